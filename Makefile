@@ -90,7 +90,7 @@ docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
-bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 32 minutes on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, compared with other implementations (about 32 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, favor_error.csv, lsh_recall.csv"

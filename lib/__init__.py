@@ -8,7 +8,7 @@ from types import ModuleType
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 # `import lib` must be enough for transformers to read a model folder of this project, as in
-# `pipeline("text-classification", model=folder)`, whichever of the two is imported first. Yet it must not import
+# `pipeline("text-classification", model=folder)`, in either order of the imports. Yet it must not import
 # torch or transformers, since the workflow imports lib too. So the models are registered at the moment at which
 # transformers' Auto classes come into being.
 

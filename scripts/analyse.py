@@ -1,27 +1,28 @@
 """Analyse the internals of the models of finished runs, and write a table.
 
 python scripts/analyse.py --analysis '{"kind": "heads", "options": {"documents": 200}}' --runs FOLDER ...
-    --tokenizers FOLDER ... --tokens FOLDER ... [--beside FOLDER --beside-texts FILE] --out FILE
+    --tokenizers FOLDER ... --tokens FOLDER ... [--baseline FOLDER --baseline-texts FILE] --out FILE
 
-Runs, their tokenisers and their tokenised documents are in the same order. --beside adds a run without a model, whose
+Runs, their tokenisers and their tokenised documents are in the same order. --baseline adds a run without a model, whose
 text classifier is fitted again to its texts; it reads the documents of the first run. The table has a column `model`,
-then those of `lib.analysis.<kind>.computation`.
+then those of `lib.analysis.computations.<kind>`.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lib.analysis.settings import ANALYSES
+from lib.analysis.settings import computation
 from lib.core import program
 
 if TYPE_CHECKING:
-    from lib.analysis.subject import Subject, TextSubject
+    from lib.analysis.computations.subject import Subject, TextSubject
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,19 +36,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", required=True, nargs="+", metavar="FOLDER", help="folder of each run")
     parser.add_argument("--tokenizers", required=True, nargs="+", metavar="FOLDER", help="tokeniser of each run")
     parser.add_argument("--tokens", required=True, nargs="+", metavar="FOLDER", help="tokenised split for each run")
-    parser.add_argument("--beside", metavar="FOLDER", help="run of a classifier of texts, which is a row, too")
-    parser.add_argument("--beside-texts", metavar="FILE", help="prepared documents that it is fitted to")
+    parser.add_argument("--baseline", metavar="FOLDER", help="run of a classifier of texts, which is a row, too")
+    parser.add_argument("--baseline-texts", metavar="FILE", help="prepared documents that it is fitted to")
     parser.add_argument("--out", required=True, metavar="FILE", help="table to write, as CSV")
     arguments = parser.parse_args(argv)
-    computation = ANALYSES.load(arguments.analysis["kind"], "computation")
+    kind = importlib.import_module(computation(arguments.analysis["kind"]))
     places = list(zip(arguments.runs, arguments.tokenizers, arguments.tokens, strict=True))
     frames, options = [], arguments.analysis["options"]
-    beside = load_beside(arguments.beside, arguments.beside_texts, *places[0][1:]) if arguments.beside else None
-    if beside:
-        options = options | {"beside": beside.classifier}
+    baseline = (
+        load_baseline(arguments.baseline, arguments.baseline_texts, *places[0][1:]) if arguments.baseline else None
+    )
+    if baseline:
+        options = options | {"text_baseline": baseline.classifier}
     own: Iterator[Subject | TextSubject] = (load_subject(*place) for place in places)
-    for subject in itertools.chain(own, [beside] if beside else []):
-        frame = computation.analyse(subject, **options)
+    for subject in itertools.chain(own, [baseline] if baseline else []):
+        frame = kind.analyse(subject, **options)
         frame.insert(0, "model", subject.name)
         frames.append(frame)
     write_text(arguments.out, pd.concat(frames).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     """Return the model of a run with the documents of a tokenised split."""
-    from lib.analysis.subject import Subject
+    from lib.analysis.computations.subject import Subject
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG, MODEL
     from lib.data.tokens import load_tokens
@@ -63,12 +66,14 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     from lib.training.assembly import assemble
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": tokenizer})
-    parts = assemble(run)
-    load_trained = functools.partial(parts.backbone.load_weights, folder=Path(folder) / MODEL, with_head=True)
-    return Subject(run.model, run.dataset, run.seed, parts.tokenizer, load_tokens(tokens), parts.model, load_trained)
+    components = assemble(run)
+    load_trained = functools.partial(components.backbone.load_weights, folder=Path(folder) / MODEL, with_head=True)
+    return Subject(
+        run.model, run.dataset, run.seed, components.tokenizer, load_tokens(tokens), components.model, load_trained
+    )
 
 
-def load_beside(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSubject:
+def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSubject:
     """Return the classifier of a run that reads texts, fitted again, with the documents of a tokenised split.
 
     Args:
@@ -79,7 +84,7 @@ def load_beside(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSub
     """
     import pandas as pd
 
-    from lib.analysis.subject import TextSubject
+    from lib.analysis.computations.subject import TextSubject
     from lib.backbones.settings import BACKBONES
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG

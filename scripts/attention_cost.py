@@ -1,6 +1,6 @@
 """Measure a forward and backward pass of every attention mechanism, compared with other implementations.
 
-Without further options it measures all mechanisms of config/config.yaml, and those of lib/measure/beside.py. On a GPU
+Without further options it measures all mechanisms of config/config.yaml, and those of lib/measure/compared.py. On a GPU
 it needs only torch, transformers, pydantic and pandas, and also measures the Triton kernels of mechanisms that have
 them.
 
@@ -15,7 +15,7 @@ import torch
 from lib.core import program
 from lib.measure import options
 from lib.measure.attention_cost import LENGTHS, attention_cost
-from lib.measure.beside import BESIDE
+from lib.measure.compared import EXTRA
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = options.parser(
         __doc__,
         on_device=True,
-        mechanisms=options.of_the_grid() | BESIDE,
+        mechanisms=options.of_the_grid() | EXTRA,
         heads=8,
         head_size=64,
         lengths=LENGTHS,

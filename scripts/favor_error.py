@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from lib.core import program
 from lib.measure import options
-from lib.measure.favor_error import FEATURES, HEAD_SIZE, LENGTHS, NORMS, SEEDS, favor_error
+from lib.measure.approximation import FAVOR, favor_error
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = options.parser(__doc__, norms=NORMS, lengths=LENGTHS, features=FEATURES, head_size=HEAD_SIZE, seeds=SEEDS)
+    parser = options.parser(__doc__, **FAVOR)
     try:
         options.measure(parser, favor_error, argv)
     except ValidationError as error:

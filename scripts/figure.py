@@ -15,14 +15,14 @@ from lib.results.settings import FIGURES
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.results.arguments import result_arguments
-    from lib.results.records import conditions_note
+    from lib.results.records import conditions_note, shared_note
+    from lib.results.scope import result_arguments
     from lib.results.style import save_figure
 
     arguments = result_arguments(FIGURES, "figure", __doc__, argv)
-    figure = FIGURES.load(arguments.settings.kind, "figure").draw(arguments.settings, arguments.scope)
-    notes = [note for note in (arguments.scope.note, conditions_note(arguments.records)) if note]
-    save_figure(figure, arguments.out, " ".join(notes))
+    figure = arguments.settings.draw(arguments.scope)
+    notes = [arguments.scope.note, shared_note(arguments.records), conditions_note(arguments.records)]
+    save_figure(figure, arguments.out, " ".join(filter(None, notes)))
 
 
 if __name__ == "__main__":

@@ -7,19 +7,17 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.measure.approximation_figures import favor_error_figure, lsh_recall_figure
-from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
-from lib.measure.length_figures import memory_length_figure, sequence_time_figure
+from lib.measure import figures
 from lib.measure.tables import read_table
 from lib.results.style import save_figure
 
 FIGURES = {
-    "attention_time": (attention_time_figure, "attention_cost"),
-    "attention_memory": (attention_memory_figure, "attention_cost"),
-    "sequence_time": (sequence_time_figure, "sequence_cost"),
-    "memory_length": (memory_length_figure, "memory_cost"),
-    "favor_error": (favor_error_figure, "favor_error"),
-    "lsh_recall": (lsh_recall_figure, "lsh_recall"),
+    "attention_time": (figures.attention_time_figure, "attention_cost"),
+    "attention_memory": (figures.attention_memory_figure, "attention_cost"),
+    "sequence_time": (figures.sequence_time_figure, "sequence_cost"),
+    "memory_length": (figures.memory_length_figure, "memory_cost"),
+    "favor_error": (figures.favor_error_figure, "favor_error"),
+    "lsh_recall": (figures.lsh_recall_figure, "lsh_recall"),
 }
 """Function of each figure, and its table."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.measure import options
-from lib.measure.memory_cost import LENGTHS, memory_cost
+from lib.measure.length_cost import MEMORY_LENGTHS, memory_cost
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         mechanisms=options.of_the_grid(),
         heads=8,
         head_size=64,
-        lengths=LENGTHS,
+        lengths=MEMORY_LENGTHS,
         minutes=3.0,
         gibibytes=8.0,
     )

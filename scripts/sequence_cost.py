@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core import program
 from lib.measure import options
-from lib.measure.sequence_cost import LENGTHS, sequence_cost
+from lib.measure.length_cost import SEQUENCE_LENGTHS, sequence_cost
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         on_device=True,
         mechanisms=options.of_the_grid(),
         encoder={},
-        lengths=LENGTHS,
+        lengths=SEQUENCE_LENGTHS,
         seconds=0.5,
         minutes=1.0,
         gibibytes=8.0,

@@ -16,13 +16,13 @@ from lib.results.settings import TABLES
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.results.arguments import result_arguments
-    from lib.results.records import conditions_note
+    from lib.results.records import conditions_note, shared_note
+    from lib.results.scope import result_arguments
 
     arguments = result_arguments(TABLES, "table", __doc__, argv)
-    table = TABLES.load(arguments.settings.kind, "table").make(arguments.settings, arguments.scope)
-    notes = [note for note in (table.note, arguments.scope.note, conditions_note(arguments.records)) if note]
-    dataclasses.replace(table, note=" ".join(notes) or None).write(arguments.out)
+    table = arguments.settings.make(arguments.scope)
+    notes = [table.note, arguments.scope.note, shared_note(arguments.records), conditions_note(arguments.records)]
+    dataclasses.replace(table, note=" ".join(filter(None, notes)) or None).write(arguments.out)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from lib.study.arguments import read_run
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    from lib.training import ranks
+    from lib.training import distributed
 
     run = read_run(__doc__, argv)
-    with ranks.joined():
+    with distributed.joined():
         from lib.training.run import train
 
         train(*run)

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token per line")
-    source.add_argument("--published", metavar="FOLDER", help="tokenizer.json and what stands beside it")
+    source.add_argument("--published", metavar="FOLDER", help="folder with a tokenizer.json")
     source.add_argument("--texts", nargs="*", metavar="FILE", help="Parquet files to train on; none for bytes")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     fields = Tokenizer.model_fields

@@ -1,9 +1,10 @@
-"""From a user's own texts to a mechanism: what each one costs here at each length limit, and which to take."""
+"""Advice on a user's own texts: the cost of each mechanism at each length limit, and which one to take."""
 
 import os
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,41 +12,53 @@ from typing import Any
 import numpy as np
 
 from lib.advice import wording
-from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start
-from lib.advice.published import RECIPE, PublishedEncoder, published_encoder, published_study
+from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start_advice
+from lib.advice.preparing import OwnTexts, own_texts
+from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
-from lib.advice.scores import Scores, scores_near
-from lib.advice.studies import OwnStudy, recipe, template
-from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
+from lib.advice.scores import ModelScores, scores_near
+from lib.advice.studies import OwnStudy, reading_everything, recipe, template
+from lib.advice.texts import Language, find_tokenizer, language_of, lost, ngram_settings, token_lengths
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
+from lib.data.coverage import MOST_EMPTY
 from lib.data.settings.preparation import Split
 from lib.data.tokenizer import TextTokenizer
-from lib.measure.estimates import Cost, Machine, ModelSteps, this_machine
-from lib.measure.step_turns import Turns, measure_turns
-from lib.measure.steps import StepsCase, grows
-from lib.measure.study_steps import Stages, candidates, find_stages
+from lib.data.vocabularies import from_published
+from lib.measure.estimates import (
+    Hardware,
+    ModelSteps,
+    Stages,
+    candidates,
+    exact_model,
+    find_stages,
+    this_hardware,
+)
+from lib.measure.training_steps import Load, StepsCase, Turns, batches_of_texts, measure_turns
 from lib.study.configuration import load_study, read_layers
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)
 """Tokens that documents are cut to."""
 
-HELD_OUT = 0.1
-"""Share of texts without labels that are held out."""
-
 _LEFT = 4.0
 """Seconds that the answer takes after the measurement."""
+
+_OF_ENCODER = 0.4
+"""Share of the time that goes to the measurement of a published encoder."""
+
+START_UP = 15.0
+"""Seconds that a run takes before its first step, for imports above all."""
 
 
 def advise(question: Question, name: str = "config/texts.yaml", begun: float | None = None) -> tuple[str, str]:
     """Return the advice as Markdown, and the file that follows it as YAML.
 
     Args:
-        question: what is asked.
-        name: of that file; it need not exist.
+        question: question of the user.
+        name: name of that file; it need not exist.
         begun: when the program was started, by `time.monotonic`; None = now.
 
     Raises:
@@ -60,44 +73,50 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     if not models:
         both = f"{stages.adaptation} and {stages.classification}"
         raise ConfigError(f"{question.study}: no model passes {both} on tokens. Expected one at least.")
-    exact = next((model for model in models if grows(graph.backbone_at(model, stages.classification, None))), models[0])
-    machine = this_machine(plan.study.execution, question.device, graph.experiment.precision)
+    exact = exact_model(graph, stages, models)
+    hardware = this_hardware(plan.study.execution, question.device, graph.experiment.precision)
 
     files = resolve_paths(question.texts)
-    sample = read_sample(
-        files, column=question.column, size=question.sample, label=question.label, labels=question.labels
-    )
-    split = Split()
-    share = 1 - HELD_OUT if question.label is None else 1 - split.validation - split.test
-    documents = max(1, round(share * sample.documents))
-    test = round(split.test * sample.documents)  # what a test split would have, too, if the texts had labels
+    own = own_texts(files, column=question.column, label=question.label, dialect=question.dialect, size=question.sample)
+    documents = own.splits["train"]
+    test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
-        place = find_tokenizer(plan, tokenizer, Path(folder) / tokenizer, sample.texts, question.vocabulary)
+        if question.encoder is None:
+            place = find_tokenizer(plan, tokenizer, Path(folder) / tokenizer, own.texts, question.vocabulary)
+        else:
+            from_published(question.encoder, place := Path(folder) / "published")
         backend = TextTokenizer.load(place)
-        lengths, language = token_lengths(sample.texts, backend), language_of(sample.texts, backend)
+        lengths, language = token_lengths(own.texts, backend), language_of(own.texts, backend)
+        if language.empty > MOST_EMPTY:
+            raise ConfigError(_unread(question, graph, tokenizer, language))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         chosen = limits[enough([lost(lengths, limit)[0] for limit in limits])]
         at_hand = question.encoder is not None
-        beginning = start(sample.documents, test, chosen, language, at_hand=at_hand)
-        encoder = published_encoder(
-            labelled=question.label is not None, multilingual=beginning.multilingual, folder=question.encoder
-        )
+        start = start_advice(own.documents, test, chosen, language, at_hand=at_hand)
+        encoder = published_encoder(labelled=own.labelled, multilingual=start.multilingual, folder=question.encoder)
+        load = Load()
+        left, of_encoder = question.seconds - (time.monotonic() - begun) - _LEFT, None
+        if start.published and not start.multilingual and question.weights is None:
+            of_encoder = _encoder_steps(
+                graph, stages, encoder, hardware, place, np.minimum(lengths, encoder.reach), _OF_ENCODER * left
+            )
+            left *= 1 - _OF_ENCODER
         turns = _measured(
             graph,
             stages,
             models,
             exact,
-            machine,
-            encoder if beginning.published and not beginning.multilingual else None,
+            hardware,
             tokenizer=place,
             lengths=np.minimum(lengths, chosen),
             scores=scores_near(plan, stages.classification, chosen) if language.english else None,
             points=question.points,
-            seconds=question.seconds - (time.monotonic() - begun) - _LEFT,
+            seconds=left,
         )
+        busy = load.cores()
 
-    table = [_at_limit(plan, stages, turns, exact, machine, lengths, documents, limit) for limit in limits]
+    table = _table(plan, stages, turns, exact, hardware, lengths, documents, limits)
     if not language.english:
         table = [
             replace(limit, scores=None, choices=[replace(each, f1=None) for each in limit.choices]) for limit in table
@@ -105,47 +124,126 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     taken = choose(table, question.points)
     if taken is None:
         raise RunError(
-            f"{limits[0]} tokens: none of {', '.join(models)} fits into {machine.gibibytes:.1f} GiB. Expected one at "
+            f"{limits[0]} tokens: none of {', '.join(models)} fits into {hardware.gibibytes:.1f} GiB. Expected one at "
             "least; ask for a shorter limit with --limits, or for a smaller encoder with --study."
         )
-    beginning = start(sample.documents, test, taken.limit, language, at_hand=at_hand)
-    longest = max(each[0].classification.longest for each in turns.steps.values())
-    before = (
-        [] if question.weights else list(_costs_before(graph, stages, turns.steps[taken.model], taken.model, machine))
-    )
-    price = _price(turns, encoder, machine, np.minimum(lengths, min(taken.limit, encoder.reach)), documents)
+    start = start_advice(own.documents, test, taken.limit, language, at_hand=at_hand)
+    published = start.published and question.weights is None
+    longest = max(each[0].classification.longest for each in turns.values())
+    before = [] if question.weights else list(_costs_before(graph, stages, turns[taken.model], taken.model, hardware))
+    ngrams = ngram_settings(own.texts) if own.labelled else {}
+    rows = [] if of_encoder is None else _encoder_rows(encoder, of_encoder, hardware, lengths, taken.limit, own)
+    if published:
+        seconds = sum(row.seconds for row in rows) * len(SEEDS) if rows else None
+    else:
+        pretraining = sum(each[-1] for each in before)
+        seconds = (3600 * taken.hours + pretraining) * len(graph.experiment.seeds)
     text = "\n\n".join(
         [
-            wording.texts(files, sample.documents, lengths, language),
-            wording.machine(machine, documents, longest, turns.busy),
-            *(wording.limit(limit, baseline) for limit in table),
-            wording.advice(taken, table, question, baseline, beginning, encoder, test, price, before),
+            wording.opening(taken, encoder if published else None, own, seconds, name),
+            wording.facts(
+                taken, table, question.points, baseline, start, encoder if published else None, own, lengths, test
+            ),
+            *wording.warnings(own, language, ngrams),
+            *wording.encoder_table(rows),
+            *(wording.limit(limit) for limit in table),
+            wording.machine(hardware, documents, longest, busy),
+            *wording.before(before, taken.model, published=published),
             *wording.other_costs(taken.limit, {mechanism.kind for mechanism in graph.experiment.mechanisms.values()}),
         ]
     )
-    held_out, execution = sample.documents - documents, _execution(files[0], taken, machine)
-    if beginning.published and question.weights is None:
+    execution = _execution(files[0], taken, hardware)
+    if published:
         execution.get("training", {}).pop("micro_batch_tokens", None)  # it is not that model's
         return text, published_study(
             question,
+            own,
             encoder,
             limit=taken.limit,
-            documents=sample.documents,
-            held_out=held_out,
             execution=execution,
-            precision=machine.precision,
+            precision=hardware.precision,
+            ngrams=ngrams,
         )
-    own = OwnStudy(
+    study = OwnStudy(
         question=question,
+        own=own,
         model=taken.model,
         limit=taken.limit,
-        documents=sample.documents,
-        held_out=held_out,
         execution=execution,
-        precision=machine.precision,
+        precision=hardware.precision,
+        ngrams=ngrams,
     )
     extends = Path(os.path.relpath(question.study, Path(name).parent)).as_posix()
-    return text, own.write(layers, stages, extends)
+    return text, study.write(layers, stages, extends)
+
+
+def _unread(question: Question, graph: Graph, tokenizer: str, language: Language) -> str:
+    """Return the message about texts that a tokeniser does not know, with a remedy."""
+    if question.encoder is not None:
+        return (
+            f"{question.encoder}: its tokeniser knows no token of {language.empty:.0%} of the texts, so it has nothing "
+            "to read. Expected one for the language of the texts; name another folder with --encoder."
+        )
+    return (
+        f"{question.study}: its tokeniser '{tokenizer}' knows no token of {language.empty:.0%} of the texts, "
+        "so nothing is known about their lengths. Name another study (--study), such as a file of these two "
+        f"lines:\n{reading_everything(graph, question.study, tokenizer)}"
+    )
+
+
+def _encoder_steps(
+    graph: Graph,
+    stages: Stages,
+    encoder: PublishedEncoder,
+    hardware: Hardware,
+    tokenizer: Path,
+    lengths: np.ndarray,
+    seconds: float,
+) -> Sequence[ModelSteps]:
+    """Return the costs of steps of the published encoder, on documents or segments of these lengths."""
+    cases = [
+        StepsCase(
+            encoder.parameters(),
+            next(iter(graph.experiment.stages[stage].data.values())).task,
+            str(tokenizer),
+            hardware,
+        )
+        for stage in (stages.classification, stages.adaptation)
+    ]
+    return _turns(encoder.name, {encoder.name: cases[0]}, cases[1], [], lengths, seconds)[encoder.name]
+
+
+def _encoder_rows(
+    encoder: PublishedEncoder,
+    turns: Sequence[ModelSteps],
+    hardware: Hardware,
+    lengths: np.ndarray,
+    limit: int,
+    own: OwnTexts,
+) -> list[EncoderCost]:
+    """Return the costs of the rows of the published encoder: documents cut to its reach, and read in segments."""
+    recipe, documents, cut = Recipe.model_validate(RECIPE), own.splits["train"], np.minimum(lengths, limit)
+    ways = {encoder.name: np.minimum(cut, encoder.reach)}
+    if own.labelled and limit > encoder.reach:
+        segments = -(-cut // encoder.reach)
+        ways[f"{encoder.name}-segments"] = np.repeat(-(-cut // segments), segments)
+    evaluated = own.splits.get("validation", 0) * recipe.epochs + own.documents - documents
+    rows = []
+    for name, pieces in ways.items():
+        number = round(documents * len(pieces) / len(lengths))
+        epoch = float(
+            np.median([each.cost(hardware, recipe, pieces, number, masked=not own.labelled).seconds for each in turns])
+        )
+        forward = turns[0].classification.forward_share * epoch / documents
+        rows.append(
+            EncoderCost(
+                name,
+                tokens_per_second=number * float(pieces.mean()) / epoch,
+                epoch_seconds=epoch,
+                seconds=START_UP + epoch * recipe.epochs_over(documents) + forward * evaluated,
+            )
+        )
+    return rows
 
 
 def _measured(
@@ -153,16 +251,15 @@ def _measured(
     stages: Stages,
     models: Sequence[str],
     exact: str,
-    machine: Machine,
-    encoder: PublishedEncoder | None,
+    hardware: Hardware,
     *,
     tokenizer: Path,
     lengths: np.ndarray,
-    scores: Scores | None,
+    scores: ModelScores | None,
     points: float,
     seconds: float,
 ) -> Turns:
-    """Return what steps of all models cost, and those of the published encoder, if there is one.
+    """Return the costs of steps of all models.
 
     Most turns go to those that may be advised: of each kind of mechanism the one that computes least, of those whose
     scores are near enough; with more hashes, larger chunks or more features no mechanism is faster.
@@ -170,17 +267,7 @@ def _measured(
 
     def case(backbone: Any, stage: str) -> StepsCase:
         task = next(iter(graph.experiment.stages[stage].data.values())).task
-        return StepsCase(
-            backbone=backbone,
-            task=task,
-            tokenizer=str(tokenizer),
-            device=machine.device,
-            precision=machine.precision,
-            lengths=(),
-            most_tokens=machine.micro_batch_tokens,
-            seconds=seconds,
-            most_mb=machine.most_mb,
-        )
+        return StepsCase(backbone, task, str(tokenizer), hardware)
 
     backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
     cases = {model: case(backbone, stages.classification) for model, backbone in backbones.items()}
@@ -191,87 +278,97 @@ def _measured(
     for model in sorted(near, key=lambda model: backbones[model].products_per_token(usual, 0.0)):
         mechanism = backbones[model].held_mechanism
         cheapest.setdefault(mechanism.kind if mechanism else backbones[model].kind, model)
-    first = [*cheapest.values()]
-    if encoder is not None:
-        cases = {encoder.name: case(encoder.parameters(), stages.classification)} | cases
-        if lengths.max() <= encoder.reach:
-            first.append(encoder.name)
+    return _turns(exact, cases, case(backbones[exact], stages.adaptation), [*cheapest.values()], lengths, seconds)
+
+
+def _turns(
+    exact: str,
+    cases: Mapping[str, StepsCase],
+    masked: StepsCase,
+    first: Sequence[str],
+    lengths: np.ndarray,
+    seconds: float,
+) -> Turns:
+    """Return the costs of steps on documents of these lengths, see `measure_turns`."""
+    usual, longest = int(np.median(lengths)), max(8, int(np.quantile(lengths, 0.95)))
+    few = max(8, min(usual, 256))
     return measure_turns(
         exact,
         cases,
-        case(backbones[exact], stages.adaptation),
+        masked,
         first,
-        usual=max(8, usual),
-        longest=max(8, int(np.quantile(lengths, 0.95))),
+        trial=[(1, few), (2, few)],
+        sizes=lambda affordable, most: batches_of_texts(max(8, usual), longest, affordable=affordable, most=most),
         seconds=seconds,
     )
 
 
-def _at_limit(
+def _table(
     plan: Plan,
     stages: Stages,
     turns: Turns,
     exact: str,
-    machine: Machine,
+    hardware: Hardware,
     lengths: np.ndarray,
     documents: int,
-    limit: int,
-) -> Limit:
-    """Return cost and known score of every model that reads this number of tokens."""
-    scores = scores_near(plan, stages.classification, limit)
-    recipes = [recipe(plan.graph, stage, limit) for stage in (stages.adaptation, stages.classification)]
-    cut = np.minimum(lengths, limit)
+    limits: Sequence[int],
+) -> list[Limit]:
+    """Return cost and known score of every model at each limit, ascending, that it reads.
 
-    def costs(steps: ModelSteps) -> tuple[Cost, Cost]:
-        adaptation, classification = (
-            steps.cost(machine, settings, cut, documents, masked=masked)
-            for settings, masked in zip(recipes, (True, False), strict=True)
-        )
-        return adaptation, classification
-
-    def seconds(found: tuple[Cost, Cost]) -> float:
-        return sum(cost.seconds * settings.passes(documents) for cost, settings in zip(found, recipes, strict=True))
-
-    own = [name for name in turns.steps if name in plan.graph.experiment.models]
-    by_model = {name: [costs(steps) for steps in turns.steps[name]] for name in own}
-    totals = {name: [seconds(each) for each in found] for name, found in by_model.items()}
-    choices = []
-    for model in plan.graph.experiment.models:  # in the order of the study
-        if model not in by_model:
-            continue
-        reach = plan.graph.backbone_at(model, stages.classification, None).longest()
-        if reach is not None and reach < limit:
-            continue
-        order = np.argsort(totals[model])
-        middle = by_model[model][int(order[len(order) // 2])]
-        epochs = [cost.seconds / 60 for _, cost in by_model[model]]
-        choices.append(
-            Choice(
-                model,
-                limit,
-                *middle,
-                hours=float(np.median(totals[model])) / 3600,
-                ratio=ratio(totals[model], totals[exact]),
-                f1=scores.by_model.get(model) if scores else None,
-                minutes=(min(epochs), max(epochs)),
-                exact=model == exact,
+    All limits have the recipe of the shortest one that loses little. A longer limit reads more of the same texts, so it
+    never costs less.
+    """
+    graph = plan.graph
+    typical = limits[enough([lost(lengths, limit)[0] for limit in limits])]
+    recipes = [recipe(graph, stage, typical) for stage in (stages.adaptation, stages.classification)]
+    epochs = [settings.epochs_over(documents) for settings in recipes]
+    models = [model for model in graph.experiment.models if model in turns]
+    seconds: dict[str, Any] = dict.fromkeys(models, 0.0)
+    table = []
+    for limit in limits:
+        cut, scores = np.minimum(lengths, limit), scores_near(plan, stages.classification, limit)
+        costs = {
+            model: [
+                [
+                    each.cost(hardware, settings, cut, documents, masked=masked)
+                    for settings, masked in zip(recipes, (True, False), strict=True)
+                ]
+                for each in turns[model]
+            ]
+            for model in models
+        }
+        for model, found in costs.items():
+            seconds[model] = np.maximum(seconds[model], [[cost.seconds for cost in turn] for turn in found])
+        totals = {model: seconds[model] @ epochs for model in models}
+        choices = []
+        for model in models:
+            reach = graph.backbone_at(model, stages.classification, None).longest()
+            if reach is not None and reach < limit:
+                continue
+            middle = np.argsort(totals[model])[len(totals[model]) // 2]
+            adaptation, classification = (
+                replace(cost, seconds=float(at_least))
+                for cost, at_least in zip(costs[model][middle], seconds[model][middle], strict=True)
             )
-        )
-    return Limit(limit, *lost(lengths, limit), scores, choices)
-
-
-def _price(
-    turns: Turns, encoder: PublishedEncoder, machine: Machine, lengths: np.ndarray, documents: int
-) -> tuple[float, float] | None:
-    """Return the minutes of an epoch of the published encoder, in the fastest and the slowest turn, if measured."""
-    steps = turns.steps.get(encoder.name, ())
-    recipe = Recipe.model_validate(RECIPE)
-    minutes = [each.cost(machine, recipe, lengths, documents, masked=False).seconds / 60 for each in steps]
-    return (min(minutes), max(minutes)) if minutes else None
+            choices.append(
+                Choice(
+                    model,
+                    limit,
+                    adaptation,
+                    classification,
+                    hours=float(np.median(totals[model])) / 3600,
+                    ratio=ratio(totals[model], totals[exact]),
+                    f1=scores.by_model.get(model) if scores else None,
+                    minutes=(float(seconds[model][:, 1].min()) / 60, float(seconds[model][:, 1].max()) / 60),
+                    exact=model == exact,
+                )
+            )
+        table.append(Limit(limit, *lost(lengths, limit), scores, choices))
+    return table
 
 
 def _costs_before(
-    graph: Graph, stages: Stages, steps: Sequence[ModelSteps], model: str, machine: Machine
+    graph: Graph, stages: Stages, steps: Sequence[ModelSteps], model: str, hardware: Hardware
 ) -> Iterator[tuple[str, str, float]]:
     """Yield each run on a corpus that the adaptation starts from: its stage, the corpus, and seconds at most."""
     stage = stages.adaptation
@@ -283,18 +380,19 @@ def _costs_before(
                 continue
             parts = (graph.experiment.corpora[entry].short, graph.experiment.corpora[entry].long)
             lengths = np.repeat([part.max_tokens for part in parts], [part.articles for part in parts])
-            costs = [each.cost(machine, work.recipe, lengths, len(lengths), masked=True).seconds for each in steps]
-            yield stage, entry, float(np.median(costs)) * work.recipe.passes(len(lengths))
+            costs = [each.cost(hardware, work.recipe, lengths, len(lengths), masked=True).seconds for each in steps]
+            yield stage, entry, float(np.median(costs)) * work.recipe.epochs_over(len(lengths))
 
 
-def _execution(file: Path, taken: Choice, machine: Machine) -> dict[str, Any]:
+def _execution(file: Path, taken: Choice, hardware: Hardware) -> dict[str, Any]:
     """Return the settings of `execution` that differ from the study's."""
-    execution: dict[str, Any] = {"results": f"results/{file.name.split('.')[0]}"}
-    training: dict[str, Any] = {"device": "cpu"} if machine.device == "cpu" else {}
+    name = re.sub("[^A-Za-z0-9_-]+", "-", file.name.split(".")[0]).strip("-") or "texts"
+    execution: dict[str, Any] = {"results": f"results/{name}"}
+    training: dict[str, Any] = {"device": "cpu"} if hardware.device == "cpu" else {}
     if reduced := [cost.micro_batch_tokens for cost in taken.costs if cost.reduced]:
         training["micro_batch_tokens"] = min(reduced)
     if training:
         execution["training"] = training
-    if machine.device == "cpu":
+    if hardware.device == "cpu":
         execution["job"] = {"gpu": 0}
     return execution

@@ -1,7 +1,7 @@
-"""What is known of every model at every length limit, and what to take.
+"""Cost and score of every model at every length limit, and the choice of a model.
 
 A mechanism is advised instead of exact attention only where it is faster beyond doubt: the interval of its time over
-that of exact attention, from turns in which both were measured, has to lie below 1 by a tolerance.
+that of exact attention, from turns that measured both, has to lie below 1 by a tolerance.
 """
 
 import math
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import quantile_test
 
-from lib.advice.scores import Scores, difference_shown
+from lib.advice.scores import ModelScores, difference_shown
 from lib.advice.texts import Language
-from lib.measure.estimates import Cost
+from lib.measure.estimates import StageCost
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""
@@ -22,13 +22,13 @@ TOLERANCE = 0.1
 """Share of the time that a mechanism has to save, at least, to be advised instead of exact attention."""
 
 DISAGREEMENT = 0.2
-"""Share of the test documents on which two models disagree, as is assumed before any was trained."""
+"""Share of the test documents on which two models disagree, assumed before any training."""
 
 WANTED = 0.1
 """Difference in accuracy that a test split has to show, at least, if documents are to compare models."""
 
 REACH = 512
-"""Tokens that the published encoders read which are advised."""
+"""Longest text in tokens that the advised published encoders read."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def ratio(seconds: Sequence[float], exact: Sequence[float]) -> Ratio:
     """Return the ratio of times that were measured in the same turns.
 
     Args:
-        seconds: of a model, by turn [n].
-        exact: of exact attention, by turn [n or more].
+        seconds: seconds of a model, by turn [n].
+        exact: seconds of exact attention, by turn [n or more].
 
     Source: the interval is that of the sign test, which assumes nothing about how ratios are distributed: Conover
     (1999), Practical Nonparametric Statistics, section 3.2.
@@ -65,13 +65,13 @@ def ratio(seconds: Sequence[float], exact: Sequence[float]) -> Ratio:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is known of a model at a limit."""
+    """Cost and score of a model at a length limit."""
 
     model: str
     limit: int
-    adaptation: Cost
+    adaptation: StageCost
     """Cost of the adaptation, in the measurement with the median time."""
-    classification: Cost
+    classification: StageCost
     """Cost of the classification, in that measurement."""
     hours: float
     """Hours of both stages with all epochs, median of the measurements."""
@@ -85,7 +85,7 @@ class Choice:
     """Whether it is the model that the others are compared with."""
 
     @property
-    def costs(self) -> tuple[Cost, Cost]:
+    def costs(self) -> tuple[StageCost, StageCost]:
         """Costs of both stages."""
         return self.adaptation, self.classification
 
@@ -97,19 +97,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a length limit does to the texts, and what is known at it."""
+    """A length limit: what it cuts from the texts, and the cost and score of each model."""
 
     tokens: int
     lost: float
     """Share of the text."""
     cut: float
     """Share of the documents."""
-    scores: Scores | None
+    scores: ModelScores | None
     choices: list[Choice]
 
 
 def enough(losses: Sequence[float]) -> int:
-    """Return which of some limits, by the shares of the text that they lose, is the shortest that loses little."""
+    """Return the number of the shortest limit that loses little, by the shares of the text that each loses."""
     return next((number for number, lost in enumerate(losses) if lost <= BEARABLE), len(losses) - 1)
 
 
@@ -118,7 +118,7 @@ def bearable(scores: dict[str, float | None], points: float, noise: float | None
 
     Args:
         scores: macro-F1 by model, in per cent; None = unknown.
-        points: by which a model may lie below the best one.
+        points: distance from the best model, in points of macro-F1, that is accepted.
         noise: difference that the scores' test documents show, at least; what is smaller counts as none.
     """
     known = [f1 for f1 in scores.values() if f1 is not None]
@@ -127,7 +127,7 @@ def bearable(scores: dict[str, float | None], points: float, noise: float | None
 
 
 def choose(table: Sequence[Limit], points: float) -> Choice | None:
-    """Return the model and the limit to take; None if no model fits at any limit.
+    """Return the model and the limit to take; None if no model fits in memory at any limit.
 
     The limit is the shortest that loses at most `BEARABLE` of the text, or the longest; the next shorter one where no
     model fits. There, of the models that fit and whose scores are near enough, the fastest of those that are faster
@@ -135,7 +135,7 @@ def choose(table: Sequence[Limit], points: float) -> Choice | None:
     fit or scores too low, the one that takes the least time is.
 
     Args:
-        table: what is known at each limit, ascending.
+        table: length limits, ascending.
         points: as of `bearable`.
     """
     for limit in reversed(table[: enough([limit.lost for limit in table]) + 1]):
@@ -150,8 +150,8 @@ def choose(table: Sequence[Limit], points: float) -> Choice | None:
 
 
 @dataclass(frozen=True)
-class Start:
-    """What else the documents allow."""
+class StartAdvice:
+    """What to start a model from, and the smallest difference that the test documents show."""
 
     shown: float | None
     """Difference in accuracy that the test split shows, at least, as a fraction; None = not even the largest."""
@@ -166,8 +166,8 @@ class Start:
         return self.shown is None or self.shown > WANTED
 
 
-def start(documents: int, test: int, limit: int, language: Language, *, at_hand: bool = False) -> Start:
-    """Return what the documents allow.
+def start_advice(documents: int, test: int, limit: int, language: Language, *, at_hand: bool = False) -> StartAdvice:
+    """Return what to start a model from, by the number, length and language of the documents.
 
     A published encoder is advised where there are few documents, where it reads up to the limit, or
     where the texts are in another language than English, which the study's vocabulary and corpus are in. So it is if
@@ -177,11 +177,11 @@ def start(documents: int, test: int, limit: int, language: Language, *, at_hand:
         documents: number of all.
         test: of those, documents of the test split.
         limit: tokens that they are cut to.
-        language: of the texts.
+        language: language of the texts.
         at_hand: whether the user names a published encoder.
     """
     shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
     foreign = not language.english
     few = shown is None or shown > WANTED
     published = at_hand or few or foreign or limit <= REACH
-    return Start(shown, published=published, multilingual=foreign and not at_hand)
+    return StartAdvice(shown, published=published, multilingual=foreign and not at_hand)

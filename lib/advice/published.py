@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
@@ -20,7 +21,7 @@ TEXTS = "texts"
 """Name of the own texts in a study."""
 
 UNLIMITED = 2**20
-"""Tokens that an encoder without a limit reads, as good as any number."""
+"""Tokens that an encoder without a limit is said to read."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class PublishedEncoder:
     """An encoder with exact attention, on the hub or in a folder.
 
     Args:
-        name: of its model in a study.
+        name: name of its model in a study.
         place: of weights and tokeniser, as a configuration says it: repository and revision, or folder.
         architecture: what its `config.json` changes from the defaults of transformers.
         languages: that it reads, in words; None = unknown.
@@ -54,6 +55,18 @@ class PublishedEncoder:
         return BACKBONES.parse({"kind": "pretrained", "architecture": dict(self.architecture)})
 
 
+@dataclass(frozen=True)
+class EncoderCost:
+    """Estimated cost of a row of a published encoder on this machine."""
+
+    row: str
+    tokens_per_second: float
+    """Tokens that a training step reads."""
+    epoch_seconds: float
+    seconds: float
+    """Seconds of one run: training, evaluations and the start of its program."""
+
+
 _BERT = {"model_type": "bert", "max_position_embeddings": 512, "vocab_size": 30_522}
 
 SMALL = PublishedEncoder(
@@ -62,7 +75,7 @@ SMALL = PublishedEncoder(
     _BERT | {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
     "English",
 )
-"""It has no head for masked language modelling, so it is for labelled texts."""
+"""It has no head for masked language modelling, so it is only for labelled texts."""
 
 MASKED = PublishedEncoder(
     "bert",
@@ -88,8 +101,10 @@ MULTILINGUAL = PublishedEncoder(
     "100 languages",
 )
 
+SEEDS = (1, 2, 3)
+
 RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size": 16, "warmup_ratio": 0.1}
-"""Usual recipe for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
+"""Common recipe for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
@@ -110,9 +125,7 @@ def _at_hand(folder: Path) -> PublishedEncoder:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         architecture = BACKBONES.load("pretrained", "fields").architecture_of(fields)
-        found = PublishedEncoder(
-            re.sub("[^A-Za-z0-9.-]", "-", folder.name), {"folder": str(folder)}, architecture, None
-        )
+        found = PublishedEncoder(_model_name(folder), {"folder": str(folder)}, architecture, None)
         found.parameters()
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(place)}: {sentence}" for place, sentence in sentences(error))
@@ -122,57 +135,66 @@ def _at_hand(folder: Path) -> PublishedEncoder:
     return found
 
 
+def _model_name(folder: Path) -> str:
+    """Return the name of a folder as that of a model, which no other row has."""
+    name = re.sub("[^A-Za-z0-9.-]", "-", folder.resolve().name).strip(".-")
+    return name if name not in ("", "tfidf") else f"{name}-encoder".strip("-")
+
+
 def published_study(
     question: Question,
+    own: OwnTexts,
     encoder: PublishedEncoder,
     *,
     limit: int,
-    documents: int,
-    held_out: int,
     execution: Mapping[str, Any],
     precision: str,
+    ngrams: Mapping[str, Any] | None,
 ) -> str:
     """Return the file of a study as YAML: a published encoder and TF-IDF, or only adapted to texts without labels.
 
     Labelled documents longer than the encoder reads are read in segments, too, as one row more.
 
     Args:
-        question: what was asked about the texts.
+        question: question about the texts.
+        own: the texts.
         encoder: to start from.
         limit: tokens that documents are cut to; texts without labels to no more than the encoder reads.
-        documents: number of documents.
-        held_out: of those, how many texts without labels are held out.
         execution: settings of `execution`.
         precision: arithmetic of the forward pass.
+        ngrams: settings of TF-IDF that differ from the defaults; None = it is left out.
 
     Raises:
         ConfigError: it does not load; that is a fault of the texts' options.
     """
-    longer = question.label is not None and limit > encoder.reach
+    longer = own.labelled and limit > encoder.reach
     size = {"max_tokens": limit if longer else min(limit, encoder.reach)}
-    source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, "text": question.column}
+    texts = local_texts(question, own, size)
     model: dict[str, Any] = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
-        "seeds": [1, 2, 3],
+        "seeds": list(SEEDS),
         "precision": precision,
         "published": {encoder.name: dict(encoder.place)},
         "backbones": {},
     }
     if "repository" in encoder.place:  # plans without a network
         experiment["backbones"][encoder.name] = {"architecture": dict(encoder.architecture)}
-    if question.label is None:
-        parts = {"short": 0, "long": documents - held_out, "held_out": held_out}
-        experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | size for part, n in parts.items()}}
+    report: dict[str, Any]
+    if not own.labelled:
+        experiment["corpora"] = {TEXTS: texts}
         stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
-        report: dict[str, Any] = {"tables": {"tapt": {"stage": "tapt", "columns": ["memory", "minutes", "loss"]}}}
+        report = {"tables": {"tapt": {"stage": "tapt", "columns": ["memory", "minutes", "loss"]}}}
     else:
-        experiment["backbones"]["tfidf"] = {"kind": "tfidf"}
-        labelled = source | {"label": question.label, "labels": list(question.labels)} | size
-        experiment["datasets"] = {TEXTS: labelled}
+        experiment["datasets"] = {TEXTS: texts}
         task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
         stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
-        models = {"tfidf": {"backbone": "tfidf"}, encoder.name: model}
+        models = {encoder.name: model}
+        report = {"tables": {"f1": {"stage": "finetune", "columns": ["f1", "minutes"]}}}
+        if ngrams is not None:
+            experiment["backbones"]["tfidf"] = {"kind": "tfidf", **ngrams}
+            models = {"tfidf": {"backbone": "tfidf"}} | models
+            report["baseline"] = "tfidf"
         if longer:
             segments = f"{encoder.name}-segments"
             model["max_tokens"] = encoder.reach
@@ -182,14 +204,11 @@ def published_study(
                 "segment": encoder.reach,
             }
             models[segments] = {"backbone": segments}
-        report = {
-            "tables": {
-                "f1": {"stage": "finetune", "columns": ["f1"]},
-                "significance": {"kind": "significance", "stage": "finetune"},
-            },
-            "reference": encoder.name,
-            "baseline": "tfidf",
-        }
+        if len(models) > 1:
+            comparisons = {"answer": {"kind": "answer", "stage": "finetune"}}
+            comparisons |= {"significance": {"kind": "significance", "stage": "finetune"}}
+            report |= {"tables": comparisons | report["tables"], "reference": encoder.name}
+            report["opens_with"] = ["answer"]
     values = {
         "experiment": experiment | {"stages": stages, "models": models},
         "report": report,
@@ -200,3 +219,12 @@ def published_study(
     except ConfigError as error:
         raise ConfigError(f"the advised study does not load: {error}") from error
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+
+
+def local_texts(question: Question, own: OwnTexts, size: dict[str, int]) -> dict[str, Any]:
+    """Return the own texts as an entry of a study, of its datasets if they have labels and else of its corpora."""
+    source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, **own.settings}
+    if own.labelled:
+        return source | size
+    parts = {"short": 0, "long": own.splits["train"], "held_out": own.splits["held_out"]}
+    return source | {part: {"articles": articles} | size for part, articles in parts.items()}

@@ -1,7 +1,9 @@
-"""What a user asks."""
+"""The question of a user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from lib.data.settings.sources import Dialect
 
 
 @dataclass(frozen=True)
@@ -11,14 +13,14 @@ class Question:
     Args:
         study: file of the study whose encoder and recipes are estimated.
         texts: files, or patterns of files.
-        column: of the text.
+        column: column of the text.
         label: column of the label; None = there are none.
-        labels: names of the classes, in the order of their numbers.
+        dialect: how text files are written; None = as by default, or in the only other way.
         device: `auto`, `cpu` or `cuda`.
         vocabulary: a vocab.txt in place of the study's vocabulary.
         limits: tokens that documents may be cut to; None = the usual ones, up to the first that loses nothing.
         sample: documents whose tokens are counted, at most.
-        points: macro-F1, in per cent, by which a model may lie below the best one.
+        points: distance from the best macro-F1, in per cent, that is accepted.
         seconds: about as long as the answer may take.
         encoder: folder of a published encoder to start from; None = one of the hub, if one is advised.
         weights: folder of a pretrained model, which spares the pretraining; None = there is none.
@@ -28,7 +30,7 @@ class Question:
     texts: Sequence[str]
     column: str = "text"
     label: str | None = None
-    labels: Sequence[str] = ()
+    dialect: Dialect | None = None
     device: str = "auto"
     vocabulary: str | None = None
     limits: Sequence[int] | None = None

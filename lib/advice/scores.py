@@ -1,4 +1,4 @@
-"""What the results at hand say about the scores of models at some length: run records of a study, or published ones."""
+"""Scores of models at some length: from run records of a study, or those that the grid printed."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,7 @@ from lib.evaluation.statistics import smallest_difference
 from lib.results.printed_values import published_runs
 from lib.results.quantities import QUANTITIES
 from lib.results.records import SPLITS, load_runs
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 PUBLISHED_TOKENS = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
 """Tokens that the study cut its documents to. Source: the study's section 4.3, and `config/config.yaml`."""
@@ -28,7 +28,7 @@ NEAR = 2
 """Factor within which two limits count as the same length."""
 
 
-class Scores(NamedTuple):
+class ModelScores(NamedTuple):
     """Macro-F1 on test, of documents cut to similar lengths."""
 
     by_model: dict[str, float]
@@ -60,7 +60,7 @@ def difference_shown(documents: int, disagreement: float) -> float | None:
     """Return the smallest difference in accuracy between two given models that a number of test documents shows.
 
     Args:
-        documents: of the test split.
+        documents: documents of the test split.
         disagreement: share of them that exactly one of the two models gets right.
 
     Returns:
@@ -70,21 +70,21 @@ def difference_shown(documents: int, disagreement: float) -> float | None:
     return found if found is not None and found <= disagreement else None
 
 
-def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
-    """Return the scores at the length nearest to `limit`: the study's own before published ones; None if none is near.
+def scores_near(plan: Plan, stage: str, limit: int) -> ModelScores | None:
+    """Return the scores at the length nearest to `limit`: the study's own before printed ones; None if none is near.
 
     A model counts if it approximates attention at both lengths or at neither. Otherwise its score belongs to another
     computation than its time.
 
     Args:
         plan: the study; its finished runs on texts that are not generated count.
-        stage: of classification.
+        stage: stage of classification.
         limit: tokens that documents are cut to.
 
     Raises:
         DataError: a run record is damaged.
     """
-    found = _nearest(_own(plan, stage), limit) or _nearest(_published(), limit)
+    found = _nearest(_own(plan, stage), limit) or _nearest(_printed(), limit)
     if found is None:
         return None
     models = plan.graph.experiment.models
@@ -99,14 +99,14 @@ def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
     return found._replace(by_model=by_model)
 
 
-def _nearest(found: list[Scores], limit: int) -> Scores | None:
-    """Return the scores at the nearest length; of two that are as near, those of the longer documents."""
+def _nearest(found: list[ModelScores], limit: int) -> ModelScores | None:
+    """Return the scores at the nearest length; of two with the same distance, those of the longer documents."""
     distances = [abs(math.log2(scores.max_tokens / limit)) for scores in found]
     near = [pair for pair in zip(distances, found, strict=True) if pair[0] <= math.log2(NEAR)]
     return min(near, key=lambda pair: (pair[0], -pair[1].max_tokens))[1] if near else None
 
 
-def _own(plan: Plan, stage: str) -> list[Scores]:
+def _own(plan: Plan, stage: str) -> list[ModelScores]:
     """Return the scores of the study's finished runs, by dataset and by the length that the models read there.
 
     A model that reads texts, and no tokens, has one score for all lengths. If the stage has variants, that of the best
@@ -126,7 +126,7 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
         if graph.corpus(dataset).source == "generated":
             continue  # which says nothing about texts that people wrote
         best = _of_best_variants(own)
-        rows = [row for row in graph.experiment.models if graph.passes(row, stage, dataset)]
+        rows = [row for row in graph.experiment.models if graph.has_runs(row, stage, dataset)]
         owners = {row: owner for row in rows if (owner := graph.owner(row, stage, dataset)) in best.index}
         lengths = {row: graph.max_tokens(row, dataset) for row in owners if graph.reads_tokens(row, stage, dataset)}
         for length in sorted(set(lengths.values()) or {graph.corpus(dataset).max_tokens}):
@@ -134,7 +134,7 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
             by_model = {row: quantity.factor * float(scores["test"]) for row, scores in there.items()}
             seeds = min(int(scores["seeds"]) for scores in there.values())
             source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
-            found.append(Scores(by_model, dataset, length, source, seeds, None))
+            found.append(ModelScores(by_model, dataset, length, source, seeds, None))
     return found
 
 
@@ -150,12 +150,12 @@ def _of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop_duplicates("model").set_index("model")
 
 
-def _published() -> list[Scores]:
+def _printed() -> list[ModelScores]:
     name = QUANTITIES["f1"].name
     rows = published_runs("grid").reset_index()
     rows = rows[(rows["stage"] == "finetune") & rows[name].notna() & rows["dataset"].isin(PUBLISHED_TOKENS)]
     return [
-        Scores(
+        ModelScores(
             _by_model(own, name),
             str(dataset),
             PUBLISHED_TOKENS[str(dataset)],

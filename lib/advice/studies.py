@@ -3,14 +3,17 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from lib.advice.published import TEXTS
+from lib.advice.preparing import OwnTexts
+from lib.advice.published import TEXTS, local_texts
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
-from lib.measure.study_steps import Stages
+from lib.data.settings.tokenizer import Tokenizer
+from lib.measure.estimates import Stages
 from lib.study.configuration import Layer, load_study, merged
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
@@ -32,27 +35,42 @@ def recipe(graph: Graph, stage: str, limit: int) -> Recipe:
     return found
 
 
+def reading_everything(graph: Graph, study: str, name: str) -> str:
+    """Return the YAML of a study like `study` whose tokeniser `name` knows every text of any script."""
+    fields, own = Tokenizer.model_fields, graph.experiment.tokenizers[name]
+    values: dict[str, Any] = {"algorithm": "bpe", "source": "trained"}
+    unused = ("lowercase", "strip_accents", "mask_token")
+    values |= {each: fields[each].default for each in unused if getattr(own, each) != fields[each].default}
+    if own.corpus is None and len(graph.experiment.corpora) > 1:
+        values["corpus"] = next(iter(graph.experiment.corpora))
+    layer = {"extends": str(Path(study).resolve()), "experiment": {"tokenizers": {name: values}}}
+    return "\n".join(
+        yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf).strip()[1:-1]
+        for key, value in layer.items()
+    )
+
+
 @dataclass(frozen=True)
 class OwnStudy:
-    """What the file of a study on own texts says.
+    """The file of a study on own texts.
 
     Args:
-        question: what was asked about the texts. Without labels, texts are only adapted to.
+        question: question about the texts.
+        own: the texts. Without labels, they are only adapted to.
         model: the one that is trained, in addition to the baseline.
         limit: tokens that documents are cut to.
-        documents: number of documents.
-        held_out: of those, how many texts without labels are held out.
         execution: settings of `execution` that differ, `results` among them.
         precision: arithmetic of the forward pass.
+        ngrams: settings of a baseline of TF-IDF that differ from the defaults; None = it is left out.
     """
 
     question: Question
+    own: OwnTexts
     model: str
     limit: int
-    documents: int
-    held_out: int
     execution: Mapping[str, Any]
     precision: str
+    ngrams: Mapping[str, Any] | None
 
     def write(self, layers: Sequence[Layer], stages: Stages, extends: str) -> str:
         """Return the file as YAML, which loads as a study.
@@ -85,16 +103,23 @@ class OwnStudy:
         if TEXTS in {*graph.experiment.corpora, *graph.experiment.datasets}:
             raise ConfigError(f"the study has texts called '{TEXTS}', as yours would be. Rename those of the study.")
         kept = {self.model}
-        if self.question.label is not None and baseline in graph.experiment.models:
+        baselines = graph.experiment.models if self.own.labelled and self.ngrams is not None else ()
+        if baseline in baselines:
             kept.add(str(baseline))
         values: dict[str, Any] = {} if self.precision == graph.experiment.precision else {"precision": self.precision}
         values |= self._models(graph, kept)
+        if (
+            self.ngrams
+            and baseline in kept
+            and graph.backbone_at(str(baseline), stages.classification, None).kind == "tfidf"
+        ):
+            values["backbones"] = {graph.experiment.models[str(baseline)].backbone: dict(self.ngrams)}
         if tokenizers := self._tokenizers(graph):
             values["tokenizers"] = tokenizers
         values |= self._texts(graph)
         if self.question.weights is not None:
             values["models"][self.model] = {"start": {"folder": self.question.weights}}
-        works = [stages.adaptation] if self.question.label is None else [stages.adaptation, stages.classification]
+        works = [stages.adaptation] if not self.own.labelled else [stages.adaptation, stages.classification]
         passed = {name for stage in works for name in graph.chain(stage)}
         if self.question.weights is not None:
             passed = set(works) | {stages.adaptation}
@@ -133,15 +158,10 @@ class OwnStudy:
         }
 
     def _texts(self, graph: Graph) -> dict[str, Any]:
-        """Return the own texts, a dataset if they have labels and else a corpus, in place of the study's datasets."""
-        asked, size = self.question, {"max_tokens": self.limit}
-        source = {"source": "local", "local": {"files": {"train": list(asked.texts)}}, "text": asked.column}
+        """Return the own texts in place of the study's datasets."""
         gone: dict[str, Any] = dict.fromkeys(graph.experiment.datasets)
-        if asked.label is not None:
-            return {"datasets": gone | {TEXTS: source | {"label": asked.label, "labels": list(asked.labels)} | size}}
-        parts = {"short": 0, "long": self.documents - self.held_out, "held_out": self.held_out}
-        corpus = source | {part: {"articles": articles} | size for part, articles in parts.items()}
-        return {"datasets": gone, "corpora": {TEXTS: corpus}}
+        texts = {TEXTS: local_texts(self.question, self.own, {"max_tokens": self.limit})}
+        return {"datasets": gone | texts} if self.own.labelled else {"datasets": gone, "corpora": texts}
 
     def _tokenizers(self, graph: Graph) -> dict[str, Any]:
         """Return what differs of the tokenisers."""
@@ -152,12 +172,12 @@ class OwnStudy:
         return {
             name: {"corpus": next(iter(graph.experiment.corpora))}
             for name, settings in graph.experiment.tokenizers.items()
-            if self.question.label is None and settings.source == "trained" and settings.corpus is None
+            if not self.own.labelled and settings.source == "trained" and settings.corpus is None
         }
 
 
 def _not_possible(layers: Sequence[Layer], values: Mapping[str, Any], base: Study, section: str) -> dict[str, None]:
-    """Return the entries of a section of the report that name what the new study has not."""
+    """Return the entries of a section of the report that name something that the new study does not have."""
     every = {name: dict.fromkeys(getattr(base.report, name)) for name in SECTIONS}
     gone: dict[str, None] = {}
     for entry in every[section]:

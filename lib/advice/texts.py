@@ -1,25 +1,25 @@
 """A user's own texts: how many there are, and how long, in tokens of a study's tokeniser."""
 
-import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tqdm import tqdm
 
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
-from lib.core.randomness import derive_seed
-from lib.data.description import IDENTIFIED_BY, UNSURE
+from lib.data.coverage import MOST_LOST, Coverage, shares
+from lib.data.description import IDENTIFIED_BY, UNSURE, words_of
 from lib.data.published import TOKENIZER, download_tokenizer
-from lib.data.readers import read_records
 from lib.data.sources import download_hub, require_hub
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import train_tokenizer
 from lib.data.vocabularies import from_published, from_vocabulary
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 WHOLE = 2**31
 """More tokens than a document has."""
@@ -31,48 +31,14 @@ MOST_PER_WORD = 2.5
 _IDENTIFIED = 300
 """Texts whose language is identified, at most."""
 
+_BY_CHARACTERS = {"unit": "characters", "ngram_max": 3}
+
 _BATCH = 32
 """Documents that are tokenised at once."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Documents drawn from all, each with the same chance."""
-
-    documents: int
-    """Number of all documents."""
-    texts: list[str]
-
-
-def read_sample(
-    files: Sequence[Path], *, column: str, size: int, label: str | None = None, labels: Sequence[str] = ()
-) -> Sample:
-    """Return a sample of the documents in `files`, which are read once and never held in memory as a whole.
-
-    Args:
-        files: in any format of `lib.data.formats`.
-        column: of the text.
-        size: documents to draw, at most.
-        label: column of the label, which is then checked; None = there is none.
-        labels: names of the classes.
-
-    Raises:
-        DataError: a file is missing or damaged, lacks a column, or a label is none of `labels`.
-    """
-    generator = random.Random(derive_seed("advice"))
-    records = read_records({"train": files}, text=column, label=label, labels=labels)
-    texts: list[str] = []
-    documents = 0
-    for documents, record in enumerate(tqdm(records, "reading", unit=" documents", disable=None), start=1):
-        if len(texts) < size:
-            texts.append(record.text)
-        elif (place := generator.randrange(documents)) < size:
-            texts[place] = record.text
-    return Sample(documents, texts)
-
-
 def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
-    """Return the tokens of each text, uncut, special ones included [documents]."""
+    """Return the number of tokens of each text, uncut, special tokens included [documents]."""
     batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
     encoded = (tokenizer.encode_ragged(batch, WHOLE) for batch in tqdm(batches, "tokenising", disable=None))
     return np.array([len(ids) for batch in encoded for ids in batch])
@@ -80,16 +46,20 @@ def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Language:
-    """Language of texts, and how well a vocabulary suits it."""
+    """Language of texts, and how well a vocabulary fits it."""
 
     name: str
     """ISO 639 code of the most frequent language."""
     share: float
     """Share of the texts in this language."""
     tokens_per_word: float
-    """A word being what white space separates."""
+    """Tokens per word, see `lib.data.description.words_of`."""
     unknown: float
     """Share of unknown tokens."""
+    empty: float = 0.0
+    """Share of the texts without a known token."""
+    lost: tuple[str, ...] = ()
+    """Warnings about unknown tokens and dropped characters, each with its remedy."""
 
     @property
     def english(self) -> bool:
@@ -108,11 +78,40 @@ def language_of(texts: Sequence[str], tokenizer: TextTokenizer) -> Language:
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
     found = Counter(identifier.classify(text[:IDENTIFIED_BY])[0] for text in texts)
     (name, times), *_ = found.most_common(1)
-    special = {tokenizer.backend.cls_token_id, tokenizer.backend.sep_token_id}
-    ids = [token for text in tokenizer.encode_ragged(texts, WHOLE) for token in text if token not in special]
-    words = sum(len(text.split()) for text in texts)
-    unknown = sum(token == tokenizer.backend.unk_token_id for token in ids)
-    return Language(name, times / len(texts), len(ids) / max(words, 1), unknown / max(len(ids), 1))
+    ids, coverage = tokenizer.encode_ragged(texts, WHOLE), Coverage(tokenizer)
+    coverage.add(texts, ids)
+    words, shares_lost = sum(len(words_of(text)) for text in texts), shares(coverage.counts)
+    return Language(
+        name,
+        times / len(texts),
+        coverage.counts["tokens"] / max(words, 1),
+        shares_lost["unknown"] or 0.0,
+        shares_lost["empty"] or 0.0,
+        tuple(coverage.warnings()),
+    )
+
+
+def ngram_settings(texts: Sequence[str]) -> dict[str, Any] | None:
+    """Return the settings of TF-IDF that differ from the defaults; None if it finds nothing to count.
+
+    They are those of characters in scripts without spaces between words, and where it finds too few words.
+    """
+    unspaced = sum(len(words_of(text)) for text in texts) > 2 * sum(len(text.split()) for text in texts)
+    by_words = _featureless(texts, {})
+    if not unspaced and by_words <= MOST_LOST:
+        return {}
+    by_characters = _featureless(texts, _BY_CHARACTERS)
+    if by_words == by_characters == 1:
+        return None
+    return dict(_BY_CHARACTERS) if by_characters <= max(by_words, MOST_LOST) else {}
+
+
+def _featureless(texts: Sequence[str], settings: Mapping[str, Any]) -> float:
+    tfidf = BACKBONES.load("tfidf", "backbone")
+    try:
+        return tfidf.featureless(tfidf.vectorizer(BACKBONES.parse({"kind": "tfidf", **settings})).fit_transform(texts))
+    except ValueError:  # no n-gram is left
+        return 1.0
 
 
 def lost(lengths: np.ndarray, limit: int) -> tuple[float, float]:
@@ -127,7 +126,7 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
 
     Args:
         plan: the study.
-        name: of the tokeniser.
+        name: name of the tokeniser.
         folder: new folder for a tokeniser that has to be made.
         texts: to train on.
         vocabulary: a vocab.txt to take in place of the study's; None = the study's.

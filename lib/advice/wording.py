@@ -1,63 +1,162 @@
 """The advice in words."""
 
 import math
-from collections.abc import Collection, Sequence
-from pathlib import Path
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import psutil
 import torch
 
-from lib.advice.choices import BEARABLE, TOLERANCE, WANTED, Choice, Limit, Ratio, Start
-from lib.advice.published import MULTILINGUAL, RECIPE, PublishedEncoder
-from lib.advice.question import Question
+from lib.advice.choices import BEARABLE, TOLERANCE, WANTED, Choice, Limit, Ratio, StartAdvice
+from lib.advice.preparing import OwnTexts
+from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder
 from lib.advice.scores import POWER
-from lib.advice.texts import MOST_PER_WORD, Language
+from lib.advice.texts import Language
 from lib.measure.cost import processor
-from lib.measure.estimates import Machine
+from lib.measure.estimates import Hardware
 
 EXACT_SUFFICES = 1024
-"""Tokens up to which no mechanism was shown to learn more than exact attention in the same time: docs/benchmarks.md."""
+"""Longest texts in tokens for which no mechanism learnt more than exact attention in the same time (benchmarks.md)."""
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
 
 
-def texts(files: Sequence[Path], documents: int, lengths: np.ndarray, language: Language) -> str:
-    """Return what the texts are like.
+def opening(taken: Choice, encoder: PublishedEncoder | None, own: OwnTexts, seconds: float | None, study: str) -> str:
+    """Return the advice in one sentence, and the command that follows it.
 
     Args:
-        files: that hold them.
-        documents: number of documents.
-        lengths: tokens of those that were drawn [n].
-        language: of the texts.
+        taken: mechanism and limit that are advised.
+        encoder: published encoder that is advised in place of the mechanism; None = the mechanism is.
+        own: the texts.
+        seconds: expected time of the study; None = unknown.
+        study: its file.
     """
-    counted = "all of them" if len(lengths) == documents else f"{len(lengths):,} of them"
-    found = (
-        f"# {', '.join(map(str, files))}\n\n"
-        f"{documents:,} documents. Tokens of {counted}: median {np.median(lengths):,.0f}, "
-        f"95 % have at most {np.quantile(lengths, 0.95):,.0f}, the longest has {lengths.max():,}. "
-        f"Language: '{language.name}' in {_share(language.share)}. {language.tokens_per_word:.1f} tokens per word, "
-        f"{_share(language.unknown)} of them unknown to the vocabulary."
+    if encoder is None:
+        attention = "exact attention" if taken.exact else "approximate attention"
+        model, tokens = f"`{taken.model}` ({attention})", f"at most {taken.limit:,} tokens"
+    else:
+        model = f"`{encoder.name}` ({encoder.title}, exact attention)"
+        tokens = f"at most {min(taken.limit, encoder.reach):,} tokens"
+        if own.labelled and taken.limit > encoder.reach:
+            tokens += f", and {taken.limit:,} in segments"
+    time = "time unknown" if seconds is None else f"about {_time(seconds)} here"
+    command = f"snakemake --configfile {shlex.quote(study)} --cores all"
+    return f"**Take {model}, {tokens}: {time}.** `{command}`"
+
+
+def facts(
+    taken: Choice,
+    table: Sequence[Limit],
+    points: float,
+    baseline: str | None,
+    start: StartAdvice,
+    encoder: PublishedEncoder | None,
+    own: OwnTexts,
+    lengths: np.ndarray,
+    test: int,
+) -> str:
+    """Return three reasons: the documents, their length, and the mechanisms.
+
+    Args:
+        taken: mechanism and limit that are advised.
+        table: length limits, ascending.
+        points: most points of F1 to lose for speed.
+        baseline: model that reads whole texts without a training loop, if the study has one.
+        start: what to start a model from.
+        encoder: as of `opening`.
+        own: the texts.
+        lengths: tokens of those that were drawn [n].
+        test: documents of a test split.
+    """
+    splits = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in own.splits.items())
+    documents = f"{own.documents:,} documents ({splits})"
+    if own.labelled:
+        documents += f" of {len(own.classes)} classes ({', '.join(f'{n}: {c:,}' for n, c in own.classes.items())})"
+    documents += "."
+    if start.few:
+        shown = "no difference" if start.shown is None else f"no difference below {100 * start.shown:.0f} points"
+        documents += (
+            f" Too few to compare models: {_counted(test, 'test document')} can show {shown} (test of two given "
+            f"models, power {POWER:g}, if two models disagree on a fifth); {100 * WANTED:.0f} points need about 1,600 "
+            "documents."
+        )
+    if encoder is not None:
+        documents += " A published encoder needs no pretraining."
+    found = next(each for each in table if each.tokens == taken.limit)
+    length = (
+        f"Tokens: median {np.median(lengths):,.0f}, 95 % have at most {np.quantile(lengths, 0.95):,.0f}, the longest "
+        f"has {lengths.max():,}. A limit of {taken.limit:,} loses {_share(found.lost)} of the text"
     )
+    if encoder is not None and encoder.reach < taken.limit:
+        lost = np.maximum(lengths - encoder.reach, 0).sum() / lengths.sum()
+        length += f", and the {encoder.reach:,} that the encoder reads at once lose {_share(float(lost))}"
+        length += "; its second row reads segments" if own.labelled else ""
+    mechanism = _mechanism(taken, table, points, published=encoder is not None)
+    simple = found.scores.by_model.get(baseline or "") if found.scores else None
+    if simple is not None and taken.f1 is not None and found.scores and encoder is None:
+        least = max(points, found.scores.noise or 0.0)
+        if simple >= taken.f1 - least:
+            mechanism += (
+                f" But try {baseline} first: it has {simple:.2f} % on {found.scores.dataset}, without training steps."
+            )
+    return "\n".join(f"- {fact}" for fact in (documents, f"{length}.", mechanism))
+
+
+def warnings(own: OwnTexts, language: Language, ngrams: Mapping[str, Any] | None) -> list[str]:
+    """Return the changes that the study makes to the documents, and warnings about them.
+
+    Args:
+        own: the texts.
+        language: language of the texts.
+        ngrams: settings of TF-IDF that differ from the defaults; None = it finds nothing.
+    """
+    found = [*own.notes, *language.lost]
     if language.split_up:
-        found += (
-            f"\n\n**Warning: the vocabulary does not suit these texts.** English has 1.3 to 2.0 tokens per word; more "
-            f"than {MOST_PER_WORD:g} mean that words are split into pieces, so all lengths below are longer than they "
-            "need to be. Take a published encoder of that language, or train a tokeniser on your texts: source: "
-            "trained, algorithm: bpe (docs/published_models.md)."
+        found.append(
+            f"The vocabulary splits words into pieces ({language.tokens_per_word:.1f} tokens per word; English has 1.3 "
+            "to 2.0), so it does not suit these texts, and all lengths here are longer than they need to be. Take a "
+            "published encoder of that language, or train a tokeniser on your texts: source: trained, algorithm: bpe "
+            "(docs/published_models.md)."
         )
+    if ngrams:
+        written = ", ".join(f"{name}: {value}" for name, value in ngrams.items())
+        found.append(
+            "TF-IDF of words does not suit these texts, such as those of scripts without spaces between words. The "
+            f"study has `{written}`, so that it counts characters."
+        )
+    elif ngrams is None:
+        found.append("TF-IDF finds no n-gram that two documents have, so the study leaves it out.")
     if not language.english:
-        found += (
-            "\n\n**Warning: these texts are not English.** The scores at hand are of English datasets, so none is "
-            "shown, and pretraining on English articles would teach the model little about them."
+        found.append(
+            f"These texts are not English: '{language.name}' in {_share(language.share)}. The scores at hand are of "
+            "English datasets, so none is used, and pretraining on English articles would teach the model little "
+            "about them."
         )
-    return found
+    return ["## Your texts\n\n" + "\n".join(f"- {each}" for each in found)] if found else []
 
 
-def machine(place: Machine, documents: int, longest: int, busy: float) -> str:
-    """Return what the estimates hold for, and what they rest on.
+def encoder_table(rows: Sequence[EncoderCost]) -> list[str]:
+    """Return the section on the cost of a published encoder; none if it was not measured."""
+    if not rows:
+        return []
+    table = pd.DataFrame(
+        {
+            "row": row.row,
+            "tokens/s": f"{row.tokens_per_second:,.0f}",
+            "epoch [min]": _number(row.epoch_seconds / 60),
+            f"{RECIPE['epochs']} epochs and evaluations [min]": _number(row.seconds / 60),
+        }
+        for row in rows
+    ).to_markdown(index=False, colalign=("left", "right", "right", "right"), disable_numparse=True)
+    return [f"## The published encoder here\n\n{table}\n\nThe study has {len(SEEDS)} seeds of each row."]
+
+
+def machine(place: Hardware, documents: int, longest: int, busy: float) -> str:
+    """Return the conditions under which the estimates hold.
 
     Args:
         place: the machine.
@@ -82,16 +181,10 @@ def machine(place: Machine, documents: int, longest: int, busy: float) -> str:
     return found
 
 
-def limit(found: Limit, baseline: str | None) -> str:
-    """Return the section about a length limit.
-
-    Args:
-        found: what is known at it.
-        baseline: model that reads whole texts without a training loop, if the study has one.
-    """
-    rows = []
-    for choice in found.choices:
-        row = {
+def limit(found: Limit) -> str:
+    """Return the section about a length limit."""
+    rows = [
+        {
             "model": choice.model,
             "adaptation [min/epoch]": _number(choice.adaptation.seconds / 60),
             "fine-tuning [min/epoch]": _between(*choice.minutes),
@@ -99,108 +192,40 @@ def limit(found: Limit, baseline: str | None) -> str:
             "memory [GiB]": f"{max(cost.mb for cost in choice.costs) / 1024:.2f}",
             "fits": _fit(choice),
         }
-        scores = found.scores and {f"F1 at {found.scores.max_tokens:,} tokens [%]": _score(choice.f1)}
-        rows.append(row | (scores or {}))
+        for choice in found.choices
+    ]
     heading = (
         f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of "
         "documents cut"
     )
-    if found.scores is None:
-        evidence = "No results at hand for documents like these."
-    else:
-        evidence = f"F1: on {found.scores.dataset}, cut to {found.scores.max_tokens:,} tokens ({found.scores.source})"
-        score = found.scores.by_model.get(baseline or "")
-        evidence += "." if score is None else f"; {baseline}, which reads whole texts, has {score:.2f}."
-        evidence += " That is another dataset than yours."
-        if found.scores.seeds == 1:
-            evidence += " What another seed would give is not known."
-        if found.scores.noise is not None:
-            evidence += (
-                f" Differences below {found.scores.noise:.1f} points are within the noise of {found.scores.documents:,}"
-                " test documents."
-            )
-    table = pd.DataFrame(rows).to_markdown(
-        index=False, colalign=("left", *["right"] * (len(rows[0]) - 1)), disable_numparse=True
-    )
-    return f"{heading}\n\n{table}\n\n{evidence}"
+    table = pd.DataFrame(rows).to_markdown(index=False, colalign=("left", *["right"] * 5), disable_numparse=True)
+    return f"{heading}\n\n{table}"
 
 
-def advice(
-    taken: Choice,
-    table: Sequence[Limit],
-    question: Question,
-    baseline: str | None,
-    beginning: Start,
-    encoder: PublishedEncoder,
-    test: int,
-    price: tuple[float, float] | None,
-    before: Sequence[tuple[str, str, float]],
-) -> str:
-    """Return the advice with its reasons.
+def before(costs: Sequence[tuple[str, str, float]], model: str, *, published: bool) -> list[str]:
+    """Return the cost of the pretraining that a mechanism needs first.
 
     Args:
-        taken: mechanism and limit that are advised.
-        table: what is known at each limit, ascending.
-        question: what was asked.
-        baseline: as of `limit`.
-        beginning: what else the documents allow.
-        encoder: published one to start from, if that is advised.
-        test: documents of a test split.
-        price: minutes of an epoch of that encoder, at least and at most; None = not measured.
-        before: runs that the adaptation starts from: stage, corpus, seconds.
+        costs: runs that the adaptation starts from: stage, corpus, seconds.
+        model: that is pretrained.
+        published: whether a published encoder is advised.
     """
-    parts = []
-    if beginning.few:
-        shown = (
-            "no difference at all"
-            if beginning.shown is None
-            else f"no difference in accuracy below {100 * beginning.shown:.0f} points"
-        )
-        parts.append(
-            f"**Too few documents to compare models.** A tenth of them, {_counted(test, 'test document')}, can show "
-            f"{shown} (test of two given models, power {POWER:g}, if two models disagree on a fifth). "
-            f"For {100 * WANTED:.0f} points it takes about 1,600 documents in all. "
-            "The scores above come from 26,710 and more training documents; what an encoder learns from so few as "
-            "yours is not known here."
-        )
-    if beginning.published and question.weights is None:
-        first = "tfidf, which needs no training steps, and " if question.label is not None else ""
-        parts.append(
-            f"**Take {first}a published encoder with exact attention: {encoder.title}** "
-            f"({encoder.languages or 'languages as its authors say'}; reads {encoder.reach:,} tokens"
-            f"{_loses(table, taken.limit, encoder, labelled=question.label is not None)}). {_price(price, encoder)} "
-            "The study below does this."
-        )
-    parts.append(_mechanism(taken, table, question.points, beginning))
-    if before and not beginning.published:
-        parts += [
-            f"Before that, {stage} on {corpus} takes at most about {duration(seconds)} here. A pretrained model spares "
-            "it: name its folder with --weights, and the study below starts from it."
-            for stage, corpus, seconds in before
-        ]
-    elif before:
-        seconds = sum(each[-1] for each in before)
-        parts.append(
-            f"Training {taken.model} instead would first take a pretraining, at most about {duration(seconds)} here. "
-            "If you have a pretrained one, name its folder with --weights."
-        )
-    found = next(each for each in table if each.tokens == taken.limit)
-    simple = found.scores.by_model.get(baseline or "") if found.scores else None
-    if simple is not None and taken.f1 is not None and found.scores and not beginning.published:
-        least = max(question.points, found.scores.noise or 0.0)
-        if simple >= taken.f1 - least:
-            parts.append(
-                f"But try {baseline} first: it has {simple:.2f} % on {found.scores.dataset}, without training steps."
-            )
-    return "## Advice\n\n" + "\n\n".join(parts)
+    if not costs:
+        return []
+    seconds = sum(each[-1] for each in costs)
+    which = f"Training {model} instead" if published else f"Training {model}"
+    return [
+        f"{which} first takes a pretraining, at most about {duration(seconds)} here. If you have a pretrained one, "
+        "name its folder with --weights."
+    ]
 
 
 def other_costs(limit: int, kinds: Collection[str]) -> list[str]:
-    """Return what to think of that is not among the models above, if there is something.
+    """Return further options that are not among the models above; empty if there are none.
 
     Args:
         limit: tokens that are advised.
-        kinds: of the models' mechanisms.
+        kinds: kinds of the models' mechanisms.
     """
     if limit <= EXACT_SUFFICES or "window" in kinds:
         return []
@@ -212,12 +237,12 @@ def other_costs(limit: int, kinds: Collection[str]) -> list[str]:
     ]
 
 
-def _mechanism(taken: Choice, table: Sequence[Limit], points: float, beginning: Start) -> str:
-    """Return which mechanism to take at which limit, and why."""
+def _mechanism(taken: Choice, table: Sequence[Limit], points: float, *, published: bool) -> str:
+    """Return which mechanism to take at which limit, and why; in second place if a published encoder is advised."""
     found = next(each for each in table if each.tokens == taken.limit)
     longer = [each for each in table if each.tokens > taken.limit]
     if not found.lost:
-        length = "which loses nothing"
+        length = "which cuts nothing off"
     elif found.lost <= BEARABLE:
         length = f"the shortest limit that loses no more than {_share(BEARABLE)} of the text ({_share(found.lost)})"
     elif not longer:
@@ -231,7 +256,7 @@ def _mechanism(taken: Choice, table: Sequence[Limit], points: float, beginning: 
     equal = bool(measured) and all(choice.ratio.low > 1 - TOLERANCE for choice in measured)
     if taken.exact and equal:
         opening = "**The mechanism saves no time on your lengths: take exact attention**"
-    elif beginning.published and not taken.exact:
+    elif published:
         opening = f"**If you train an encoder of your own on more such documents, take {name}**"
     else:
         opening = f"**Take {name}**"
@@ -290,40 +315,18 @@ def _place(found: Limit) -> str:
     return place if found.scores.max_tokens == found.tokens else f"{place} (at {found.tokens:,} none is known),"
 
 
-def _loses(table: Sequence[Limit], limit: int, encoder: PublishedEncoder, *, labelled: bool) -> str:
-    """Return what the reach of a published encoder loses, if it loses anything that is known, and what loses less."""
-    at = next((each for each in table if each.tokens == encoder.reach), None)
-    if at is None or at.lost <= BEARABLE:
-        return ""
-    if encoder.languages == MULTILINGUAL.languages:
-        return " of its own, of which these texts have fewer than are counted here; what it loses was not measured"
-    sentence = f", which loses {_share(at.lost)} of the text"
-    if labelled:
-        sentence += "; tfidf reads all of it"
-    if labelled and limit > encoder.reach:
-        found = next(each for each in table if each.tokens == limit)
-        sentence += (
-            f", and {encoder.name}-segments up to {limit:,} tokens in segments of {encoder.reach:,}, in about "
-            f"{(1 - found.lost) / (1 - at.lost):.1f} times the time"
-        )
-    return sentence
-
-
-def _price(price: tuple[float, float] | None, encoder: PublishedEncoder) -> str:
-    if price is None:
-        why = "its tokeniser is not here" if encoder.languages == MULTILINGUAL.languages else "there was no time"
-        return f"What {encoder.name} takes here was not measured: {why}."
-    return (
-        f"An epoch takes {_between(*price)} minutes here, and the study has {RECIPE['epochs']:g} for each of 3 seeds."
-    )
-
-
 def duration(seconds: float) -> str:
     """Return a time in the unit that gives it few digits."""
     for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{_number(seconds / size)} {unit}"
     return f"{_number(seconds)} seconds"
+
+
+def _time(seconds: float) -> str:
+    """Return a time in minutes up to three hours."""
+    minutes = max(1, round(seconds / 60))
+    return f"{_counted(minutes, 'minute')}" if minutes < 180 else duration(seconds)
 
 
 def _between(low: float, high: float) -> str:

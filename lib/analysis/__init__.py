@@ -1,6 +1,6 @@
-"""What trained models do inside: a folder per kind of analysis, found by its name, with three modules.
+"""What trained models do inside: two modules per kind of analysis, both called as the kind.
 
-`settings` has the options and thresholds. `computation` has `analyse(subject, **options)`, from a model to a table.
-`figure` shows that table alone: `draw(frame, families)`, a figure of the models in order, each with the family that
-colours it, and `summarise(frame)`, the main numbers. No kind knows how runs are made.
+`lib/analysis/heads.py` has the `Settings` of the kind and shows its table, without torch: `draw(frame, families)` is a
+figure of the models in order, each with the family that colours it, and `summarise(frame)` has the main numbers.
+`lib/analysis/computations/heads.py` makes the table: `analyse(subject, **options)`. No kind knows how runs are made.
 """

@@ -19,9 +19,9 @@ class AnalysisSettings(KindSettings):
     """Whether it looks at states of single tokens."""
     needs_task: ClassVar[str | None] = None
     """Kind of the task that the models must have learnt; None = any."""
-    beside: ClassVar[str | None] = None
-    """Kind of a backbone that learns from texts in one go. The first such model that passes the stage, if there is one,
-    is a row of its own; the computation takes it as `beside`."""
+    text_baseline: ClassVar[str | None] = None
+    """Kind of a backbone that is fitted to texts. The first such model with runs at the stage, if there is one, has a
+    row of its own; the computation takes it as `text_baseline`."""
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 
@@ -43,5 +43,16 @@ class AnalysisSettings(KindSettings):
 
 
 ANALYSES = Axis("lib.analysis", "kind of analysis", AnalysisSettings)
+
+
+def computation(kind: Any) -> str:
+    """Return the dotted name of the module that makes the table of a kind.
+
+    Raises:
+        ConfigError: the kind is unknown.
+    """
+    package, _, name = ANALYSES.module(kind).rpartition(".")
+    return f"{package}.computations.{name}"
+
 
 AnyAnalysis = Annotated[SerializeAsAny[AnalysisSettings], BeforeValidator(ANALYSES.parse)]

@@ -1,4 +1,4 @@
-"""Attention mechanisms: the map from queries, keys and values to outputs, and nothing around it.
+"""Attention mechanisms: the map from queries, keys and values to outputs.
 
 `contract.py` is the interface of a mechanism and builds one; `interface.py` offers mechanisms to transformers' models.
 Each mechanism has a folder: `settings.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the same,

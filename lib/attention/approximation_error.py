@@ -1,4 +1,4 @@
-"""How far an approximation deviates from exact attention, on given queries and keys: dense, for analyses alone.
+"""Deviation of an approximation from exact attention, on given queries and keys; dense, only for analyses.
 
 Shapes: N tokens, n of them as queries, d head width, R hash rounds; leading dimensions are a batch of heads.
 """
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def relative_error(approximate: Tensor, exact: Tensor) -> Tensor:
-    """Return |approximate - exact|_F / |exact|_F of outputs [..., N, d], one of which may be broadcast: [...]."""
+    """Return |approximate - exact|_F / |exact|_F of outputs [..., N, d]; one may be broadcast: [...]."""
     return torch.linalg.norm(approximate - exact, dim=(-2, -1)) / torch.linalg.norm(exact, dim=(-2, -1))
 
 
@@ -21,7 +21,7 @@ def chunk_numbers(codes: Tensor, chunk_size: int) -> Tensor:
 
 
 def window_mass(weights: Tensor, of_queries: Tensor, of_keys: Tensor, rounds: Sequence[int]) -> Tensor:
-    """Return how much of some attention weights the windows of LSH reach: a chunk of keys and both neighbours.
+    """Return the share of attention weights inside the windows of LSH: a chunk of keys and both neighbours.
 
     Args:
         weights: [..., n, N].

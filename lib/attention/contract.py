@@ -1,4 +1,4 @@
-"""What every attention mechanism owes to the layer that holds it, to padding and to randomness.
+"""The contract of attention mechanisms: shapes, padding, random draws.
 
 Shapes: B batch, H heads, N tokens, d head width.
 """
@@ -10,12 +10,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from lib.attention.dense import alibi, attend_densely
 from lib.attention.kernels import by_triton
 from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
 from lib.core.errors import ConfigError
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers as wide as a number of so many bytes."""
+"""Integer type by number of bytes."""
 
 
 class Attention(nn.Module, ABC):
@@ -29,14 +30,14 @@ class Attention(nn.Module, ABC):
         parameters: typed parameters of the mechanism's kind.
         num_heads: H.
         head_size: d.
-        layer: index of the layer, part of the key of every random draw.
-        seed: seed of the run, the other part.
+        layer: index of the layer; with the seed, it is the key of every random draw.
+        seed: seed of the run.
         dropout: probability of dropping an attention weight in training.
         slopes: H factors of ALiBi: the score of a query and a key n columns apart falls by n times its head's slope.
             Padding between the two counts, as in every other position encoding. None = no such bias.
 
     Raises:
-        ConfigError: the mechanism cannot honour its settings.
+        ConfigError: the mechanism does not support its settings.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Attention(nn.Module, ABC):
         super().__init__()
         if slopes is not None and not parameters.takes_bias:
             raise ConfigError(
-                f"{parameters.kind} forms no scores to which the bias of ALiBi could be added. Set "
+                f"{parameters.kind} forms no scores, so it cannot add the bias of ALiBi. Set "
                 "position_embedding_type to rope, sinusoidal or learned, or choose a mechanism that takes a bias."
             )
         if dropout and not parameters.takes_attention_dropout:
@@ -67,12 +68,12 @@ class Attention(nn.Module, ABC):
         self.layer = layer
         self.seed = seed
         self.dropout = dropout
-        # Not a buffer: nothing to store or to initialise. On the CPU even where the default device holds no data.
+        # Not a buffer, so it is never saved; on the CPU, since the default device may be `meta`.
         self._slopes = None if slopes is None else torch.tensor(slopes, device="cpu")
         self.step = 0
         self.kernels: Kernels = "auto"
         self.pads_queries = True
-        """Whether the padding of keys is that of queries, too; in cross-attention it is not."""
+        """Whether queries have the padding of keys; in cross-attention they do not."""
         self.computed_by: Literal["torch", "triton"] | None = None
         """Implementation of the last pass; None before the first one."""
 
@@ -81,7 +82,7 @@ class Attention(nn.Module, ABC):
 
         Args:
             query: [B, H, N, d].
-            key: [B, H, N, d]; the very tensor `query` where the mechanism shares the two.
+            key: [B, H, N, d]; the same tensor as `query` if the mechanism shares the two.
             value: [B, H, N, d].
             attention_mask: [B, N], 1 = real token; None = all real.
 
@@ -89,16 +90,17 @@ class Attention(nn.Module, ABC):
             [B, H, N, d] in the type of `value`, zeros at padding.
 
         Raises:
-            ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, or the key is another
-                tensor than the query it should be.
+            ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, or a mechanism that
+                shares queries and keys gets two tensors.
         """
         self.check_length(query.shape[2])
         if self.settings.shares_query_and_key and key is not query:
             raise ValueError(
                 f"{self.settings.kind} has one projection for both: pass the same tensor as query and key."
             )
+        attend = self._attend_exactly if self.is_exact_at(query) else self.attend
         if attention_mask is None:
-            return self.attend(query, key, value, None).to(value.dtype)
+            return attend(query, key, value, None).to(value.dtype)
         expected = (query.shape[0], query.shape[2])
         if attention_mask.shape != expected:
             raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}; expected [B, N] = {expected}.")
@@ -107,15 +109,15 @@ class Attention(nn.Module, ABC):
             return self.attend(query, key, value, real).to(value.dtype)
         clean = without_padding(query, real)
         key = clean if key is query else without_padding(key, real)
-        output = self.attend(clean, key, without_padding(value, real), real)
+        output = attend(clean, key, without_padding(value, real), real)
         return without_padding(output, real).to(value.dtype)
 
     def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Return the N x N matrix that `forward` applies to the values, without dropout.
 
         Every mechanism is linear in the values, so its outputs for the columns of the identity are the columns of this
-        matrix, also where it never forms one. To look at: memory is quadratic in N, and time N / d times that of
-        `forward`. Differentiable as `forward` is.
+        matrix, even if it never forms the matrix. It is for inspection: memory is quadratic in N, and the time is N / d
+        times that of `forward`.
 
         Args:
             query: [B, H, N, d].
@@ -124,8 +126,7 @@ class Attention(nn.Module, ABC):
 
         Returns:
             [B, H, N, N], in float32 at least, also under autocast. If the mechanism declares `row_stochastic`, rows of
-            real tokens sum to 1 (where a normaliser has an `eps`, to as much less as this takes). Rows and columns of
-            padding are zeros.
+            real tokens sum to 1, or slightly less if a normaliser has an `eps`. Rows and columns of padding are zeros.
 
         Raises:
             ValueError: as `forward`.
@@ -162,18 +163,37 @@ class Attention(nn.Module, ABC):
     def slopes(self, device: torch.device) -> Tensor | None:
         """Return the slopes of ALiBi [H] in float32, None without it."""
         if self._slopes is not None and self._slopes.device != device:
-            self._slopes = self._slopes.to(device)  # kept, since every copy to a GPU waits for it
+            self._slopes = self._slopes.to(device)  # kept, since a copy to a GPU synchronises
         return self._slopes
 
-    def hides_padding(self, rows: Tensor) -> bool:
-        """Return whether `attend` itself lets nothing of padding in such rows reach anything, and gives zeros there.
+    def is_exact_at(self, query: Tensor) -> bool:
+        """Return whether such texts are so short that the mechanism is exact attention, which one fused call computes.
 
-        Kernels do: it saves passes over memory that fill all rows.
+        Not for mechanisms that are exact at every length, whose own computation it is.
+        """
+        return query.shape[2] <= (self.settings.exact_up_to() or 0)
+
+    def exact_bias(self, query: Tensor) -> Tensor | None:
+        """Return what is added to the scores of texts of which it is exact attention [B or 1, H or 1, N, N]."""
+        return alibi(self.slopes(query.device), query)
+
+    def _attend_exactly(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
+        """Return exact attention, in float32 at least, also under autocast; see `attend`."""
+        precision = torch.promote_types(value.dtype, torch.float32)
+        query, key, value = (rows.to(precision) for rows in (query, key, value))
+        dropout = self.dropout if self.training else 0.0
+        with torch.autocast(query.device.type, enabled=False):
+            return attend_densely(query, key, value, real, bias=self.exact_bias(query), dropout=dropout)
+
+    def hides_padding(self, rows: Tensor) -> bool:
+        """Whether `attend` itself ignores padding in such rows, and returns zeros there.
+
+        Kernels do, which saves passes over memory to clear padding.
         """
         return False
 
     def by_triton(self, rows: Tensor) -> bool:
-        """Return whether to compute on `rows` with Triton kernels; for mechanisms that have some.
+        """Decide whether to compute on `rows` with Triton kernels, for mechanisms that have some.
 
         Raises:
             RunError: they are asked for, and cannot run here or on such numbers.
@@ -184,24 +204,24 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        """Do the mechanism's arithmetic.
+        """Compute the outputs of the mechanism.
 
         Args:
             query: [B, H, N, d], zeros at padding unless `hides_padding`; likewise `key` and `value`.
             key: as `query`.
             value: as `query`.
-            real: [B, N], true at real tokens; None = all real. A row may be without any.
+            real: [B, N], true at real tokens; None = all real. A row may have none.
 
         Returns:
             [B, H, N, d], finite; values at padding are discarded unless `hides_padding`.
         """
 
     def set_step(self, step: int) -> None:
-        """Tell the optimiser step that draws in training are keyed by."""
+        """Set the optimiser step, which is a key of random draws in training."""
         self.step = step
 
     def reset_features(self) -> None:
-        """Draw the persistent random features or first weights, if there are any; part of weight initialisation."""
+        """Draw the persistent random features or initial weights, if any; weight initialisation calls it."""
 
 
 def build(
@@ -232,7 +252,7 @@ def build(
 
 
 def for_every_head(query: Tensor, rows: Tensor) -> Tensor:
-    """Return keys or values with as many heads as `query` has; each of fewer ones serves several of its heads.
+    """Return keys or values with the number of heads of `query`: each head is repeated for a group of query heads.
 
     Args:
         query: [B, H, N, d].
@@ -243,9 +263,9 @@ def for_every_head(query: Tensor, rows: Tensor) -> Tensor:
 
 
 def without_padding(rows: Tensor, real: Tensor) -> Tensor:
-    """Return `rows` with zeros at padding, whatever it holds, inf and nan included; so is the gradient.
+    """Return `rows` with zeros at padding, even if it holds inf or nan; the gradient is zero there, too.
 
-    Bit for bit what `masked_fill` returns, in a third of its time on a CPU: one pass over the memory in place of two.
+    The result is that of `masked_fill`, bit for bit, in a third of its time on a CPU: it passes over the memory once.
 
     Args:
         rows: [B, H, N, d].
@@ -255,7 +275,7 @@ def without_padding(rows: Tensor, real: Tensor) -> Tensor:
 
 
 class _WithoutPadding(torch.autograd.Function):
-    """Clear all bits of a number at padding. Multiplying by zero would leave inf and nan."""
+    """Clear all bits at padding, since multiplying by zero would leave inf and nan."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, real: Tensor) -> Tensor:
@@ -274,11 +294,11 @@ class _WithoutPadding(torch.autograd.Function):
 
 
 def ranks(real: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many real tokens stand before each token, and how many a row has.
+    """Return the number of real tokens before each token, and the number in each row.
 
     Args:
         real: [B, N], true at real tokens; None = all real.
-        rows: [B, H, N, d], on whose device the results lie.
+        rows: [B, H, N, d]; the results are on its device.
 
     Returns:
         Ranks [B, N], those of padding not below 0, and lengths [B]; [1, N] and [1] if all are real.
@@ -290,13 +310,13 @@ def ranks(real: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def set_step(model: nn.Module, step: int) -> None:
-    """Tell the optimiser step to every mechanism in `model`."""
+    """Set the optimiser step of every mechanism in `model`."""
     for mechanism in mechanisms(model):
         mechanism.set_step(step)
 
 
 def set_kernels(model: nn.Module, kernels: Kernels) -> None:
-    """Tell every mechanism in `model` what to compute with."""
+    """Set the implementation of every mechanism in `model`."""
     for mechanism in mechanisms(model):
         mechanism.kernels = kernels
 

@@ -1,4 +1,4 @@
-"""Lets other people's models attend through this project's mechanisms, by transformers' attention interface.
+"""Use of the mechanisms in other models, by the attention interface of transformers.
 
 It neither loads nor trains a model. Requests of a model that a mechanism does not support are refused, with one
 exception: windowed layers stay on exact attention, and a warning says so.
@@ -68,7 +68,7 @@ _registered: dict[str, _Entry] = {}
 def register_attention(
     mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, seed: int = 0, kernels: Kernels = "auto"
 ) -> None:
-    """Make `mechanisms` known to transformers as values of `attn_implementation`.
+    """Register `mechanisms` with transformers as values of `attn_implementation`.
 
     From then on, in this process, `AutoModel.from_pretrained(..., attn_implementation="favor")`, `from_config` and
     `model.set_attn_implementation("favor")` swap the attention of a bidirectional encoder, its weights untouched.
@@ -81,7 +81,7 @@ def register_attention(
     Args:
         mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
             parameters (`favor-m64`), which may have a suffix (`favor-m64-relu`).
-        seed: of the draws.
+        seed: seed of the draws.
         kernels: their implementation; `auto` takes Triton kernels on a GPU in half precision.
 
     Raises:
@@ -180,7 +180,7 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     return flash_attention_mask(mask_function=mask_function, **arguments)
 
 
-# Here and below: compiled code passes over the cache, and would look, or draw, at every call.
+# Here and below: compiled code ignores the cache, and would check, or draw, at every call.
 @torch.compiler.disable
 @cache
 def _has_replaceable_attention(config: type) -> bool:
@@ -202,7 +202,7 @@ def _attend(
     sliding_window: int | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Do the work of one of transformers' attention functions.
+    """Compute attention in place of one of transformers' attention functions.
 
     Args:
         entry: the registered mechanism.
@@ -287,7 +287,7 @@ AttentionMaskInterface.register(HELD, _mask)
 
 
 def _scaled(query: Tensor, scaling: float | None) -> Tensor:
-    """Return the query that makes a mechanism, which scales scores by 1/sqrt(d), scale them by `scaling`."""
+    """Return the query that makes a mechanism scale scores by `scaling`, since it scales them by 1/sqrt(d)."""
     width = query.shape[3]
     return query if scaling in (None, width**-0.5) else query * (scaling * width**0.5)
 

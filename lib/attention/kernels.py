@@ -1,4 +1,4 @@
-"""Whether a mechanism computes with Triton kernels of its own, or with torch's operations."""
+"""The choice between Triton kernels of a mechanism and torch's operations, and the launch of kernels."""
 
 import os
 from functools import cache
@@ -20,23 +20,23 @@ WIDEST = 128
 """Largest head width that fits into a processor's registers and shared memory."""
 
 OLDEST = (8, 0)
-"""Least compute capability: on GPUs before Ampere, kernels spill kilobytes of registers a thread, and would crawl."""
+"""Least compute capability: on GPUs before Ampere, kernels spill kilobytes of registers per thread, and are slow."""
 
 
 class Launch(NamedTuple):
     """How a kernel is launched: the tiles of a program, and what Triton makes of its loop."""
 
     rows: int
-    """Data that a program keeps throughout: tokens or draws."""
+    """Size of the data that a program keeps: tokens or draws."""
     columns: int
-    """Data per iteration of its loop."""
+    """Size of the data per iteration of its loop."""
     warps: int
     stages: int
-    """Turns of the loop whose loads are under way at a time."""
+    """Iterations of the loop whose data are loaded at the same time."""
 
 
 def size_class(rows: Tensor) -> str:
-    """Return by what launches are chosen: `half` or `single` precision, and `wide` if heads are wider than 64."""
+    """Return the key of the table of launches: `half` or `single` precision, and `wide` if heads are wider than 64."""
     return ("half" if rows.element_size() <= 2 else "single") + (" wide" if rows.shape[-1] > 64 else "")
 
 
@@ -45,7 +45,7 @@ _compiled: dict[tuple, tuple[Any, tuple]] = {}
 
 
 def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
-    """Start as many programs of a kernel: what `kernel[(programs,)](*arguments, **constants)` does.
+    """Start a number of programs of a kernel, like `kernel[(programs,)](*arguments, **constants)`.
 
     Triton binds arguments again at every launch, which takes the host longer than many a kernel takes the GPU. Here, a
     kernel that has been compiled for such arguments is started as it is.
@@ -72,7 +72,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
 
 
 def _specialised(argument: Any) -> Any:
-    """Return what of an argument Triton compiles for: types, and which numbers equal 1 or are divisible by 16.
+    """Return the properties of an argument that Triton compiles for: types, numbers equal to 1 or divisible by 16.
 
     There are few such cases, whatever the lengths of documents and the seeds.
     """
@@ -98,13 +98,13 @@ def by_triton(kernels: Kernels, rows: Tensor) -> bool:
     """
     if kernels == "torch" or not rows.numel():
         return False
-    obstacle = _obstacle(rows)
-    if kernels == "triton" and obstacle:
-        raise RunError(f"{SETTING} is 'triton', but {obstacle}; use 'auto' or 'torch'.")
-    return obstacle is None and (kernels == "triton" or (rows.device.type == "cuda" and rows.element_size() <= 2))
+    reason = _reason(rows)
+    if kernels == "triton" and reason:
+        raise RunError(f"{SETTING} is 'triton', but {reason}; use 'auto' or 'torch'.")
+    return reason is None and (kernels == "triton" or (rows.device.type == "cuda" and rows.element_size() <= 2))
 
 
-def _obstacle(rows: Tensor) -> str | None:
+def _reason(rows: Tensor) -> str | None:
     """Return why Triton kernels cannot compute on `rows`; None if they can."""
     if rows.dtype not in TYPES:
         expected = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
@@ -114,7 +114,7 @@ def _obstacle(rows: Tensor) -> str | None:
     if not _triton_is_there():
         return "the package triton is not installed. Install it (make .venv/.kernels)"
     if rows.device.type == "cuda":
-        return _obstacle_of_gpu(rows.device)
+        return _gpu_reason(rows.device)
     if os.environ.get(INTERPRETED) != "1":
         return (
             f"the model is on {rows.device.type}. Expected a GPU; {INTERPRETED}=1 in the environment tries the kernels "
@@ -129,7 +129,7 @@ def _triton_is_there() -> bool:
 
 
 @cache
-def _obstacle_of_gpu(device: torch.device) -> str | None:
+def _gpu_reason(device: torch.device) -> str | None:
     capability = torch.cuda.get_device_capability(device)
     if capability >= OLDEST:
         return None

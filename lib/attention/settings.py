@@ -23,22 +23,22 @@ class MechanismSettings(KindSettings):
     """Whether it has scores that can get a bias, as with ALiBi."""
 
     row_stochastic: ClassVar[bool] = True
-    """Whether a token's attention weights are non-negative and sum to 1, but for what an `eps` takes; only such weights
+    """Whether a token's attention weights are non-negative and sum to 1, apart from an `eps`; only such weights
     can be analysed as attention maps."""
     depends_on_positions: ClassVar[bool] = False
     """Whether the order of the tokens matters to the mechanism itself. Otherwise permuted tokens have permuted outputs.
     Positions are counted over real tokens, so that padding stays exact."""
     is_learned: ClassVar[bool] = False
-    """Whether the mechanism has weights of its own that are trained, so it must be a part of the model."""
+    """Whether the mechanism has trainable weights, so that it must be part of the model."""
 
     def longest(self) -> int | None:
-        """Return how many tokens a text may have at most; None = any number."""
+        """Return the maximum length of a text in tokens; None = any."""
         return None
 
     def exact_up_to(self) -> int | None:
-        """Return how many tokens a text may have to be read by exact attention; None = any number, 0 = none is.
+        """Return the length in tokens up to which attention is exact; None = any, 0 = never.
 
-        Exact means that every token sees all others, weighted as exact attention weighs them, whatever the content.
+        Exact means that every token sees all others, with the weights of exact attention.
         """
         return 0
 
@@ -59,7 +59,7 @@ class MechanismSettings(KindSettings):
         return self.kind
 
     def keys_per_query(self, tokens: int) -> int:
-        """Return with how many keys' worth of work a query costs in a sequence of `tokens`."""
+        """Return the cost of a query in a sequence of `tokens`, as a number of keys."""
         return tokens
 
 

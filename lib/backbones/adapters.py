@@ -1,7 +1,7 @@
 """Low-rank adapters in the linear layers of a backbone, by peft: they train, and all other weights are frozen.
 
-While a model trains it holds peft's own layers (`peft.tuners.lora.LoraLayer`, adapter `default`) in place of its linear
-ones. The saved model has no trace of them: the adapters are added to the weights.
+During training a model has peft's own layers (`peft.tuners.lora.LoraLayer`, adapter `default`) in place of its linear
+ones. The saved model has none: the adapters are added to the weights.
 
 Saving is our own code for two reasons. peft's `merge_and_unload` writes the same bytes, but it takes the adapters out
 of the model, and a run that keeps its best and its last model loads the other adapters afterwards. peft's
@@ -31,18 +31,18 @@ from lib.core.randomness import derive_seed
 from lib.core.record import ADAPTER
 
 NAME = "default"
-"""What peft calls the adapters."""
+"""Name of the adapters in peft."""
 
 
 class Adapters:
-    """The adapters of a model, which this puts in; at first they change nothing.
+    """The adapters of a model. They are inserted when this object is created, and change no output at first.
 
     Args:
-        model: with its task's head and first weights; it stays the same object. All of its backbone but the adapters
-            stops training, the head trains on.
-        settings: of the adapters.
-        seed: of the run.
-        start: source of the initial weights, noted with the adapters; None = they are drawn.
+        model: model with its task's head and initial weights; it stays the same object. Its backbone is frozen, except
+            the adapters; the head trains.
+        settings: settings of the adapters.
+        seed: seed of the run.
+        start: source of the initial weights, noted with the adapters; None = they are random.
 
     Raises:
         RunError: a target is no linear layer of the backbone, or there is none.
@@ -93,7 +93,7 @@ class Adapters:
                 yield name, module
 
     def _merged(self) -> dict[str, Tensor]:
-        """Return the weights under the names that they have without adapters, these added."""
+        """Return the weights with the adapters added, by the names that they have without adapters."""
         weights = {
             name.replace(".base_layer.", "."): tensor
             for name, tensor in self.model.state_dict().items()
@@ -123,7 +123,7 @@ class Adapters:
 
 
 def targets(model: PreTrainedModel, settings: Lora) -> list[str]:
-    """Return the last names of the linear layers of a model, without adapters yet, that get some.
+    """Return the last parts of the names of the linear layers that get adapters.
 
     Raises:
         RunError: a target is no linear layer of the backbone, or there is none.

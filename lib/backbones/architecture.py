@@ -18,7 +18,7 @@ from lib.core.model_folder import read_fields
 logger = logging.getLogger(__name__)
 
 SHOWN = 5
-"""Fields that differ, named by a message."""
+"""Most differing fields that a message names."""
 
 
 class ArchitecturePreTrainedModel(PreTrainedModel):
@@ -59,7 +59,7 @@ def text_fields(folder: Path) -> dict[str, Any]:
 
 
 def is_published(folder: Path, kinds: Container[str]) -> bool:
-    """Return whether `folder` holds an architecture of some `kinds` as transformers saves it, no model of ours."""
+    """Whether `folder` has an architecture of one of the `kinds` as transformers saves it, and not a model of ours."""
     try:
         return text_fields(folder).get("model_type") in kinds
     except RunError:
@@ -70,8 +70,8 @@ def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
     """Check that fields agree.
 
     Args:
-        pairs: of each field the run's value, and that of the published model.
-        folder: of the published model.
+        pairs: values of the run and of the published model, by field.
+        folder: folder of the published model.
 
     Raises:
         RunError: some differ.
@@ -86,7 +86,7 @@ def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:
-    """Copy the parameters that were published, which may be fewer, into the first rows of tables that may be longer."""
+    """Copy published parameters into the first rows of our own, which may be longer."""
     for name, source in published.named_parameters():
         target = own.get_parameter(name)
         rows = min(len(target), len(source))
@@ -94,7 +94,7 @@ def take_over(own: nn.Module, published: nn.Module) -> None:
 
 
 def take_over_words(own: nn.Module, published: nn.Module) -> None:
-    """Copy word embeddings; tokens beyond the published vocabulary keep those that were drawn."""
+    """Copy word embeddings; tokens beyond the published vocabulary keep random ones."""
     take_over(own, published)
     if (beyond := len(own.get_parameter("weight")) - len(published.get_parameter("weight"))) > 0:
-        logger.info("%d tokens beyond the published vocabulary start from drawn embeddings", beyond)
+        logger.info("%d tokens beyond the published vocabulary start from random embeddings", beyond)

@@ -14,8 +14,8 @@ from lib.core.errors import ConfigError
 class BackboneConfig(PretrainedConfig):
     """Describe a backbone and the head on it.
 
-    A backbone's configuration derives from this class, names its `settings`, and has an `__init__` of its own: to
-    classes without one, transformers gives another.
+    A backbone's configuration derives from this class, names its `settings`, and has an `__init__` of its own, since
+    transformers replaces a missing one.
 
     Args:
         vocab_size: tokens in the vocabulary.
@@ -62,12 +62,12 @@ class BackboneConfig(PretrainedConfig):
 
     @property
     def words(self) -> str:
-        """Where the word embeddings are in the model without a head."""
+        """Name of the word embeddings in the model without a head."""
         return "embeddings.word_embeddings"
 
     @property
     def dense_head(self) -> bool:
-        """Whether a dense layer stands before the projection to the vocabulary, as in BERT."""
+        """Whether a dense layer precedes the projection to the vocabulary, as in BERT."""
         return True
 
     @property
@@ -86,7 +86,7 @@ class ArchitectureConfig(BackboneConfig):
     """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
 
     smallest: ClassVar[Mapping[str, Any]]
-    """The architecture of a configuration that is made without arguments, as transformers does to tell what differs."""
+    """The architecture of a configuration without arguments, which transformers builds to find differing fields."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"architecture": dict(self.smallest)} | kwargs)
@@ -102,8 +102,7 @@ class ArchitectureConfig(BackboneConfig):
     def inner(self) -> PretrainedConfig:
         """Return the configuration of the architecture itself.
 
-        It is created each time: some configurations change their own fields according to their switches, or what
-        they were given, and would change them again.
+        It is created at each call, since some configurations change their own fields when they are created.
 
         Raises:
             ConfigError: transformers refuses a field of it.
@@ -112,7 +111,7 @@ class ArchitectureConfig(BackboneConfig):
         kind = fields.pop("model_type")
         special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
         try:
-            # By attribute: to import the name runs the hook of `lib`, which imports what derives from this module.
+            # By attribute, since importing the name runs the hook of `lib`, which imports subclasses of this module's.
             return transformers.AutoConfig.for_model(kind, **fields | special, **self.switches())
         except Exception as error:  # each architecture checks its fields in its own way
             raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error

@@ -1,6 +1,6 @@
 """Interfaces of backbones, one per ability.
 
-A backbone of one file is read by the workflow, which must not import torch; so this module imports none either.
+The workflow reads backbones of one file, and must not import torch, so this module does not import it either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TokenBackbone(ABC):
 
     Args:
         parameters: typed parameters of the backbone's kind.
-        seed: of the run, for the backbone's own draws.
+        seed: seed of the run, for the backbone's own draws.
     """
 
     model_class: ClassVar[type[PreTrainedModel]]
@@ -63,19 +63,19 @@ class TokenBackbone(ABC):
         Raises:
             RunError: the model is missing, or does not fit. `model` is unchanged.
         """
-        from lib.backbones.loading import load_weights
+        from lib.backbones.stored import load_weights
 
         load_weights(model, folder, with_head=with_head)
 
     def check(self, model: PreTrainedModel) -> None:  # noqa: B027 most backbones have nothing to check
-        """Check that a model follows the parameters, where this is not certain.
+        """Check that a model does what the parameters say, where this is not certain.
 
         Raises:
             ConfigError: it is not.
         """
 
     def quantize(self, model: PreTrainedModel, precision: Precision) -> None:  # noqa: B027 most backbones never are
-        """Quantise the backbone of `model`, which has its first weights, if the parameters say so.
+        """Quantise the backbone of `model`, which has its initial weights, if the parameters say so.
 
         Args:
             model: still on a CPU.
@@ -86,7 +86,7 @@ class TokenBackbone(ABC):
         """
 
     def set_step(self, model: PreTrainedModel, step: int) -> None:  # noqa: B027 most backbones never change
-        """Hear that an optimiser step is about to begin, counted from 0."""
+        """Prepare for an optimiser step, counted from 0."""
 
 
 class TextBackbone(ABC):
@@ -105,6 +105,9 @@ class TextBackbone(ABC):
 class TextClassifier(TextBackbone):
     """Classifies texts (ability `class_probabilities`)."""
 
+    featureless: float
+    """Share of the texts without a feature, of those read last, to fit or to classify."""
+
     @abstractmethod
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """Fit to labelled texts, or pairs of texts (two columns).
@@ -119,14 +122,14 @@ class TextClassifier(TextBackbone):
 
 
 class Pieces(NamedTuple):
-    """Pieces of a text, such as words or tokens [m]; between them may be characters that belong to none."""
+    """Pieces of a text, such as words or tokens [m]. Characters between them belong to none."""
 
     starts: ArrayLike
-    """Where each begins, in characters [m]."""
+    """First character of each [m]."""
     ends: ArrayLike
-    """Where it ends [m]."""
+    """Character after its last one [m]."""
     probabilities: ArrayLike
-    """How likely its characters lie in a span [m]."""
+    """Probability that its characters are in a span [m]."""
 
 
 class SpanFinder(TextBackbone):
@@ -142,4 +145,4 @@ class SpanFinder(TextBackbone):
 
     @abstractmethod
     def pieces(self, texts: pd.Series) -> list[Pieces]:
-        """Return the pieces of each text, and how likely each lies in a span."""
+        """Return the pieces of each text, with the probability that each is in a span."""

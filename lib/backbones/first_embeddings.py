@@ -10,7 +10,7 @@ from lib.core.errors import RunError
 from lib.word_vectors.storage import load_vectors
 
 SPACES = ("Ġ", "▁")
-"""What tokens of pairs of bytes, and of SentencePiece, begin with where a word begins."""
+"""First characters of a token that begins a word, in byte-pair encodings and in SentencePiece."""
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +22,9 @@ def embed_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     Vectors are taken as they are. A token that is a word may also begin longer ones, as WordPiece's do.
 
     Args:
-        model: with its first weights, as wide embeddings as the vectors.
-        tokenizer: of the model.
-        folder: of the word vectors.
+        model: model with its first weights, as wide embeddings as the vectors.
+        tokenizer: tokenizer of the model.
+        folder: folder of the word vectors.
 
     Returns:
         How many tokens begin as word vectors.
@@ -37,7 +37,7 @@ def embed_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     if keyed.vector_size != embeddings.shape[1]:
         raise RunError(
             f"{folder}: its vectors have {keyed.vector_size} dimensions, but the embeddings {embeddings.shape[1]}. "
-            "Expected as many; change one of them."
+            "Expected the same number; change one of them."
         )
     found = 0
     for token, word in words_of(tokenizer).items():
@@ -50,7 +50,7 @@ def embed_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
             f"{folder}: none of the {len(tokenizer):,} tokens is a word with a vector. Expected some; choose other "
             "vectors, or a tokeniser of the same language whose tokens are words."
         )
-    logger.info("%s of %s tokens begin as word vectors, the others as drawn", f"{found:,}", f"{len(tokenizer):,}")
+    logger.info("%s of %s tokens begin as word vectors, the others as random ones", f"{found:,}", f"{len(tokenizer):,}")
     return found
 
 

@@ -14,10 +14,9 @@ SINUSOIDAL_BASE = 10_000.0
 
 
 class Phases:
-    """Cosines and sines of position x frequency, in float32, kept for the greatest length met so far.
+    """Cosines and sines of position x frequency, in float32, cached for the greatest length so far.
 
-    Not a module and no buffer: the tables are a function of the length at hand, so they belong to no checkpoint
-    and are right on whatever device the model finds itself.
+    They are neither a module nor a buffer: they follow from the length, so no checkpoint stores them.
 
     Args:
         width: dimensions to encode, two to a frequency.
@@ -75,7 +74,7 @@ class Phases:
         return cosines[:length], sines[:length]
 
     def frequencies(self, device: torch.device) -> Tensor:
-        """Return the frequencies as stretched, without `scale` [ceil(d / 2)], float32."""
+        """Return the stretched frequencies, without `scale` [ceil(d / 2)], float32."""
         dimensions = torch.arange(0, self.width, 2, dtype=torch.float32, device=device)
         frequencies = self.base ** -(dimensions / self.width)
         if self.kind == "linear":
@@ -88,7 +87,7 @@ class Phases:
         return frequencies
 
     def _pair_that_turns(self, times: int) -> float:
-        """Return the i, a fraction, whose pair turns so many times over the original length."""
+        """Return the fractional index of the pair with that number of turns over the original length."""
         assert self.original_length is not None
         turns_of_the_first = self.scale * self.original_length / (2 * math.pi)
         return self.width * math.log(turns_of_the_first / times, self.base) / 2

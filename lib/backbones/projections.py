@@ -20,10 +20,10 @@ Weights = Literal["merged", "delta", "adapter"]
 
 
 class AttentionLayer(NamedTuple):
-    """Where the parts of a layer's queries and keys are."""
+    """The modules of a layer's queries and keys."""
 
     query: nn.Module
-    """Linear, plain, quantised, or wrapped by `peft`."""
+    """A linear layer: plain, quantised, or wrapped by `peft`."""
     key: nn.Module | None
     """None = queries serve as keys."""
     head_size: int
@@ -70,7 +70,7 @@ class Projections(NamedTuple):
 
     @classmethod
     def read(cls, layer: AttentionLayer) -> "Projections":
-        """Return the projections of a live layer.
+        """Return the projections of a layer.
 
         Raises:
             ConfigError: an adapter changes the weights in another way than plain LoRA does.
@@ -100,12 +100,12 @@ class Projections(NamedTuple):
 
     @property
     def kinds(self) -> tuple[Weights, ...]:
-        """The weights that there are."""
+        """The kinds of weights that the layer has."""
         updated = self.query.down.shape[0] + self.key.down.shape[0] > 0
         return ("merged", "delta", "adapter") if updated else ("merged",)
 
     def form(self, weights: Weights, position: int = 0, *, whole: bool = False) -> tuple[Tensor, Tensor]:
-        """Return the factors of W for a key that stands `position` tokens after its query.
+        """Return the factors of W for a key `position` tokens after its query.
 
         Args:
             weights: `merged`, W as the model has it; `delta`, W minus W without the updates, so that products
@@ -155,7 +155,7 @@ class Projections(NamedTuple):
 
 
 def gradient_norm(layer: AttentionLayer) -> float:
-    """Return the norm of the gradients that the projections of a live layer, or their updates, have; 0 without any."""
+    """Return the norm of the gradients of the projections of a layer, or of their updates; 0 without gradients."""
     parameters = [parameter for module in layer.modules() for parameter in module.parameters()]
     squares = [parameter.grad.double().square().sum() for parameter in parameters if parameter.grad is not None]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
@@ -178,7 +178,7 @@ def _read(module: Any, head_size: int, norm: nn.Module | None) -> Projection:
 
 
 def _adapters(module: Any) -> list[str]:
-    """Return the names of the LoRA updates that act on a module and are not in its base yet."""
+    """Return the names of the LoRA updates of a module that are not merged."""
     matrices: Mapping[str, Any] = getattr(module, "lora_A", {})
     names = [name for name in matrices if name in module.active_adapters and name not in module.merged_adapters]
     if changed := [name for name in names if name in module.lora_variant]:

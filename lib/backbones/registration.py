@@ -1,4 +1,4 @@
-"""Makes transformers' Auto classes know the models of every backbone, so that folders with them can be loaded.
+"""Register the models of every backbone with transformers' Auto classes, so that they can load their folders.
 
 Called by the hook in `lib/__init__.py` alone. Nothing else imports every backbone and every head.
 """
@@ -19,7 +19,7 @@ def register_models() -> None:
         if BACKBONES.has(kind, "model"):
             model = BACKBONES.load(kind, "model").Model
             transformers.AutoModel.register(model.config_class, model)
-            own = BACKBONES.load(kind, "settings").Settings.own_heads
+            own = BACKBONES.settings(kind).own_heads
             for head in [BACKBONES.load(kind, name).Head for name in own] or _shared_heads():
                 with_head = head if own else head.on(model)
                 getattr(transformers, head.auto_model).register(model.config_class, with_head)

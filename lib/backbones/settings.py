@@ -20,9 +20,8 @@ Ability = Literal[
     "attention_maps",
     "queries_and_keys",
 ]
-"""What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
-write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
-token attends to each other one, or the projections by which it does."""
+"""What a backbone can give: states of tokens for a head, states that depend only on earlier tokens, generated texts,
+probabilities of classes or of characters without a head, attention maps, or the projections of queries and keys."""
 
 VOCABULARY = 30_522
 """Tokens assumed where the vocabulary is not known yet: BERT's."""
@@ -69,7 +68,7 @@ class BackboneSettings(KindSettings):
 
     @property
     def held_backbone(self) -> "BackboneSettings | None":
-        """The backbone that does a part of its work, if any."""
+        """The backbone that it contains, if any."""
         return None
 
     @property
@@ -97,7 +96,7 @@ class BackboneSettings(KindSettings):
         return self.kind
 
     def longest(self) -> int | None:
-        """Return how many tokens a sequence may have at most; None = any number."""
+        """Return the maximum length of a sequence in tokens; None = any."""
         return None
 
     def exact_up_to(self) -> int | None:
@@ -116,14 +115,14 @@ class BackboneSettings(KindSettings):
         return None
 
     def blocks(self) -> int | None:
-        """Return how many blocks there are to freeze; None = freezing is not available."""
+        """Return the number of blocks that can be frozen; None = freezing is not available."""
         return None
 
     def width(self) -> int | None:
-        """Return how wide its states are; None = known once a model is there."""
+        """Return the width of its states; None = known only from a model."""
         return getattr(self, "hidden_size", None)
 
-    def obstacles(self, before: "BackboneSettings") -> Iterator[str]:
+    def takeover_errors(self, before: "BackboneSettings") -> Iterator[str]:
         """Yield why these settings cannot take over the weights of a backbone with the settings `before`."""
         if before.kind != self.kind:
             yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
@@ -167,11 +166,11 @@ class ArchitectureSettings(BackboneSettings):
         return self.architecture.get("hidden_size")
 
     def rows(self, tokens: int) -> int:
-        """Return how many word embeddings there are; a published vocabulary may have more than its tokeniser."""
+        """Return the number of word embeddings; a published model may have more than its tokeniser has tokens."""
         return max(tokens, self.architecture.get("vocab_size") or 0)
 
-    def problems_of_sizes(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
-        """Yield problems of fields that must be integers above 0, and of others of some type."""
+    def size_errors(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
+        """Yield the errors of fields that must be integers above 0, and of fields of other types."""
         for name in required:
             most = FEW if name.endswith(("_layers", "_heads")) else 10 * LARGE
             if not isinstance(size := self.architecture.get(name), int) or size < 1:
@@ -183,9 +182,9 @@ class ArchitectureSettings(BackboneSettings):
                 noun = "whole number" if kind is int else "text"
                 yield f"architecture.{name}: {value!r} is no {noun}. Copy it from the model's config.json"
 
-    def obstacles(self, before: BackboneSettings) -> Iterator[str]:
-        """See `BackboneSettings.obstacles`: all of the architecture must agree."""
-        yield from super().obstacles(before)
+    def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
+        """See `BackboneSettings.takeover_errors`: all of the architecture must agree."""
+        yield from super().takeover_errors(before)
         if isinstance(before, type(self)):
             for name in sorted(self.architecture.keys() | before.architecture.keys()):
                 own, found = self.architecture.get(name), before.architecture.get(name)
@@ -211,8 +210,8 @@ class Lora(BaseSettings):
         "other; false keeps only adapters and head, in `model/adapter`.",
     )
 
-    def obstacle(self, layers: Collection[str] | None) -> str | None:
-        """Return why a backbone cannot hold these adapters; None if it can.
+    def error(self, layers: Collection[str] | None) -> str | None:
+        """Return why a backbone cannot have these adapters; None if it can.
 
         Args:
             layers: last names of its linear layers; None = not known yet.

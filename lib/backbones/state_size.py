@@ -1,4 +1,4 @@
-"""How much of a text a model keeps while it reads it: the state, in bytes.
+"""The state of a model, in bytes: how much of a text it keeps while it reads it.
 
 A layer computes the output of a token from the token itself and from a state, which is all that it knows of the other
 tokens. The state of a recurrent layer is that of its cell; that of attention is what a query is compared with and what

@@ -1,7 +1,7 @@
-"""A model folder, checked before it is used: all weights are there, finite, and as the configuration says.
+"""Loading of model folders, with a check that all weights are there, finite, and as configured.
 
-transformers draws a weight that a file lacks, and scores of NaN have a class, too. So every model that is used is read
-by this module.
+transformers initialises a missing weight at random, and scores of NaN still have a largest class. So all models are
+loaded by this module.
 """
 
 import logging
@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers.utils import CONFIG_NAME
 
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import RunError, UnpicklingError
@@ -25,15 +26,15 @@ from lib.core.record import ADAPTER
 from lib.core.settings import sentences
 
 SHOWN = 3
-"""Weights that a message names."""
+"""Most weights that a message names."""
 
 
 def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     """Return the weights that a run left in its model folder.
 
     Args:
-        folder: of the model.
-        name: of the file in it.
+        folder: folder of the model.
+        name: name of the file in it.
 
     Raises:
         RunError: there are none, they cannot be read, or one holds NaN or inf.
@@ -69,7 +70,7 @@ def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def refuse(problems: Iterable[Any], folder: Path, what: str) -> None:
-    """Raise a RunError that names the weights of a model that are `what` they should not be."""
+    """Raise a RunError if there are wrong weights in a model; `what` says how they are wrong."""
     if names := sorted(map(str, problems)):
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise RunError(
@@ -83,8 +84,8 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
 
     Args:
         auto: class of transformers that loads it.
-        folder: with `config.json` and files of weights.
-        config: of the model.
+        folder: folder with `config.json` and files of weights.
+        config: config of the model.
         options: further arguments of `from_pretrained`.
 
     Raises:
@@ -136,7 +137,7 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
 
     Args:
         auto: class of transformers that loads it.
-        folder: of a run's model, or of a published one.
+        folder: folder of a run's model, or of a published one.
         options: further arguments of `from_pretrained`.
 
     Raises:
@@ -183,3 +184,77 @@ def _require_room(auto: Any, config: PretrainedConfig, folder: Path) -> None:
         raise _unusable(folder, error) from error
     finally:
         hook.remove()
+
+
+def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
+    """Replace the weights of `model` by those saved in `folder`; the model's configuration stays.
+
+    Every weight of the backbone must be there with the same shape, and none may be left over. The head's weights are
+    taken if `folder` holds a model with the same task, and then as strictly; otherwise the new head stays. Random
+    features go along only if the mechanism is the same in every parameter; otherwise they stay as drawn for `model`.
+
+    Args:
+        model: model with a head, its weights initialised; its configuration is a `BackboneConfig`.
+        folder: folder of a finished run's model or a working checkpoint.
+        with_head: `folder` must hold a model with the same task.
+
+    Raises:
+        RunError: the model is missing, or its settings, task or shapes do not fit. `model` is unchanged.
+    """
+    folder = Path(folder)
+    source = _read_config(folder, type(model.config))
+    expected, found = model.config.parameters, source.parameters
+    if reasons := list(expected.takeover_errors(found)):
+        raise RunError(
+            f"{folder}: its weights do not fit ({'; '.join(reasons)}). Start from a run with the same settings of "
+            f"the backbone {expected.kind}."
+        )
+    task, tasks = type(model).__name__, source.architectures or []
+    if with_head and task not in tasks:
+        raise RunError(
+            f"{folder}: holds {', '.join(tasks) or 'no head'}; expected {task}, since its head is taken as it is. Give "
+            "a model that was trained on the same task, or train with a recipe."
+        )
+    saved = read_weights(folder)
+    prefix = f"{model.base_model_prefix}."
+    same_mechanism = expected.held_mechanism == found.held_mechanism
+
+    def concerned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: tensor
+            for name, tensor in tensors.items()
+            if (task in tasks or name.startswith(prefix)) and (same_mechanism or ".mechanism." not in name)
+        }
+
+    # A tied weight is saved once, under the name of its original.
+    own = {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
+    wanted, offered = concerned(own), concerned(saved)
+    problems = [
+        f"{name}: expected {_shape(wanted.get(name))}, found {_shape(offered.get(name))}"
+        for name in sorted(wanted.keys() | offered.keys())
+        if _shape(wanted.get(name)) != _shape(offered.get(name))
+    ]
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise RunError(
+            f"{folder}: {len(problems)} weights do not fit ({'; '.join(problems[:SHOWN])}{more}). Start from a run "
+            f"with the same tokeniser, labels and settings of the backbone {expected.kind}."
+        )
+    model.load_state_dict(offered, strict=False)
+
+
+def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
+    path, values = folder / CONFIG_NAME, read_fields(folder)
+    if values.get("model_type") != kind.model_type:
+        raise RunError(
+            f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Start from a model "
+            "that this project trained with the same kind of backbone."
+        )
+    try:
+        return kind.from_dict(values)
+    except Exception as error:  # each architecture checks its fields in its own way
+        raise RunError(f"{path}: not a configuration of this version ({error}). Run the stage again.") from error
+
+
+def _shape(tensor: Tensor | None) -> list[int] | None:
+    return None if tensor is None else list(tensor.shape)

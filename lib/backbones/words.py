@@ -1,4 +1,4 @@
-"""What encoders without positions have in common: how tokens become states, and where the real ones stand.
+"""Shared by encoders without positions: embeddings, and rows without padding.
 
 Shapes: B batch, N tokens, D hidden size.
 """
@@ -49,7 +49,7 @@ class Rows:
         return states.masked_fill(~self.real[:, :, None], 0).gather(1, self._places(states))
 
     def spread(self, compact: Tensor) -> Tensor:
-        """Return compact states, each where its token stands [B, N, D]; zero at padding."""
+        """Return compact states, at the places of their tokens [B, N, D]; zero at padding."""
         states = torch.empty_like(compact).scatter(1, self._places(compact), compact)
         return states.masked_fill(~self.real[:, :, None], 0)
 

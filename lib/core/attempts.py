@@ -47,7 +47,7 @@ class Heartbeat(NamesRun):
     """Start of this process. Earlier attempts of the run have their own heartbeats."""
     updated: AwareDatetime
     state: Literal["running", "finished", "failed"] = "running"
-    """`finished`: its results are published; `failed`: it ended with an error."""
+    """`finished`: its results are in place; `failed`: it ended with an error."""
     error: str | None = None
     """First line of the error."""
     step: int = 0
@@ -115,7 +115,7 @@ def remove(folder: Path) -> None:
 
 
 def sweep(work: Path, patience: timedelta = SILENCE) -> None:
-    """Remove the working folders of runs whose record was published some time ago.
+    """Remove the working folders of runs whose record was written some time ago.
 
     Until then the workflow may still reject and remove the results, and the next attempt needs the checkpoints.
 
@@ -129,13 +129,13 @@ def sweep(work: Path, patience: timedelta = SILENCE) -> None:
             continue
         found = attempts(run)
         heartbeats = [heartbeat for attempt in found if (heartbeat := read_heartbeat(attempt))]
-        if heartbeats and _is_published(Path(heartbeats[-1].out), patience) and not any(map(is_alive, found)):
+        if heartbeats and _has_record(Path(heartbeats[-1].out), patience) and not any(map(is_alive, found)):
             remove(run)
     with contextlib.suppress(OSError):  # others are at work there
         work.rmdir()
 
 
-def _is_published(out: Path, patience: timedelta) -> bool:
+def _has_record(out: Path, patience: timedelta) -> bool:
     with contextlib.suppress(OSError):
         return datetime.now(UTC).timestamp() - (out / RUN).stat().st_mtime >= patience.total_seconds()
     return False

@@ -7,7 +7,7 @@ def enclosing(tokenizer: Any) -> tuple[int, int]:
     """Return how many tokens a tokeniser puts before a text, and how many after it.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: tokenizer of transformers.
     """
     whole, bare = (tokenizer("a", add_special_tokens=added)["input_ids"] for added in (True, False))
     before = next(place for place in range(len(whole)) if whole[place : place + len(bare)] == bare)

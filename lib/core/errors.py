@@ -5,6 +5,7 @@ A message names the file or setting, the value found, what was expected and what
 
 import contextlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 # torch raises this instead of loading a pickle that could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
@@ -42,7 +43,7 @@ class ProjectError(Exception):
 class ConfigError(ProjectError, ValueError):
     """A setting is unknown, of the wrong type, or contradicts another one.
 
-    It is a ValueError, so that a section of the configuration reports it together with its other problems.
+    It is a ValueError, so that a section of the configuration reports it together with its other errors.
     """
 
 
@@ -58,7 +59,7 @@ class RunError(ProjectError):
     """A training run cannot use its inputs or its folder, or its loss is NaN or inf.
 
     Args:
-        message: what the user reads.
+        message: message for the user.
         diverged: whether the loss is NaN or inf, so that other settings may work.
     """
 
@@ -76,3 +77,20 @@ def panics_are_errors() -> Iterator[None]:
         if type(error).__name__ == "PanicException":
             raise RuntimeError(str(error)) from error
         raise
+
+
+def require(package: str, setting: str) -> None:
+    """Raise an error if a package is not installed.
+
+    Args:
+        package: its name.
+        setting: setting that needs it, as in the configuration.
+
+    Raises:
+        RunError: it is not installed.
+    """
+    if find_spec(package) is None:
+        raise RunError(
+            f"{setting} needs the package {package}, which is not installed. Install it (pip install {package}), or "
+            "leave the setting out."
+        )

@@ -199,7 +199,7 @@ def _unreadable(source: str | Path, error: Exception) -> str:
 
 def _too_many(source: str) -> str:
     return (
-        f"{source}: holds more than {MOST_VALUES} values, of which aliases (*name) may repeat most. Expected the "
+        f"{source}: holds more than {MOST_VALUES} values; aliases (*name) may repeat most of them. Expected the "
         "settings of a study; remove aliases of what consists of aliases."
     )
 
@@ -208,7 +208,7 @@ def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, le
     """Return how many values a YAML node expands to; an alias counts as much as its target.
 
     Args:
-        node: of the tree.
+        node: node of the tree.
         counts: counts of the nodes seen so far; updated in place.
         source: the name in messages.
         level: number of nodes above it.
@@ -244,7 +244,7 @@ def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, le
 
 def _too_deep(source: str | Path) -> str:
     return (
-        f"{source}: is nested in more than {MOST_LEVELS} levels, or holds an alias (*name) for what it stands in. "
+        f"{source}: is nested in more than {MOST_LEVELS} levels, or has an alias (*name) for a value that contains it. "
         "Expected the settings of a study; write out what repeats."
     )
 

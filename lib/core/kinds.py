@@ -1,9 +1,10 @@
 """Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name.
 
 A kind is a package in the folder of its axis with one module per part (`lib/attention/lsh/settings.py`,
-`mechanism.py`), or a single module that holds all parts (`lib/results/tables/stage.py`). Its part `settings` defines
-`class Settings` with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by
-a name made at run time, so that the code digest of a rule covers only the kinds that it uses.
+`mechanism.py`), or a single module that holds all parts (`lib/tasks/regression.py`). Its part `settings` defines
+`class Settings` with a literal field `kind` and imports no torch, since the workflow reads it. Tables and figures are
+classes in modules of their subject (`lib.results.settings`). Kinds are imported by a name made at run time, so that
+the code digest of a rule covers only the kinds that it uses.
 """
 
 import functools
@@ -51,14 +52,22 @@ class Axis(Generic[Settings]):
         """Return the known kinds, sorted."""
         return list(_kinds(tuple(importlib.import_module(self.package).__path__)))
 
-    def module(self, kind: Any, part: str) -> str:
-        """Return the dotted name of the module with a part of `kind`.
+    def check(self, kind: Any) -> None:
+        """Refuse an unknown kind.
 
         Raises:
             ConfigError: the kind is unknown.
         """
         if kind not in self.kinds():
             raise ConfigError(f"kind: {kind!r} is not a known {self.noun}. Expected one of: {', '.join(self.kinds())}.")
+
+    def module(self, kind: Any, part: str = "settings") -> str:
+        """Return the dotted name of the module with a part of `kind`.
+
+        Raises:
+            ConfigError: the kind is unknown.
+        """
+        self.check(kind)
         name = f"{self.package}.{kind}"
         return f"{name}.{part}" if self.is_folder(kind) else name
 
@@ -69,6 +78,14 @@ class Axis(Generic[Settings]):
             ConfigError: the kind is unknown.
         """
         return importlib.import_module(self.module(kind, part))
+
+    def settings(self, kind: Any) -> type[Settings]:
+        """Return the class of the settings of `kind`.
+
+        Raises:
+            ConfigError: the kind is unknown.
+        """
+        return self.load(kind, "settings").Settings
 
     @functools.cache  # noqa: B019 - one instance per axis
     def has(self, kind: str, part: str) -> bool:
@@ -89,7 +106,7 @@ class Axis(Generic[Settings]):
         if isinstance(values, self.base):
             return values
         kind = values.get("kind", self.default) if isinstance(values, Mapping) else values
-        return self.load(kind, "settings").Settings.model_validate(values)
+        return self.settings(kind).model_validate(values)
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """The configuration in a model folder, checked against its weights before the model is built.
 
-Loaders build as many layers as a configuration says, even a billion.
+Loaders build all layers of a configuration, even a billion.
 """
 
 import json

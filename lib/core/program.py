@@ -1,4 +1,4 @@
-"""Common frame of every command-line program in `scripts/`: arguments, logging, errors, exit status.
+"""Shared by all command-line programs in `scripts/`: arguments, logging, errors, exit status.
 
 This module and the top level of each program import only fast modules; a program imports the rest in its `main`. So
 `--help` and wrong arguments are answered at once.
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.memory import resident_peak_mb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -36,6 +35,9 @@ Settings = TypeVar("Settings", bound="BaseModel")
 FINISHED = ".py finished in "
 """Part of the last line of a log whose program succeeded."""
 
+MEMORY_UNIT = 1 if sys.platform == "darwin" else 2**10
+"""Unit of the system's memory counts, in bytes: 1 on macOS, 1024 elsewhere."""
+
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
     """Return an argument parser that shows the docstring of the script; `@FILE` adds arguments, one per line."""
@@ -45,7 +47,7 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def study_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return such a parser with the option that names the study."""
+    """Return a parser with the option that names the study."""
     result = parser(documentation)
     result.add_argument(
         "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
@@ -145,7 +147,7 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
     """Return `source` (as in `read_mapping`, or a mapping) as validated settings of `kind`.
 
     Raises:
-        ConfigError: with every problem found, one per line.
+        ConfigError: a setting is wrong; the message has one line per error.
     """
     from pydantic import ValidationError
 
@@ -157,3 +159,9 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(describe(error)) from error
+
+
+def resident_peak_mb(usage: resource.struct_rusage | None = None) -> float:
+    """Return the peak resident memory in MiB: of `usage`, by default of this process so far."""
+    usage = usage or resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_maxrss * MEMORY_UNIT / 2**20

@@ -119,6 +119,9 @@ class RunRecord(NamesRun):
     """Share of the training documents longer than the attention mechanism computes exactly
     (`MechanismSettings.exact_up_to`), for LSH of those that were hashed; 0 without a mechanism. None = no training
     loop, or unknown."""
+    shared: dict[str, float] = Field(default_factory=dict)
+    """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
+    unknown, or nothing was fitted."""
     processes: int = 1
     """Processes that trained together, each on its own device. Time is wall time, memory the maximum over them."""
     versions: dict[str, str]
@@ -138,8 +141,9 @@ class RunRecord(NamesRun):
     """SHA-256 of all other fields, to detect edits; None = unknown."""
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of a history row); `eval_*` (validation) and `test_*` of the model kept, as far as its
-    task scores them; `best_epoch` if the best model is kept, a fraction within an epoch. A search records those of its
-    best trial, whose number is `best_trial`; epochs, steps, tokens and time are summed over all trials."""
+    task scores them; `featureless_*` of a classifier of texts, the share of the documents of a split without a feature;
+    `best_epoch` if the best model is kept, a fraction within an epoch. A search records those of
+    its best trial, whose number is `best_trial`; epochs, steps, tokens and time are summed over all trials."""
 
     @property
     def mixed(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The typed configuration, one module per subject. Field descriptions are the reference of every key."""
+"""Base of the typed configuration. The descriptions of its fields are the reference of every key."""
 
 import functools
 import re
@@ -53,7 +53,7 @@ MESSAGES = {
     "bool_type": "expected true or false",
     "string_type": "expected a text; put it in quotes if YAML takes it for something else",
 }
-"""Messages for problems, by pydantic's error type."""
+"""Messages by pydantic's error type."""
 PATTERNS = {
     NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
     FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
@@ -70,7 +70,7 @@ _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
 
 def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[str]]:
-    """Mark a method of a section that checks its fields together and yields one sentence per problem.
+    """Mark a method of a section that checks its fields together and yields one sentence per error.
 
     A sentence may begin with its key, relative to the section: `models.sdpa: ...`.
     """
@@ -88,7 +88,7 @@ class BaseSettings(BaseModel):
 
     Values are not converted: `true`, `"5"` and infinity are not numbers.
 
-    Methods marked with `check` run when all fields are valid, and report all their problems together.
+    Methods marked with `check` run when all fields are valid, and report all their errors together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -104,7 +104,7 @@ class BaseSettings(BaseModel):
         if isinstance(values, BaseSettings):
             return handler(values)
         section = handler(cls.prepared(values))
-        if problems := [_problem(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
+        if problems := [_error(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return section
 
@@ -122,34 +122,34 @@ def without_null(values: Any, *sections: str) -> Any:
 
 
 def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
-    """Describe all validation problems, one per line: the key, the problem, the remedy.
+    """Describe all validation errors, one per line: the key, the error, the remedy.
 
     Args:
         error: the validation error.
-        origin: returns the displayed place of a problem, for instance with the file of the key.
+        origin: returns the displayed place of an error, for instance with the file of the key.
     """
     lines = [f"{origin(place) or 'settings'}: {sentence}." for place, sentence in sentences(error)]
     return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
 
 
 def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the key and the message of every validation problem, without the final full stop."""
-    for problem in error.errors():
-        place, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
-        if problem["type"] == "problem" and (match := _PLACE.match(message)):
+    """Yield the key and the message of every validation error, without the final full stop."""
+    for detail in error.errors():
+        place, message = tuple(str(part) for part in detail["loc"]), detail["msg"]
+        if detail["type"] == "problem" and (match := _PLACE.match(message)):
             place, message = (*place, *match[1].split(".")), message[match.end() :]
-        if problem["type"] == "extra_forbidden":
+        if detail["type"] == "extra_forbidden":
             yield place, "unknown key. Remove it or correct its spelling (config/README.md lists the keys)"
-        elif problem["type"] == "missing":
+        elif detail["type"] == "missing":
             yield place, "missing. Add it (config/README.md describes it)"
         else:
-            if problem["type"] == "string_pattern_mismatch":
-                message = PATTERNS.get(problem["ctx"]["pattern"], message)
-            message = MESSAGES.get(problem["type"], message)
+            if detail["type"] == "string_pattern_mismatch":
+                message = PATTERNS.get(detail["ctx"]["pattern"], message)
+            message = MESSAGES.get(detail["type"], message)
             message = message.removeprefix("Value error, ").rstrip(".")
-            found = problem["input"]
-            silent = isinstance(found, dict | list) or problem["type"] == "problem"
-            yield place, message if silent else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
+            found = detail["input"]
+            is_complete = isinstance(found, dict | list) or detail["type"] == "problem"
+            yield place, message if is_complete else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
 
 
 @functools.cache
@@ -157,6 +157,6 @@ def _checks(section: type[BaseSettings]) -> list[str]:
     return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
 
 
-def _problem(text: str, values: Any) -> InitErrorDetails:
+def _error(text: str, values: Any) -> InitErrorDetails:
     # As an argument, so that braces in the text are not read as placeholders.
     return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": printable(text)}), input=values)

@@ -9,11 +9,11 @@ from lib.core.settings import BaseSettings, Repository, Revision, check
 
 
 class WordVectorsStart(BaseSettings):
-    """Initial embeddings from word vectors; all other weights are drawn."""
+    """Initial embeddings from word vectors; all other weights are random."""
 
     word_vectors: str = Field(
-        description="Name of the word vectors, of as many dimensions as the embeddings; those of the run's seed. "
-        "Tokens without a vector keep drawn embeddings."
+        description="Name of the word vectors, with the dimension of the embeddings; those of the run's seed. "
+        "Tokens without a vector keep random embeddings."
     )
 
 

@@ -8,7 +8,9 @@ compared exactly: so every near copy found is one, and the probability of findin
 import hashlib
 import json
 import logging
+import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import regex
 from datasketch import MinHash, MinHashLSH
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -37,6 +40,7 @@ SCHEMA = pa.schema(
         ("language", pa.dictionary(pa.int16(), pa.string())),
         ("repeated", pa.bool_()),
         ("near_copy", pa.bool_()),
+        ("featureless", pa.bool_()),
     ]
 )
 IDENTIFIED_BY = 1_000
@@ -46,15 +50,20 @@ UNSURE = 0.05
 RECALL = 0.95
 """Share of the pairs at the threshold that banding finds, at least."""
 SEED = 1
+_SIGN = r"[[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=CJ}\p{Line_Break=SA}]--\p{M}]\p{M}*"
+_UNSPACED = regex.compile(_SIGN, regex.VERSION1)
+_WORD = regex.compile(rf"{_SIGN}|(?:(?!{_SIGN}).)+", regex.VERSION1)
+_LETTERS = re.compile(r"\b\w\w+\b")
 
 
 def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
     """Write the description of a dataset, one row per document (`SCHEMA`).
 
-    A pair of texts is described as one text. `label` is the name of the class, `words` counts what white space
-    separates, `language` is an ISO 639 code, `repeated` says that an earlier document of the split has the same text,
-    and `near_copy` that training has a near copy of it; that is null in training, and `label` where documents bear none
-    or no class. The metadata `near_copies` define a near copy, and give the recall of the search.
+    A pair of texts is described as one text. `label` is the name of the class, `words` counts the words (`words_of`),
+    `language` is an ISO 639 code, `repeated` says that an earlier document of the split has the same text, and
+    `near_copy` that training has a near copy of it; that is null in training, and `label` where documents bear none or
+    no class. `featureless` says that TF-IDF of words finds nothing to count: no word that two training documents have.
+    The metadata `near_copies` define a near copy, and give the recall of the search.
 
     Args:
         files: prepared documents of the splits train, validation and test.
@@ -68,14 +77,18 @@ def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settin
     training = (text for _, text, _ in _documents(files[TRAINING]))
     copied = near_copies(held_out, training, settings.near_copies)
     known = json.dumps(settings.near_copies.model_dump() | {"recall": recall(settings.near_copies)})
+    documents_with = Counter(word for _, text, _ in _documents(files[TRAINING]) for word in _features(text))
+    features = {word for word, documents in documents_with.items() if documents > 1}
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
     with (
         atomic_path(target) as partial,
         pq.ParquetWriter(partial, SCHEMA.with_metadata({"near_copies": known}), compression="zstd") as writer,
     ):
         for split in SPLITS:
-            frame = pd.DataFrame(_rows(files[split], settings.labels, identifier), columns=SCHEMA.names[1:-1])
+            columns = [name for name in SCHEMA.names if name not in ("split", "near_copy")]
+            frame = pd.DataFrame(_rows(files[split], settings.labels, identifier, features), columns=columns)
             frame["split"], frame["near_copy"] = split, None
+            logger.info("%s: %d of %d are featureless for TF-IDF", split, frame["featureless"].sum(), len(frame))
             if split in HELD_OUT:
                 frame["near_copy"], copied = copied[: len(frame)], copied[len(frame) :]
                 logger.info("%s: %d of %d have a near copy in training", split, frame["near_copy"].sum(), len(frame))
@@ -102,10 +115,26 @@ def near_copies(texts: Sequence[str], training: Iterable[str], settings: NearCop
 
 def shingles(text: str, settings: NearCopies) -> set[str]:
     """Return the runs of words or characters of a text in lower case; the whole of it, if it is shorter than a run."""
-    words = text.lower().split()
+    words = words_of(text.lower())
     units, glue = (words, " ") if settings.unit == "words" else (" ".join(words), "")
     starts = range(max(1, len(units) - settings.size + 1))
     return {glue.join(units[start : start + settings.size]) for start in starts}
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: runs between white space, or single signs in scripts without spaces.
+
+    These are Chinese, Japanese, and those of South-East Asia such as Thai, Lao, Khmer and Burmese; a sign includes the
+    marks on it. They are also counted so by convention where no dictionary is at hand.
+    """
+    if _UNSPACED.search(text) is None:
+        return text.split()
+    return [word for run in text.split() for word in _WORD.findall(run)]
+
+
+def _features(text: str) -> set[str]:
+    """Return the words of two letters or more, as TF-IDF separates them."""
+    return set(_LETTERS.findall(text.lower()))
 
 
 def jaccard(first: set[str], second: set[str]) -> float:
@@ -140,13 +169,14 @@ def _sketched(texts: Iterable[str], settings: NearCopies) -> Iterator[tuple[set[
 
 
 def _rows(
-    file: str | Path, labels: Sequence[str] | None, identifier: LanguageIdentifier
-) -> Iterator[tuple[str, str | None, int, str, bool]]:
+    file: str | Path, labels: Sequence[str] | None, identifier: LanguageIdentifier, features: set[str]
+) -> Iterator[tuple[str, str | None, int, str, bool, bool]]:
     seen = set()
     for name, text, label in _documents(file):
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         language, _ = identifier.classify(text[:IDENTIFIED_BY])
-        yield name, labels[label] if labels and label is not None else None, len(text.split()), language, digest in seen
+        named = labels[label] if labels and label is not None else None
+        yield name, named, len(words_of(text)), language, digest in seen, features.isdisjoint(_features(text))
         seen.add(digest)
 
 

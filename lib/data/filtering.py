@@ -58,7 +58,7 @@ def filter_corpus(source: str | Path, target: str | Path, settings: ArticleFilte
     keep = keyword_filter(settings.keywords, settings.min_keywords)
     read = 0
     with atomic_path(target) as partial, PartWriter(partial) as kept:
-        for record in read_records({part: [source]}, text=settings.text, id=settings.id):
+        for record in read_records({part: [source]}, text=settings.text, id=settings.id, dialect=settings.dialect):
             read += 1
             if keep(record.text) and not record.text.isspace() and record.text:
                 kept.write(record.id, record.text, None)

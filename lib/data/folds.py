@@ -1,13 +1,22 @@
 """Folds that decide which split a document belongs to."""
 
+import json
+import logging
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
-
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.formats import named
+from lib.data.cells import MISSING, cell_text, whole_number
+from lib.data.formats import read_rows
+from lib.data.raw_files import Columns
 from lib.data.settings.preparation import Folds
+from lib.data.settings.sources import Dialect
+
+logger = logging.getLogger(__name__)
+
+_MOST_NAMED = 20
+"""Folds that a message names at most."""
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 
@@ -24,9 +33,10 @@ class FoldSplits:
 
     def __init__(self, settings: Folds) -> None:
         self._settings = settings
-        self._splits = {str(settings.validation): 1, str(settings.test): 2}
+        names = {0: settings.train or [], 1: [settings.validation], 2: [settings.test]}
+        self._splits = {cell_text(name) or MISSING: number for number in names for name in names[number]}
         self._of = None if settings.file is None else _read(Path(settings.file), settings.column)
-        self._met: set[str] = set()
+        self._met: Counter[str] = Counter()
         self._without_document = set(self._of or ())
 
     def split(self, identity: str, fold: Any, where: str) -> int:
@@ -43,26 +53,27 @@ class FoldSplits:
         if self._of is not None:
             fold = self._of.get(identity)
             self._without_document.discard(identity)
-        if fold is None or fold == "":
+        name = cell_text(fold)
+        if name == MISSING:
             source = self._settings.file or "the source"
             raise DataError(
                 f"{where}: {source} has no fold of the document {identity!r} in '{self._settings.column}'. Expected "
                 "one for each document; check that both belong together, and that 'id' names the column of the ids."
             )
-        name = named(int(fold) if isinstance(fold, float) and fold.is_integer() else fold)
         if name is None:
             raise DataError(
                 f"{where}: the fold in '{self._settings.column}' is {cut(repr(fold), MOST_OF_VALUE)}; expected a "
                 "number or a name. Repair the file, or let split.folds.column name another column."
             )
-        self._met.add(name)
+        self._met[name] += 1
         return self._splits.get(name, 0)
 
     def check_spent(self) -> None:
         """Refuse folds without a document, once all documents are read.
 
         Raises:
-            DataError: the file names documents that there are not, or a fold that validates or tests has none.
+            DataError: the file names documents that there are not; a fold that validates or tests has none; or a
+                fold has a name that is not known to train.
         """
         if extra := self._without_document:
             raise DataError(
@@ -72,20 +83,39 @@ class FoldSplits:
         if absent := sorted(self._splits.keys() - self._met):
             raise DataError(
                 f"split.folds: no document is in fold {' or '.join(absent)}; there are the folds "
-                f"{', '.join(sorted(self._met))}. Name two of them."
+                f"{_counted(self._met)}. Name two of them."
             )
+        others = Counter({name: count for name, count in self._met.items() if name not in self._splits})
+        if unknown := self._unknown(others):
+            raise DataError(
+                f"split.folds: no setting gives a split to {_counted(unknown)}. One of them may be misspelt. Correct "
+                "the file, or name all folds that train: 'split.folds.train: "
+                f"{json.dumps([*(self._settings.train or ()), *others], ensure_ascii=False)}'."
+            )
+        folds = {split: Counter[str]() for split in SPLITS}
+        for name, count in self._met.items():
+            folds[SPLITS[self._splits.get(name, 0)]][name] = count
+        logger.info("split.folds: %s", "; ".join(f"{split}: {_counted(folds[split])}" for split in SPLITS))
+
+    def _unknown(self, others: Counter[str]) -> Counter[str]:
+        """Return the folds, of those that no setting names, that may be misspelt."""
+        if self._settings.train is not None:
+            return others
+        words = Counter({name: count for name, count in others.items() if whole_number(name) is None})
+        known = {name.casefold() for name in self._splits}
+        return words if len(words) > 1 or any(name.casefold() in known for name in words) else Counter()
 
 
-def _read(path: Path, column: str) -> dict[str, str]:
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:  # what pandas cannot parse is a ValueError
-        raise DataError(f"{path}: cannot be read ({error}). Expected a CSV file of folds.") from error
-    if missing := [name for name in ("id", column) if name not in table]:
-        raise DataError(
-            f"{path}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, table))}. Expected "
-            "'id' and the column that split.folds.column names."
-        )
-    if (twice := table["id"].duplicated()).any():
-        raise DataError(f"{path}: has the id {table['id'][twice].iloc[0]!r} twice. Expected one fold per document.")
-    return dict(zip(table["id"], table[column], strict=True))
+def _counted(folds: Counter[str]) -> str:
+    """Return the names of the first folds, each with its number of documents."""
+    named = ", ".join(f"{cut(name, MOST_OF_VALUE)} ({folds[name]:,} documents)" for name in sorted(folds)[:_MOST_NAMED])
+    return named if len(folds) <= _MOST_NAMED else f"{named} and {len(folds) - _MOST_NAMED:,} more"
+
+
+def _read(path: Path, column: str) -> dict[str, Any]:
+    folds: dict[str, Any] = {}
+    for identity, fold, *_ in read_rows(path, Columns("id", column, None), Dialect()):
+        if str(identity) in folds:
+            raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
+        folds[str(identity)] = fold
+    return folds

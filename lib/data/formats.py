@@ -1,24 +1,20 @@
 """File formats, read as a stream of rows: Parquet, CSV, JSONL, plain text and the XML of SemEval-2019 task 4.
 
-Each file may be plain, gzipped, or the single member of a .zip. The suffix decides the format.
+Each file may be plain, gzipped, or the single member of a .zip. The suffix decides the format; a `Dialect` has
+the rest.
 """
 
 import contextlib
 import csv
 import functools
-import gzip
-import io
 import itertools
 import json
-import math
 import tempfile
 import xml.sax
-import zipfile
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any
 
 import defusedxml.sax
 import pyarrow as pa
@@ -26,34 +22,17 @@ import pyarrow.parquet as pq
 from defusedxml import DefusedXmlException
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.core.inputs import format_of, unknown_format
+from lib.core.inputs import unknown_format
+from lib.data.raw_files import DAMAGE, Columns, check_columns, opened, text_lines, too_large, unpacked_bytes
+from lib.data.settings.sources import Dialect
+from lib.data.tables import other_dialects, read_table
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
 _BUFFER_BYTES = 1 << 18
 
-_MOST_CHARACTERS = 2**28
-"""Longest line or field, in characters. A file of a few MB can unpack to one that exceeds memory."""
 
-_UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
-"""Bounds of an unpacked file: bytes, or times its own size if that is more. Texts rarely reach 20 times."""
-
-# The csv module refuses fields above 128 KiB, which a long document exceeds.
-csv.field_size_limit(_MOST_CHARACTERS)
-
-
-class Columns(NamedTuple):
-    """Names of the columns to read; None where there is none."""
-
-    id: str | None
-    text: str
-    label: str | None
-    group: str | None = None
-    fold: str | None = None
-    text_pair: str | None = None
-
-
-def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
+def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
     """Yield (id, text, label, group, fold, second text) of each document as the format gives them."""
     row = characters = 0
     try:
@@ -62,13 +41,13 @@ def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
                 f"{path}: is a folder, a pipe or a device. Expected a file, since it is read more than once; write the "
                 "documents to one."
             )
-        with _opened(path) as (suffix, stream):
-            most = _most_bytes(path)
-            for values in _READERS[suffix](stream, path, columns):
+        with opened(path) as (suffix, stream):
+            most = unpacked_bytes(path)
+            for values in _reader(path, suffix, dialect)(stream, path, columns, dialect):
                 row += 1
                 characters += sum(len(value) for value in values if isinstance(value, str))
                 if characters > most:
-                    raise _unpacks(path, most)
+                    raise too_large(path, most)
                 yield values
     except DataError:
         raise
@@ -76,125 +55,49 @@ def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
         raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
-        raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}") from error
+        raise DataError(
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, path, columns, dialect)}"
+        ) from error
 
 
-def named(value: Any) -> str | None:
-    """Return the name that a value of a file gives; None if it is neither a text nor a number.
-
-    JSON and Parquet also hold lists, mappings, truth values, NaN and bytes, and Python spells these its own way. JSON
-    can spell half a character, which no other file holds.
-    """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    name = str(value)
-    return name if name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name) else None
+def _remedy(error: Exception, path: Path, columns: Columns, dialect: Dialect) -> str:
+    if isinstance(error, UnicodeError):
+        return f"Expected {dialect.encoding}; name the file's own encoding under 'dialect.encoding', or convert it."
+    whole = "Expected a whole, readable file; fetch or make it again."
+    return f"{whole}{other_dialects(path, columns, dialect)}" if isinstance(error, csv.Error) else whole
 
 
-def _most_bytes(path: Path) -> int:
-    return max(_UNPACKED_BYTES, _UNPACKED_TIMES * path.stat().st_size)
+# ValueError covers broken JSON and refused XML, too.
+_DAMAGE = (*DAMAGE, csv.Error, pa.ArrowException, xml.sax.SAXException, DefusedXmlException)
 
 
-def _unpacks(path: Path, most: int) -> DataError:
-    return DataError(
-        f"{path}: has {path.stat().st_size:,} bytes and unpacks to more than {most:,}. Expected at most "
-        f"{_UNPACKED_TIMES} times its size. Check its content; if it is right, unpack it or divide it."
-    )
-
-
-def _remedy(error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "Expected UTF-8; convert it from its own encoding, for instance by `iconv -f WINDOWS-1252 -t UTF-8`."
-    return "Expected a whole, readable file; fetch or make it again."
-
-
-# ValueError covers undecodable bytes, broken JSON and refused XML; OSError and RuntimeError broken archives.
-_DAMAGE = (
-    OSError,
-    EOFError,
-    ValueError,
-    RuntimeError,
-    csv.Error,
-    zlib.error,
-    zipfile.BadZipFile,
-    pa.ArrowException,
-    xml.sax.SAXException,
-    DefusedXmlException,
-)
-
-
-def _suffix(path: Path) -> str:
-    """Return the suffix that decides the format, checked."""
-    suffix = format_of(path.name)
-    if path.suffix.lower() == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            suffix = Path(_only_member(archive, path)).suffix.lower()
+def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
+    if dialect.document == "file":
+        return _read_document
+    if suffix == ".txt" and dialect.delimiter is not None:
+        return read_table
+    if suffix == ".txt" and (dialect.columns or dialect.quotes is not None or dialect.escape):
+        raise DataError(
+            f"{path}: 'dialect' describes a table, but a .txt file has one document per line. Expected a delimiter of "
+            "its fields; set 'dialect.delimiter', or leave columns, quotes and escape out."
+        )
     if suffix not in _READERS:
         raise DataError(f"{path}: {unknown_format(suffix)}.")
-    return suffix
+    return _READERS[suffix]
 
 
-def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    # macOS adds a folder of its own to the archives that it makes.
-    names = [i.filename for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
-    if len(names) != 1:
-        raise DataError(f"{path}: holds {len(names)} files; expected a single one. Unpack it and name the files.")
-    return names[0]
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    suffix = _suffix(path)
-    with contextlib.ExitStack() as stack:
-        if path.suffix.lower() == ".zip":
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            yield suffix, stack.enter_context(archive.open(_only_member(archive, path)))
-        elif path.suffix.lower() == ".gz":
-            yield suffix, cast(IO[bytes], stack.enter_context(gzip.open(path)))
-        else:
-            yield suffix, stack.enter_context(path.open("rb"))
-
-
-def _lines(stream: IO[bytes], path: Path, newline: str | None = None) -> Iterator[str]:
-    """Yield the lines of a text in UTF-8, divided by `newline` as by `io.TextIOWrapper`."""
-    text = io.TextIOWrapper(stream, "utf-8-sig", newline=newline)
-    while line := text.readline(_MOST_CHARACTERS):
-        if len(line) == _MOST_CHARACTERS:
-            raise DataError(
-                f"{path}: has a line of {_MOST_CHARACTERS} characters or more. Expected documents that memory holds; "
-                "divide them, or check what the file unpacks to."
-            )
-        yield line
-
-
-def _require(names: Sequence[str], columns: Columns, where: str) -> None:
-    if missing := [name for name in columns if name is not None and name not in names]:
-        raise DataError(
-            f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those "
-            "of a CSV are what stands in its first line."
-        )
-    if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
-        raise DataError(
-            f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each that is read; rename "
-            "the others."
-        )
-
-
-def _read_parquet(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
+def _read_parquet(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:
     with contextlib.ExitStack() as stack:
         source: Any = path
         if path.suffix.lower() in (".gz", ".zip"):  # its footer is read first, so it must be unpacked
-            source, most = stack.enter_context(tempfile.TemporaryFile()), _most_bytes(path)
+            source, most = stack.enter_context(tempfile.TemporaryFile()), unpacked_bytes(path)
             while chunk := stream.read(_BUFFER_BYTES):
                 source.write(chunk)
                 if source.tell() > most:
-                    raise _unpacks(path, most)
+                    raise too_large(path, most)
         # A buffer instead of prefetching: otherwise a row group as large as the file is loaded as a whole.
         file = stack.enter_context(pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False))
-        _require(file.schema_arrow.names, columns, str(path))
+        check_columns(file.schema_arrow.names, columns, str(path))
         wanted = [name for name in columns if name is not None]
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
             values = [itertools.repeat(None) if name is None else _each(batch.column(name)) for name in columns]
@@ -203,27 +106,17 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[t
 
 def _each(column: pa.Array) -> Iterator[Any]:
     """Yield the values of a column one by one, so that memory holds one document at a time."""
-    return (value.as_py() for value in column)
+    for value in column:
+        try:
+            yield value.as_py()
+        except UnicodeDecodeError:
+            if not isinstance(value, pa.StringScalar | pa.LargeStringScalar):
+                raise
+            yield value.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
 
 
-def _read_csv(stream: IO[bytes], path: Path, columns: Columns, delimiter: str = ",") -> Iterator[tuple[Any, ...]]:
-    rows = csv.reader(_lines(stream, path, newline=""), delimiter=delimiter, strict=True)
-    header = next(rows, [])
-    _require(header, columns, str(path))
-    places = [None if name is None else header.index(name) for name in columns]
-    for row in rows:
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise DataError(
-                f"{path}, line {rows.line_num}: has {len(row)} fields; expected {len(header)} as in the header. "
-                "Repair the file."
-            )
-        yield tuple(None if place is None else row[place] for place in places)
-
-
-def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
-    for line_number, line in enumerate(_lines(stream, path), start=1):
+def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    for line_number, line in enumerate(text_lines(stream, path, dialect), start=1):
         if line.isspace():
             continue
         where = f"{path}, line {line_number}"
@@ -233,12 +126,8 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tup
             raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
         if not isinstance(entry, dict):
             raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
-        _require(list(entry), columns, where)
-        values = tuple(None if name is None else entry[name] for name in columns)
-        for value in (values[1], values[-1]):
-            if isinstance(value, str):
-                value.encode()  # escapes can spell half a character (a lone surrogate), which no file can hold
-        yield values
+        check_columns(list(entry), columns, where)
+        yield tuple(None if name is None else entry[name] for name in columns)
 
 
 def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -251,17 +140,29 @@ def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, A
     return entry
 
 
-def _read_text(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
-    if any(value is not None for name, value in columns._asdict().items() if name != "text"):
-        raise DataError(
-            f"{path}: plain text has one document per line, no ids, no labels, no groups, no folds and no pairs. Set "
-            "'id' and 'group' to null; for labelled documents use Parquet, CSV or JSONL."
-        )
-    for line in _lines(stream, path):
+def _read_text(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    _refuse_columns(path, columns, "text")
+    for line in text_lines(stream, path, dialect):
         yield None, line.rstrip("\n"), None, None, None, None
 
 
-def _read_xml(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
+def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    """Yield the only document of a file, whose label is the name of its folder."""
+    _refuse_columns(path, columns, "text", "label")
+    label = None if columns.label is None else path.parent.name
+    yield None, "".join(text_lines(stream, path, dialect)), label, None, None, None
+
+
+def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
+    if any(value is not None for name, value in columns._asdict().items() if name not in allowed):
+        raise DataError(
+            f"{path}: plain text has one document per line (or per file: 'dialect.document'), no ids, no groups, no "
+            "folds and no pairs, and no labels but those of 'ground_truth'. Set 'id' and 'group' to null; for a table "
+            "without a suffix of its own, set 'dialect.delimiter'."
+        )
+
+
+def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:
     if columns.label is not None:
         raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
     if columns.group is not None:
@@ -322,10 +223,11 @@ class _Articles(xml.sax.ContentHandler):
         self._pieces = []
 
 
-_READERS: dict[str, Callable[[IO[bytes], Path, Columns], Iterator[tuple[Any, ...]]]] = {
+_Reader = Callable[[IO[bytes], Path, Columns, Dialect], Iterator[tuple[Any, ...]]]
+_READERS: dict[str, _Reader] = {
     ".parquet": _read_parquet,
-    ".csv": _read_csv,
-    ".tsv": functools.partial(_read_csv, delimiter="\t"),
+    ".csv": read_table,
+    ".tsv": read_table,
     ".jsonl": _read_jsonl,
     ".json": _read_jsonl,
     ".txt": _read_text,

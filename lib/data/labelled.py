@@ -12,21 +12,25 @@ import logging
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.model_selection import train_test_split
 from sklearn.utils import resample
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
+from lib.data.cells import whole_number
 from lib.data.folds import SPLITS, FoldSplits
-from lib.data.labels import IGNORED, words
+from lib.data.labels import words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
+from lib.data.remedies import Changes, remedies, sentence
 from lib.data.settings.preparation import Preparation, Split
 from lib.data.spans import marked
 
@@ -36,9 +40,6 @@ SUMMARY = "summary.json"
 
 UNLABELLED = 2**16 - 1
 """Number for the class of a document without a label; above the number of classes of any dataset."""
-
-_NO_NUMBER = "-0"
-"""A spelling that is the number of another one, so that the reader takes no number for a class but those listed."""
 
 
 def prepare_dataset(
@@ -51,8 +52,7 @@ def prepare_dataset(
 
     Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group` and
     `text_pair`) and `summary.json` (documents read, dropped and kept by part, split and class, or the words or
-    characters where these are labelled; duplicate texts, or pairs of them, which are reported and never removed). The
-    same arguments give the same files.
+    characters where these are labelled; duplicate texts, or pairs of them). The same arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -63,7 +63,8 @@ def prepare_dataset(
     Raises:
         ConfigError: `split.join` names a part that there is not.
         DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
-            folds and documents do not match, or there are too few documents for the split.
+            or folds and documents do not match.
+        SplitError: there are too few documents for the split.
     """
     split = settings.split
     halve = split.held_out in files and len(files) > 1
@@ -83,13 +84,42 @@ def prepare_dataset(
     with atomic_path(target) as folder:
         folder.mkdir()
         candidates = folder / "candidates.parquet"
-        index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
-        held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
-        given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
-        assignment = assign_splits(index.labels, settings.classes, split, settings.balance, held_out, given)
-        distribute(candidates, assignment, folder)
+        read = partial(_collect, {part: files[part] for part in parts}, ground_truth)
+        assign = partial(_assignment, held_out=parts.index(split.held_out) if halve and split.held_out else None)
+        index = read(settings, candidates)
+        try:
+            assignment = assign(index, settings)
+        except SplitError as error:
+            sizes = _class_counts(index.labels, settings.classes)
+            works = remedies(
+                settings,
+                sizes,
+                error.available,
+                split=partial(assign, index),
+                prepare=lambda changed: assign(read(changed, folder / "trial.parquet"), changed),
+            )
+            raise SplitError(f"{error} {sentence(works)}", error.available, works) from error
+        group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
+        distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment))
+
+
+class SplitError(DataError):
+    """Documents do not suffice for a split.
+
+    Args:
+        message: description of the missing documents.
+        available: documents of each split that asks for more than it has.
+        remedies: changes of the settings; each one works.
+    """
+
+    def __init__(
+        self, message: str, available: Mapping[str, int] | None = None, remedies: Sequence[Changes] = ()
+    ) -> None:
+        super().__init__(message)
+        self.available = available or {}
+        self.remedies = remedies
 
 
 class Index:
@@ -107,6 +137,7 @@ class Index:
         self._folds = array("H")
         self._items_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
+        self.groups_are_numbers = True
 
     def add(
         self,
@@ -190,13 +221,12 @@ def _collect(
     remove = re.compile(settings.remove) if settings.remove is not None else None
     folds = settings.split.folds
     splits = None if folds is None else FoldSplits(folds)
-    spellings, meanings = _spellings(settings)
     records = read_records(
         files,
         text=settings.text,
         id=settings.id,
         label=settings.label,
-        labels=spellings,
+        labels=settings.labels,
         label_per=settings.label_per,
         group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
@@ -204,14 +234,11 @@ def _collect(
         text_pair=settings.text_pair,
         label_range=settings.label_range,
         unlabelled=_unlabelled(settings.split),
+        values=settings.values,
+        dialect=settings.dialect,
+        ground_truth_dialect=settings.ground_truth_dialect,
     )
-    schema = part_schema(
-        label_per=settings.label_per,
-        grouped=settings.group is not None,
-        paired=settings.text_pair is not None,
-        numbers=settings.label_range is not None,
-    )
-    with PartWriter(candidates, schema) as writer:
+    with PartWriter(candidates, _schema(settings, None if settings.group is None else pa.string())) as writer:
         for record in records:
             texts = [text for text in (record.text, record.text_pair) if text is not None]
             text, *second = texts if remove is None else [remove.sub("", text) for text in texts]
@@ -219,7 +246,7 @@ def _collect(
             counts["read"] += 1
             where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            label = _meant(record.label, meanings) if settings.values and record.label is not None else record.label
+            label = record.label
             if label is None and record.part not in _unlabelled(settings.split):
                 counts["unlabelled"] += 1
             elif any(not each or each.isspace() for each in (text, *second)):
@@ -236,6 +263,7 @@ def _collect(
                     )
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)
+                index.groups_are_numbers &= record.group is None or whole_number(record.group) is not None
     if splits is not None:
         splits.check_spent()
     for part, counts in index.counts.items():
@@ -250,28 +278,54 @@ def _collect(
     return index
 
 
+def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
+    """Return the schema of documents whose groups have this type."""
+    return part_schema(
+        label_per=settings.label_per,
+        group=group,
+        paired=settings.text_pair is not None,
+        numbers=settings.label_range is not None,
+    )
+
+
+def _assignment(index: Index, settings: Preparation, gone: Collection[str] = (), *, held_out: int | None) -> np.ndarray:
+    """Return the split of every document that has none of the classes `gone`, see `assign_splits`."""
+    split, names = settings.split, settings.classes
+    kept = [number for number, name in enumerate(names) if name not in gone]
+    renumbered = np.full(UNLABELLED + 1, UNLABELLED, np.uint16)
+    renumbered[kept] = range(len(kept))
+    given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
+    there = ~np.isin(index.labels, [names.index(name) for name in gone])
+    if settings.duplicates == "drop":
+        there &= _first_of_each(index.texts, given)
+    assignment = np.full(len(there), -1, np.int8)
+    assignment[there] = assign_splits(
+        renumbered[index.labels[there]],
+        [names[number] for number in kept],
+        split,
+        settings.balance,
+        None if held_out is None else (index.parts == held_out)[there],
+        None if given is None else given[there],
+    )
+    return assignment
+
+
+def _first_of_each(texts: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Return whether each document is the one that stays of those with its text, bool [documents].
+
+    Args:
+        texts: digests of the texts [documents].
+        given: numbers of the splits [documents], the highest comes first; None = in the order read.
+    """
+    order = np.arange(len(texts)) if given is None else np.argsort(-given.astype(int), kind="stable")
+    stays = np.zeros(len(texts), bool)
+    stays[order[np.unique(texts[order], return_index=True)[1]]] = True
+    return stays
+
+
 def _unlabelled(split: Split) -> tuple[str, ...]:
     """Return the parts whose documents have no label."""
     return () if split.test_labels else ("test",)
-
-
-def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
-    """Return all spellings of labels, and the number of the class of each; None = no label."""
-    names = settings.labels
-    numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)}
-    others = {value: name for value, name in settings.values.items() if value not in numbers}
-    if not others:
-        return names, list(range(len(names)))
-    meanings = [*range(len(names)), *map(numbers.get, others.values()), None]
-    return [*names, *others, _NO_NUMBER], meanings
-
-
-def _meant(label: Any, meanings: Sequence[int | None]) -> int | list[int] | None:
-    """Return the class of a spelling, or those of words."""
-    if not isinstance(label, list):
-        return meanings[label]
-    classes = [None if number == IGNORED else meanings[number] for number in label]
-    return [IGNORED if number is None else number for number in classes]
 
 
 def assign_splits(
@@ -308,16 +362,30 @@ def assign_splits(
     for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
         wanted = split.documents.get(name, len(chosen))
         if wanted > len(chosen):
-            raise DataError(
+            raise SplitError(
                 f"split.documents.{name}: asks for {wanted:,} documents, but there are {len(chosen):,} "
-                f"({_by_class(labels[chosen], names)}). Lower it, or lower min_chars."
+                f"({_by_class(labels[chosen], names)}).",
+                {name: len(chosen)},
             )
         if wanted < len(chosen):
-            chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
-        if split.test_labels or name != "test":
+            try:
+                chosen = resample(
+                    chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed
+                )
+            except ValueError as error:
+                raise SplitError(
+                    f"split.documents.{name}: of {len(chosen):,} documents ({_by_class(labels[chosen], names)}), "
+                    f"{wanted:,} cannot be drawn by class, since a class has too few.",
+                    {name: len(chosen)},
+                ) from error
+        if name == "train" or given is None:
             _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         elif not len(chosen):
-            raise DataError("split.test_labels: the part test has no document left. Expected one at least; name more.")
+            raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one; name more.")
+        elif split.test_labels or name != "test":
+            absent = [label for label, count in _class_counts(labels[chosen], names).items() if not count]
+            if absent:
+                logger.warning("%s: has no document of the classes %s", name, ", ".join(absent))
         assignment[chosen] = number
     return assignment
 
@@ -355,17 +423,16 @@ def _halves(
     try:
         return train_test_split(group, test_size=second_share, stratify=labels[group], random_state=seed)
     except ValueError as error:
-        raise DataError(
-            f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class ({error}). "
-            "Add documents, lower min_chars, or raise the shares split.validation and split.test."
+        raise SplitError(
+            f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class, at a share of "
+            f"{second_share:g}."
         ) from error
 
 
 def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
     if np.bincount(labels, minlength=len(names)).min() < needed:
-        raise DataError(
-            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class. Add "
-            "documents, lower min_chars, or take the class out of 'labels'."
+        raise SplitError(
+            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class."
         )
 
 
@@ -378,21 +445,21 @@ def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
     return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
 
 
-def distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
+def distribute(candidates: Path, assignment: np.ndarray, folder: Path, schema: pa.Schema) -> None:
     """Write each candidate to its split, in the order read.
 
     Args:
         candidates: a prepared part.
         assignment: as `assign_splits` returns it, `[documents]`.
         folder: where a file for each split appears.
+        schema: that of the splits; a column of numbers in it may be one of their texts in `candidates`.
     """
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
-        schema = source.schema_arrow
         writers = [stack.enter_context(PartWriter(folder / f"{name}.parquet", schema)) for name in SPLITS]
         numbers = iter(assignment.tolist())
         for batch in source.iter_batches(batch_size=128):
-            columns = [column.to_pylist() for column in batch.columns]
+            columns = [column.to_pylist() for column in batch.cast(schema).columns]
             # The rows first: zip reads its first argument first, and a number without a row would be lost.
             for *row, number in zip(*columns, numbers, strict=False):
                 if number >= 0:
@@ -433,5 +500,5 @@ def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
     }
     for pair, count in shared.items():
         if count:
-            logger.warning("texts of %s: %d documents; duplicates are reported, not removed", pair, count)
+            logger.warning("texts of %s: %d documents. Set duplicates: drop to keep one of each text", pair, count)
     return summary

@@ -21,18 +21,22 @@ LABELS = {"document": pa.int64(), "word": pa.list_(pa.int64()), "span": pa.list_
 
 
 def part_schema(
-    *, label_per: Literal["document", "word", "span"], grouped: bool, paired: bool = False, numbers: bool = False
+    *,
+    label_per: Literal["document", "word", "span"],
+    group: pa.DataType | None = None,
+    paired: bool = False,
+    numbers: bool = False,
 ) -> pa.Schema:
     """Return the schema of a part.
 
     Args:
         label_per: what bears a label.
-        grouped: whether documents belong to groups.
+        group: type of the groups, whole numbers or names; None = documents have none.
         paired: whether documents are pairs of texts.
         numbers: whether labels are numbers, and no classes.
     """
     schema = SCHEMA.set(2, pa.field("label", pa.float64() if numbers else LABELS[label_per]))
-    schema = schema.append(pa.field("group", pa.int64())) if grouped else schema
+    schema = schema if group is None else schema.append(pa.field("group", group))
     return schema.append(pa.field("text_pair", pa.string())) if paired else schema
 
 

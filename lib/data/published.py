@@ -16,7 +16,7 @@ CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
-BESIDE = ("tokenizer_config.json", "special_tokens_map.json", CONFIG)
+EXTRA = ("tokenizer_config.json", "special_tokens_map.json", CONFIG)
 """Files next to a tokeniser that may list its special tokens."""
 
 
@@ -80,7 +80,7 @@ def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **
                 f"AutoTokenizer.from_pretrained('{repository}').save_pretrained('FOLDER'), and give the tokeniser "
                 f"source: local and path: FOLDER. ({error})"
             ) from error
-        for name in BESIDE:
+        for name in EXTRA:
             with contextlib.suppress(NoSuchFileError):
                 fetch(name, partial / name, revision=commit)
 

@@ -5,15 +5,20 @@ Texts come out as they are in the file; what to keep of them is decided elsewher
 
 import contextlib
 import itertools
+import json
 import logging
+import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.formats import Columns, named, read_rows
+from lib.data.cells import HALF, MISSING, cell_text
+from lib.data.formats import read_rows
 from lib.data.labels import IGNORED
+from lib.data.raw_files import Columns, suffix_of
+from lib.data.settings.sources import Dialect
 from lib.data.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
@@ -30,9 +35,9 @@ class Record(NamedTuple):
     text: str
     label: int | float | list[int] | list[Span] | None
     """Number of the class, or one per word (-100 = none), or spans, or a number that is no class; None where no label
-    was asked for."""
-    group: int | None = None
-    """Number that scores can be grouped by; None if none was requested."""
+    was asked for, or the value of the label means that there is none."""
+    group: str | None = None
+    """Name or number that scores can be grouped by; None if none was requested."""
     fold: Any = None
     """Fold as written in the file; None if no fold column is read."""
     text_pair: str | None = None
@@ -53,6 +58,9 @@ def read_records(
     text_pair: str | None = None,
     label_range: tuple[float, float] | None = None,
     unlabelled: Collection[str] = (),
+    values: Mapping[str, str | None] | None = None,
+    dialect: Dialect | None = None,
+    ground_truth_dialect: Dialect | None = None,
 ) -> Iterator[Record]:
     """Yield the documents of `files`, part by part, in file order.
 
@@ -64,27 +72,31 @@ def read_records(
         id: column of the identity; None numbers the documents of a part from 0: `train-0`. The XML has its own.
         label: column of the label; None reads no labels.
         labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
-            name is the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
-            Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
+            name is the class of that name; otherwise it is a number from 0 or, of two classes, true or false. Where a
+            name is a number, but not that of its class, as in `["1", "0"]` and `["2", "4"]`, labels must be names.
         label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
             -100 = no label. Spans are cleaned as by `lib.data.spans.clean_spans`, and the log says how many were.
-        group: column of a whole number; None reads none.
+        group: column of a number or a name; None reads none.
         fold: column of the fold; None reads none.
-        ground_truth: ground-truth XML files by part; they label the XML articles of that part.
+        ground_truth: files by part that hold the labels of that part, by id or, without `id`, in the same order.
         text_pair: column of the second text of each document; None reads none.
         label_range: lowest and highest label, if labels are numbers; None = they are classes.
         unlabelled: parts without labels, whose column of labels is not read.
+        values: values of labels that are no names, and the name that each means; None = there is no label.
+        dialect: how text files are written; None = as by default.
+        ground_truth_dialect: how those of the ground truth are written; None = like the others.
 
     Raises:
         DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
             label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
             a ground truth does not match its articles.
     """
-    classes = _Classes(label, labels) if label is not None and label_range is None else None
+    dialect = dialect or Dialect()
+    classes = _Classes(label, labels, values or {}) if label is not None and label_range is None else None
     seen: set[str] = set()
     for part, paths in files.items():
-        truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
         asked = None if part in unlabelled else label
+        truth = _Truth(list((ground_truth or {}).get(part, ())), part, id, asked, ground_truth_dialect or dialect)
         if truth.paths and label_per != "document":
             raise DataError(
                 f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
@@ -92,11 +104,11 @@ def read_records(
             )
         number = itertools.count()
         for path in map(Path, paths):
-            rows = blank = 0
+            rows = blank = dropped = 0
             repaired: Counter[str] = Counter()
             columns = Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
             for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
-                read_rows(path, columns), start=1
+                read_rows(path, columns, dialect), start=1
             ):
                 where = f"{path}, document {rows}"
                 identity = f"{part}-{next(number)}"
@@ -108,16 +120,19 @@ def read_records(
                             "leak. Remove one, or set 'id' to another column or to null."
                         )
                     seen.add(identity)
-                body = _body(raw_text, where)
-                second = None if text_pair is None else _body(raw_pair[0], where)
+                body = _body(raw_text, where, text, dialect)
+                second = None if text_pair is None else _body(raw_pair[0], where, text_pair, dialect)
                 blank += not body or body.isspace()
+                if truth.paths:
+                    raw_label = truth.label(identity, where)
+                if any(map(HALF.search, (body, second or ""))):
+                    dropped += 1
+                    continue
                 known: int | float | list[int] | list[Span] | None = None
                 if asked is None:
                     pass
                 elif label_range is not None:
-                    known = _number(raw_label, label_range, asked, where)
-                elif classes is not None and truth.paths:
-                    known = truth.label(identity, where)
+                    known = _number(raw_label, label_range, values or {}, asked, where)
                 elif label is not None and label_per == "span":
                     known, counts = _spans(raw_label, label, len(body), f"{where} ({identity!r})")
                     repaired.update(counts)
@@ -125,8 +140,17 @@ def read_records(
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
                 if rows % _PROGRESS_ROWS == 0:
                     logger.info("%s: %d documents", path, rows)
-                number_of_group = None if group is None else _group(raw_group, group, where)
-                yield Record(part, identity, body, known, number_of_group, raw_fold, second)
+                yield Record(
+                    part,
+                    identity,
+                    body,
+                    known,
+                    None if group is None else _group(raw_group, group, where),
+                    raw_fold,
+                    second,
+                )
+            if dropped:
+                logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
             if repaired.total():
                 logger.warning(
                     "%s: spans: clipped %d that overran their text, dropped %d without a character, united %d with the "
@@ -134,41 +158,47 @@ def read_records(
                     path,
                     *(repaired[name] for name in ("clipped", "empty", "united")),
                 )
-            if rows == blank:
+            if rows == blank and dialect.document == "line":
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
                 raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
         truth.check_spent()
+    if classes is not None:
+        classes.warn()
 
 
 class _Classes:
     """The classes of a dataset, and the spellings that name them.
 
-    One rule holds for every format. A value is read as text: 1 and "1" are the same, and so are true, True and "true".
-    If this text is a name, it is the class of that name. Otherwise it is a class number from 0 or, of two
-    classes, false for 0 and true for 1. Where a name is itself the number (or the truth value) of another class, as in
-    `["1", "0"]` and `["1", "2"]`, numbers could mean two things, so only names are understood.
+    One rule holds for every format. A value is read as text (`cell_text`): 1, 1.0 and "1" are the same, and so are
+    true, True and "true". If this text is a name, it is the class of that name; if it is one of the listed values, it
+    has the meaning listed there. Otherwise it is a class number from 0 or, of two classes, false for 0 and true for 1.
+    Where a name is a number (or a truth value), but not that of its own class, as in `["1", "0"]`, `["-1", "1"]` and
+    `["2", "4"]`, or where values are listed (except for missing ones), only names and listed values are understood.
     """
 
-    def __init__(self, column: str, names: Sequence[str]):
+    def __init__(self, column: str, names: Sequence[str], values: Mapping[str, str | None]):
         self._column = column
         self._names = list(names)
-        truths = {"false": 0, "true": 1} if len(names) == 2 else {}
-        by_name = {_as_text(name): number for number, name in enumerate(names)}
-        numbers = {name: truths.get(name, _as_number(name)) for name in by_name}
-        of_classes = set(range(len(names)))  # a range looks through all of its numbers for one that is a float
-        self._misleading = [n for n, number in numbers.items() if number in of_classes and number != by_name[n]]
-        by_number = {} if self._misleading else {str(number): number for number in range(len(names))} | truths
-        self._spellings: dict[str, int] = by_number | by_name
+        by_name = {cell_text(name) or name: number for number, name in enumerate(names)}
+        self._values = {cell_text(value) or MISSING: label for value, label in values.items()}
+        listed = {value: None if label is None else names.index(label) for value, label in self._values.items()}
+        self._truths = {"false": 0, "true": 1} if len(names) == 2 else {}
+        own = {name: self._truths.get(name, _as_number(name)) for name in by_name}
+        self._misleading = [name for name, number in own.items() if number not in (None, by_name[name])]
+        self._numbered = not self._misleading and not listed.keys() - by_name.keys() - {MISSING}
+        by_number = {str(number): number for number in range(len(names))} | self._truths if self._numbered else {}
+        self._truths = {truth: number for truth, number in self._truths.items() if truth not in by_name | listed}
+        self._met: set[str] = set()
+        self._spellings: dict[str, int | None] = {**by_number, **listed, **by_name}
 
-    def number(self, value: Any, where: str) -> int:
-        """Return the class of `value`."""
-        found = self._spellings.get(_as_text(value)) if isinstance(value, bool | int | str) else None
-        if found is None:
-            raise DataError(
-                f"{where}: the label is {value!r}; expected {self._expectation()}. Check the file, "
-                f"'label: {self._column}', 'labels' and 'values'."
-            )
-        return found
+    def number(self, value: Any, where: str) -> int | None:
+        """Return the class of `value`; None if it means that there is no label."""
+        text = cell_text(value)
+        if text is None or text not in self._spellings:
+            raise DataError(f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; {self._expectation(text)}")
+        if text in self._truths:
+            self._met.add(text)
+        return self._spellings[text]
 
     def numbers(self, values: Any, where: str) -> list[int]:
         """Return the classes of a list of labels; `IGNORED` for an entry without a label."""
@@ -177,73 +207,114 @@ class _Classes:
                 f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
                 f"and JSONL hold lists) and 'label: {self._column}', or set 'label_per' to document."
             )
-        return [IGNORED if value in (None, IGNORED) else self.number(value, where) for value in values]
+        no_label = {MISSING, str(IGNORED)} - self._spellings.keys()
+        found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
+        return [IGNORED if number is None else number for number in found]
 
-    def _expectation(self) -> str:
-        names = ", ".join(self._names)
+    def warn(self) -> None:
+        """Warn of truth values that were read as classes."""
+        if self._met:
+            false, true = self._names
+            logger.warning(
+                "'label: %s': false was read as %r, true as %r, in the order of 'labels'. If it is the other way "
+                "round, set 'values: %s'",
+                self._column,
+                false,
+                true,
+                json.dumps({"true": false, "false": true}, ensure_ascii=False),
+            )
+
+    def _expectation(self, text: str | None) -> str:
+        """Return the expected labels, and the remedy."""
+        names = f"one of {'' if self._numbered else 'the names '}{_listed(self._names)}"
+        if self._values:
+            names += f" or of the values {_listed(self._values)}"
         if self._misleading:
-            return f"one of the names {names} (no class number: {self._misleading[0]!r} is the name of another class)"
-        truth = ", true or false" if len(self._names) == 2 else ""
-        return f"a number from 0 to {len(self._names) - 1}, one of {names}{truth}"
+            names += f" (numbers are names, since {self._misleading[0]!r} is not the number of its class)"
+        elif self._numbered:
+            truth = ", true or false" if self._truths else ""
+            names = f"a number from 0 to {len(self._names) - 1}, {names}{truth}"
+        if text is None:
+            return f"expected {names}. Check the file and 'label: {self._column}'."
+        # Numbers that are not listed would lose their meaning.
+        unnamed = set(map(str, range(len(self._names)))) - set(map(cell_text, self._names))
+        listed = self._numbered and text != MISSING
+        numbers = {str(n): name for n, name in enumerate(self._names) if listed and str(n) in unnamed}
+        mapping = json.dumps({**numbers, **self._values, text: None}, ensure_ascii=False)
+        of_yaml = text.lower() in ("yes", "no", "on", "off") and {"true", "false"} & self._values.keys()
+        hint = " YAML reads yes, no, on and off without quotation marks as true and false." if of_yaml else ""
+        return (
+            f"expected {names}. Check 'label: {self._column}' and 'labels'. If this value has another meaning, say so: "
+            f"'values: {mapping}' drops its documents, and the name of a class instead of null keeps them.{hint}"
+        )
 
 
-def _as_text(value: bool | int | str) -> str:
-    text = str(value).strip()
-    return text.lower() if text in ("True", "False") else text
+MOST_NAMED = 20
+"""Names that a message lists at most."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = [name or repr(name) for name in names]
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _as_number(name: str) -> float | None:
     try:
-        return float(name)
+        return number if math.isfinite(number := float(name)) else None
     except ValueError:
         return None
 
 
 class _Truth:
-    """The ground truth of one part: a label for every article, each used once."""
+    """The labels of one part, if other files hold them: a label for every document, each used once."""
 
-    def __init__(self, paths: Sequence[str | Path], classes: _Classes | None):
-        self.paths = ", ".join(map(str, paths))
-        self._labels: dict[str, int] = {}
+    def __init__(
+        self, paths: Sequence[str | Path], part: str, id: str | None, label: str | None, dialect: Dialect
+    ) -> None:
+        self.paths = "" if label is None else ", ".join(map(str, paths))
+        self._labels: dict[str, Any] = {}
         self._used: set[str] = set()
-        if classes is None:
+        if label is None:
             return
+        number = itertools.count()
         for path in map(Path, paths):
-            for row, (identity, _, hyperpartisan, *_) in enumerate(read_rows(path, Columns(None, "", None)), start=1):
+            is_xml = suffix_of(path) == ".xml"
+            columns = Columns(id, "" if is_xml else label, None)
+            for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
                 where = f"{path}, entry {row}"
-                identity = _identity(identity, where)
+                identity = _identity(raw_id, where) if is_xml or id is not None else f"{part}-{next(number)}"
                 if identity in self._labels:
-                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each article.")
-                if hyperpartisan not in ("true", "false"):
+                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
+                if is_xml and hyperpartisan not in ("true", "false"):
                     raise DataError(
                         f"{where}: hyperpartisan is {hyperpartisan!r}; expected 'true' or 'false'. Check that "
                         "'ground_truth' names a ground-truth file."
                     )
-                self._labels[identity] = classes.number(hyperpartisan, where)
+                self._labels[identity] = hyperpartisan if is_xml else value
 
-    def label(self, identity: str, where: str) -> int:
-        """Return the label of the article."""
+    def label(self, identity: str, where: str) -> Any:
+        """Return the label of the document, as its file has it."""
         if identity not in self._labels:
             raise DataError(
                 f"{where}: the ground truth ({self.paths}) has no entry for the id {identity!r}. Expected one for each "
-                "article; check that both files belong together."
+                "document; check that both files belong together, and that 'id' names the column of the ids."
             )
         self._used.add(identity)
         return self._labels[identity]
 
     def check_spent(self) -> None:
-        """Refuse entries without an article."""
+        """Refuse entries without a document."""
         if extra := self._labels.keys() - self._used:
             raise DataError(
-                f"{self.paths}: {len(extra)} entries have no article, such as {min(extra)!r}. Expected one article for "
-                "each entry; check that both files belong together."
+                f"{self.paths}: {len(extra)} entries have no document, such as {min(extra)!r}. Expected one document "
+                "for each entry; check that both files belong together."
             )
 
 
 def _identity(value: Any, where: str, column: str | None = None) -> str:
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if cell_text(value) == MISSING:
         raise DataError(f"{where}: has no id. Expected one for each document; repair the file or set 'id' to null.")
-    name = named(value)
+    name = None if cell_text(value) is None or isinstance(value, bool) else str(value)
     if name is None or len(name) > _MOST_OF_ID:
         raise DataError(
             f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of at most {_MOST_OF_ID} "
@@ -263,32 +334,49 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
     return clean_spans(spans, characters, where)
 
 
-def _number(value: Any, limits: tuple[float, float], column: str, where: str) -> float:
+def _number(
+    value: Any, limits: tuple[float, float], values: Mapping[str, str | None], column: str, where: str
+) -> float | None:
     low, high = limits
+    if cell_text(value) in map(cell_text, values):
+        return None
     # A text that looks like a number is one, since CSV has only text; NaN is within no limits.
     with contextlib.suppress(ValueError):
         if isinstance(value, int | float | str) and not isinstance(value, bool) and low <= float(value) <= high:
             return float(value)
     raise DataError(
         f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
-        f"'label: {column}' and 'label_range'."
+        f"'label: {column}' and 'label_range', or drop the documents with this value by 'values: "
+        f"{json.dumps({cell_text(value) or MISSING: None})}'."
     )
 
 
-def _group(value: Any, column: str, where: str) -> int:
-    # A text that looks like an integer is one, since CSV has only text.
-    with contextlib.suppress(ValueError):
-        if isinstance(value, int | str) and not isinstance(value, bool) and abs(number := int(value)) < 2**63:
-            return number
-    raise DataError(
-        f"{where}: the group is {value!r}; expected a whole number. Check the file and 'group: {column}', or set it to "
-        "null."
-    )
+def _group(value: Any, column: str, where: str) -> str:
+    if not (name := cell_text(value)):
+        raise DataError(
+            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name. Check the file and "
+            f"'group: {column}', or set it to null."
+        )
+    return name
 
 
-def _body(value: Any, where: str) -> str:
-    if value is None:
+def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
+    """Return a text; only `encoding_errors: drop` leaves lone surrogates in it."""
+    if value is None or value != value:  # NaN
         return ""
     if not isinstance(value, str):
         raise DataError(f"{where}: the text is a {type(value).__name__}; expected a string. Check 'text'.")
-    return value
+    if dialect.encoding_errors == "drop" or value.isascii() or not (half := HALF.search(value)):
+        return value
+    if dialect.encoding_errors == "replace":
+        return HALF.sub("\ufffd", value)
+    code = ord(half[0])
+    what, encoding = f"half of a surrogate pair (U+{code:04X})", ""
+    if 0xDC80 <= code <= 0xDCFF:
+        what = f"the byte 0x{code - 0xDC00:02X}, which is not {dialect.encoding}"
+        encoding = "name the file's own encoding under 'dialect.encoding', for instance windows-1252; or "
+    raise DataError(
+        f"{where}: '{column}' has at character {half.start() + 1} {what}. Expected text in {dialect.encoding}; "
+        f"{encoding}set 'dialect: {{encoding_errors: replace}}' for a replacement character, or 'drop' to drop such "
+        "documents."
+    )

@@ -1,8 +1,9 @@
 """From prepared Parquet parts to tokenised splits on disk. Reading them back is `lib.data.tokens`.
 
 A split is a folder that `datasets.load_from_disk` opens. Next to the splits are the statistics of their lengths,
-`{split: {max_tokens, documents, mean, std, median, min, max, at_limit}}`, in tokens; `at_limit` is the share of
-documents that fill `max_tokens`. If spans are labelled, windows replace documents, in splits and
+`{split: {max_tokens, documents, mean, std, median, min, max, at_limit, unknown, empty, dropped}}`, in tokens;
+`at_limit` is the share of documents that fill `max_tokens`, and the last three are shares of lost text
+(`lib.data.coverage`). If spans are labelled, windows replace documents, in splits and
 statistics alike. The length of a pair of texts that is read separately is that of both. A corpus has `train_short` and
 `train_long` besides `train`.
 """
@@ -23,6 +24,7 @@ from datasets import Dataset, disable_progress_bars
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
+from lib.data.coverage import Coverage, shares
 from lib.data.cutting import encode_cut, encode_cut_pairs, encode_cut_words
 from lib.data.labels import IGNORED, UNKNOWN, words
 from lib.data.settings.corpus import Slice
@@ -111,8 +113,9 @@ def tokenize_corpus(
         train, validation = (
             stack.enter_context(atomic_path(Path(folder) / split)) for split in ("train", "validation")
         )
-        short_lengths, long_lengths = _write([take(short), take(long)], tokenizer, train).lengths
-        (held_out_lengths,) = _write([take(held_out)], tokenizer, validation).lengths
+        training = _write([take(short), take(long)], tokenizer, train)
+        rest = _write([take(held_out)], tokenizer, validation)
+        (short_lengths, long_lengths), (held_out_lengths,) = training.lengths, rest.lengths
         kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
@@ -122,11 +125,15 @@ def tokenize_corpus(
                 f"{-(-wanted * len(shards) // max(kept, 1))} in all if the others are alike (documents, if generated); "
                 "or lower these settings or min_keywords."
             )
+        training.coverage.check(f"the training articles of {shards[0]}")
+        rest.coverage.check(f"the held-out articles of {shards[0]}")
+    covered = shares(training.coverage.counts)
     statistics = {
-        "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens)),
-        "train_short": _describe(short_lengths, short.max_tokens),
-        "train_long": _describe(long_lengths, long.max_tokens),
-        "validation": _describe(held_out_lengths, held_out.max_tokens),
+        "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens))
+        | covered,
+        "train_short": _describe(short_lengths, short.max_tokens) | covered,
+        "train_long": _describe(long_lengths, long.max_tokens) | covered,
+        "validation": _describe(held_out_lengths, held_out.max_tokens) | shares(rest.coverage.counts),
     }
     write_json(lengths, statistics)
 
@@ -198,7 +205,9 @@ def tokenize_dataset(
                     written.labels,
                     max_tokens,
                 )
-            statistics[split] = _describe(split_lengths, 2 * max_tokens if separately else max_tokens)
+            written.coverage.check(source)
+            limit = 2 * max_tokens if separately else max_tokens
+            statistics[split] = _describe(split_lengths, limit) | shares(written.coverage.counts)
     write_json(lengths, statistics)
 
 
@@ -239,6 +248,7 @@ class _Written(NamedTuple):
     """Labels of words, or spans."""
     labelled: int
     """Labels that reach a token, or spans with at least one token."""
+    coverage: Coverage
 
 
 def _write(
@@ -264,7 +274,7 @@ def _write(
     if prepared is not None:
         own = ("label", prepared.field("label").type)
         fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
-        fields += [("group", pa.int64())] if "group" in prepared.names else []
+        fields += [("group", prepared.field("group").type)] if "group" in prepared.names else []
         if "text_pair" in prepared.names:
             fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
     if label_per == "span":
@@ -272,7 +282,7 @@ def _write(
         fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
     schema = pa.schema(fields)
     stream = folder.parent / "tokens.arrow"
-    lengths = []
+    lengths, coverage = [], Coverage(tokenizer)
     labels = labelled = 0
     with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for rows, max_tokens in parts:
@@ -288,6 +298,8 @@ def _write(
                     labels += sum(label != IGNORED for row in batch for label in row["label"])
                     labelled += sum(label != IGNORED for row in columns["labels"] for label in row)
                 _require_tokens(columns)
+                texts = [row[name] for name in ("text", "text_pair") if name in batch[0] for row in batch]
+                coverage.add(texts, [*columns["input_ids"], *columns.get("pair_ids", ())])
                 writer.write_batch(pa.RecordBatch.from_pydict(columns, schema))
                 of_part.extend(columns["length"])
             lengths.append(np.array(of_part))
@@ -296,7 +308,7 @@ def _write(
     # files, an empty one would be saved as none, which does not load.
     Dataset.from_file(str(stream)).save_to_disk(str(folder), num_shards=1)
     stream.unlink()
-    return _Written(lengths, labels, labelled)
+    return _Written(lengths, labels, labelled, coverage)
 
 
 def _tokenised(

@@ -3,6 +3,7 @@
 A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of bytes.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from lib.data.tokenizer import (
     read_vocabulary,
     require_several,
 )
+
+logger = logging.getLogger(__name__)
 
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """What transformers calls special tokens."""
@@ -45,7 +48,7 @@ def train_wordpiece(
         tokenizer_dir: folder to appear, with vocab.txt, tokenizer.json and tokenizer_config.json.
         texts: the texts themselves, not paths of files. They are read twice; a one-way iterator is held in memory
             for that.
-        vocab_size: entries of the vocabulary, at most (special tokens included).
+        vocab_size: entries of the vocabulary, at most (special tokens included); more if characters alone need more.
         min_frequency: occurrences that a token needs.
         lowercase: lower the case first.
         strip_accents: remove accents first.
@@ -71,6 +74,16 @@ def train_wordpiece(
     core.train_from_iterator(texts, trainer)
     vocabulary = core.get_vocab()
     _require_words(alphabet, tokenizer_dir)
+    if len(vocabulary) > vocab_size:
+        logger.warning(
+            "vocab_size = %d: the vocabulary has %d entries, since each of the %d characters of the texts needs one at "
+            "the beginning of a word and one inside. Expected at least %d. Raise it, or set algorithm: bpe, whose "
+            "smallest vocabulary has 262 entries",
+            vocab_size,
+            len(vocabulary),
+            len(alphabet),
+            len(vocabulary),
+        )
     return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
 
 

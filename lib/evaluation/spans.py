@@ -59,7 +59,7 @@ def searched_threshold(probabilities: np.ndarray, inside: np.ndarray) -> float:
 
 
 def balanced_threshold(probabilities: np.ndarray, inside: np.ndarray) -> float:
-    """Return the threshold at which the number of predicted characters is nearest to the true number.
+    """Return the threshold that predicts a number of characters nearest to the true number.
 
     Equally likely characters are predicted together, so the numbers may differ; among two nearest ones the smaller is
     taken.

@@ -1,7 +1,7 @@
-"""What differences between models on one test set are worth: intervals, tests, and what a test set can show.
+"""Statistics of differences between models on one test set: intervals, tests, and smallest visible differences.
 
 n documents with m labelled items in all (the documents themselves, or labelled tokens of theirs); S seeds; M models;
-C classes (of spans one, what is inside). Scores are fractions. What is imported inside functions stays out of the
+C classes (spans have one: inside). Scores are fractions. Imports inside functions keep modules out of the
 workflow's own process.
 """
 
@@ -19,7 +19,7 @@ FEW_DOCUMENTS = 10
 
 @dataclass(frozen=True)
 class Paired(ABC):
-    """What M models did on the same test documents, each trained with the same S seeds."""
+    """Results of M models on the same test documents, each trained with the same S seeds."""
 
     models: Sequence[str]
     """Names of the models [M]."""
@@ -104,19 +104,19 @@ class Estimate:
 
     @functools.cached_property
     def of_seeds(self) -> float:
-        """The part of the variance of the mean that the seeds make; 0 with one seed, where it is unknown."""
+        """The part of the variance of the mean that comes from the seeds; 0 with one seed, where it is unknown."""
         return float(self.values.var(ddof=1)) / self.seeds if self.seeds > 1 else 0.0
 
     @functools.cached_property
     def of_documents(self) -> float:
-        """The part that the documents make in the models of all seeds alike; with one seed, in its model."""
+        """The part of the variance that comes from the documents, shared by the models of all seeds."""
         if self.seeds == 1:
             return self.of_documents_given_models
         return max(float((self._covariance.sum() - self._covariance.trace()) / (self.seeds * (self.seeds - 1))), 0.0)
 
     @functools.cached_property
     def of_documents_given_models(self) -> float:
-        """The variance of the mean over documents, the models being what they are."""
+        """The variance of the mean over documents, for these models."""
         return float(self._covariance.mean())
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class Estimate:
         return (1 - 1 / self.documents) * centred.T @ centred
 
     def difference_interval(self, confidence: float) -> tuple[float, float]:
-        """Return the ends of the interval of a difference, which is as wide below as above."""
+        """Return the ends of the interval of a difference, symmetric around the mean."""
         half = math.sqrt(self._squared_half_width(1 - confidence))
         return self.mean - half, self.mean + half
 
@@ -296,7 +296,7 @@ def smallest_difference(
         of_documents: part that documents make.
         seeds: S.
         documents: n.
-        level: of significance, two-sided.
+        level: level of significance, two-sided.
         power: chance to show a difference of this size.
 
     Returns:

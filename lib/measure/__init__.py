@@ -1,8 +1,7 @@
-"""What mechanisms, layers, training and preparation cost, and how near FAVOR+ and LSH come to exact attention.
+"""What mechanisms, layers and training cost, and how near FAVOR+ and LSH come to exact attention.
 
-A module measures the table that it is named after: `attention_cost`, `training_cost`, `adaptation_cost` (by the
-harness in `comparison`), `sequence_cost`, `memory_cost`, `favor_error`, `lsh_recall`, `grid_hours` (from `steps`,
-`estimates` and `study_steps`), `kernel_times`, `kernel_resources`, `preparation_cost` and `tokenizer_cost`. `cost` has
-time, memory and operations, `implementations` what is compared, `tables` the columns. `cost_figures`, `length_figures`
-and `approximation_figures` draw, `summaries` sums up, from tables alone. `survival` kills trainings.
+A module measures the tables that it is named after: `attention_cost`, `training_cost` and `adaptation_cost` by the
+harness in `comparison`; `length_cost`, `approximation`, `kernels` and `busy_cost`; `grid_hours` from `training_steps`
+and `estimates`. `cost` has time, memory and operations, `compared` lists the compared mechanisms, `implementations`
+prepares them, and `tables` has the columns. `figures` draws and `summaries` sums up, from tables alone.
 """

@@ -6,6 +6,7 @@ predicted; the plain loop computes them everywhere, as `labels` of a causal lang
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,30 +21,15 @@ from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.measure.comparison import Case, Counted, compare
-from lib.measure.cost import turns
+from lib.measure.cost import interleaved
 from lib.measure.tables import COLUMNS
-from lib.measure.trained_model import TrainedModel
+from lib.measure.training_cost import TrainedModel
 
 PREDICTED = 0.2
 SIZES = {"model_type": "llama", "tie_word_embeddings": True, "max_position_embeddings": 512}
-MODELS = {
-    "llama-32k": SIZES
-    | {
-        "vocab_size": 32_000,
-        "hidden_size": 192,
-        "intermediate_size": 512,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 6,
-    },
-    "llama-128k": SIZES
-    | {
-        "vocab_size": 128_000,
-        "hidden_size": 256,
-        "intermediate_size": 688,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-    },
-}
+SMALL = {"hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 6}
+WIDE = {"hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 2, "num_attention_heads": 4}
+MODELS = {"llama-32k": SIZES | SMALL | {"vocab_size": 32_000}, "llama-128k": SIZES | WIDE | {"vocab_size": 128_000}}
 """Architectures by name: 8 million weights, and 34 million with 33 million in embeddings, the vocabulary size of Llama
 3."""
 
@@ -151,7 +137,8 @@ def adaptation_cost(models: Mapping[str, dict[str, Any]], *, repetitions: int, *
             AdaptationCase(implementation=implementation, model=model, architecture=architecture, **setting)
             for implementation in (PLAIN, OURS)
         ]
-        rows += compare(cases, turns(repetitions, place), host_repetitions=0)
+        times = partial(interleaved, repetitions=repetitions, device=place, queue="own", warm=True)
+        rows += compare(cases, times, host_repetitions=0)
     return pd.DataFrame(rows, columns=COLUMNS["adaptation_cost"])
 
 

@@ -10,9 +10,18 @@ from typing import Any
 import pandas as pd
 import torch
 
+from lib.measure.compared import (
+    LONGEST_NAIVE,
+    LONGEST_PADDED,
+    LONGEST_TORCH,
+    NAIVE,
+    PEERS,
+    PROJECTED,
+    REACH,
+)
 from lib.measure.comparison import Name, compare
 from lib.measure.cost import Computation, repeated
-from lib.measure.implementations import NAIVE, PROJECTED, AttentionCase, Padding, is_installed, own_cases
+from lib.measure.implementations import AttentionCase, Padding, is_installed, own_cases
 from lib.measure.tables import COLUMNS, LEAST
 
 logger = logging.getLogger(__name__)
@@ -20,36 +29,7 @@ logger = logging.getLogger(__name__)
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 """Tokens of a sequence, N."""
 
-LONGEST_NAIVE = 2_048
-"""Where the plain N x N matrices of a batch still fit into a laptop's memory, and patience ends."""
-
-LONGEST_TORCH = 4_096
-"""Our exact attention is torch's kernel: up to here rows of both show what hiding padding costs."""
-
-LONGEST_PADDED = 4_096
-"""Up to here rows have padding on a CPU: beyond, exact attention is far behind, with padding or without."""
-
-REACH = {
-    "bigbird": (1_024, 4_096),  # transformers' needs more blocks than it sees, and fills an N x N matrix
-    "topk": (0, LONGEST_NAIVE),  # x-transformers' holds several N x N matrices per head
-}
-"""Lengths between which other people's implementations of a kind are measured, where they cannot take all."""
-
 PADDINGS: tuple[Padding, ...] = ("none", "ragged")
-
-PEERS = {
-    "sdpa": ["torch"],
-    "lsh-h2-c64": ["reformer-pytorch"],
-    f"lsh-h2-c64{PROJECTED}": ["transformers"],
-    f"nystrom-m64{PROJECTED}": ["transformers"],
-    f"window-w256-g1{PROJECTED}": ["transformers"],
-    f"bigbird-b64-w3-g2-r3{PROJECTED}": ["transformers"],
-    "favor-m64": ["performer-pytorch"],
-    "favor-m256": ["performer-pytorch"],
-    f"linformer-k256{PROJECTED}": ["linformer"],
-    "topk-k64": ["x-transformers"],
-}
-"""Which rows of ours have which peers."""
 
 
 def attention_cost(

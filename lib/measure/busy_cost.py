@@ -3,14 +3,17 @@
 import itertools
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import torch
 
-from lib.measure.attention_cost import PEERS
+from lib.measure.compared import PEERS
 from lib.measure.cost import interleaved, machine, spread
 from lib.measure.implementations import AttentionCase
 from lib.measure.options import of_the_grid
@@ -18,6 +21,9 @@ from lib.measure.options import of_the_grid
 SPINS = "GOMP_SPINCOUNT"
 """Environment variable that GNU's OpenMP, which torch's packages contain, reads when it is loaded: how often a thread
 checks whether it may continue before it sleeps. Unset, 300,000 times, which takes milliseconds."""
+
+SPIN = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+"""Program that computes until the process that started it ends, however that ends."""
 
 
 def busy_cost(
@@ -40,67 +46,32 @@ def busy_cost(
     """
     parameters = of_the_grid()[mechanism]
     names = ["ours", *(["reformer-pytorch"] if parameters["kind"] == "lsh" else PEERS.get(mechanism, []))]
-    cases = [
-        AttentionCase(
-            implementation=name,
-            mechanism=mechanism,
-            parameters=parameters,
-            length=length,
-            batch=max(1, tokens // length),
-            heads=8,
-            head_size=64,
-            device="cpu",
-            dtype="float32",
-        )
-        for name in names
-    ]
+    place: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
+    sizes = place | {"length": length, "batch": max(1, tokens // length), "heads": 8, "head_size": 64}
+    cases = [AttentionCase(implementation=name, mechanism=mechanism, parameters=parameters, **sizes) for name in names]
     seconds: dict[tuple[int, int, str], list[float]] = {}
     for number in busy:
-        with _busy(number):
+        others = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(number)]
+        try:
             for _, spin in itertools.product(range(turns), spins):
-                for name, taken in _in_new_process(spin, cases).items():
-                    seconds.setdefault((number, spin, name), []).append(taken)
+                with patch.dict(os.environ, {SPINS: str(spin)}), _new_process() as process:
+                    for name, taken in process.submit(_one_pass_of_each, cases).result().items():
+                        seconds.setdefault((number, spin, name), []).append(taken)
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
     return pd.DataFrame(
-        {"busy": number, "spins": spin, "implementation": name, **spread(taken), **machine("cpu", "float32")}
+        {"busy": number, "spins": spin, "implementation": name, **spread(taken), **machine(**place)}
         for (number, spin, name), taken in seconds.items()
     )
 
 
-def _in_new_process(spin: int, cases: Sequence[AttentionCase]) -> dict[str, float]:
-    before = os.environ.get(SPINS)
-    os.environ[SPINS] = str(spin)
-    try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-            return process.submit(_one_pass_of_each, cases).result()
-    finally:
-        if before is None:
-            del os.environ[SPINS]
-        else:
-            os.environ[SPINS] = before
+def _new_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _one_pass_of_each(cases: Sequence[AttentionCase]) -> dict[str, float]:
     passes = {case.implementation: case.prepare() for case in cases}
-    for each in passes.values():
-        each()
-    taken = interleaved(passes, dict.fromkeys(passes, 1), torch.device("cpu"))
+    taken = interleaved(passes, 1, torch.device("cpu"), warm=True)
     return {name: seconds for name, (seconds,) in taken.items()}
-
-
-@contextmanager
-def _busy(number: int) -> Iterator[None]:
-    processes = [multiprocessing.get_context("spawn").Process(target=_spin, daemon=True) for _ in range(number)]
-    for process in processes:
-        process.start()
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-
-
-def _spin() -> None:
-    parent = os.getppid()
-    while os.getppid() == parent:  # ends with the program, however that ends
-        pass

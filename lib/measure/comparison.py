@@ -86,10 +86,10 @@ def compare(
     Args:
         cases: on one device; one by Triton kernels comes after the same one by torch's operations.
         times: returns the seconds of every repetition of each computation, see `lib.measure.cost`.
-        host_repetitions: of which `host_ms` is the median; 0 = it is not measured.
+        host_repetitions: of `host_ms`, their median; 0 = it is not measured.
 
     Returns:
-        The fields of the case and what it counts, `machine` and `spread` of `lib.measure.cost`, and: `gemm_share`,
+        The fields of the case and its counts, `machine` and `spread` of `lib.measure.cost`, and: `gemm_share`,
         operations a second over those of large matrix products, the operations being those of torch's way to compute;
         `peak_mb`, the peak memory in MiB; `host_ms`, the time after which the host has launched all of it on a GPU;
         `clock_mhz`, the clock of the GPU just after the repetitions; `tokens_per_s` of the real tokens.

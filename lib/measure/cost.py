@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from lib.core.errors import RunError
-from lib.core.memory import resident_peak_mb
+from lib.core.program import resident_peak_mb
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +117,11 @@ def runs(computation: Computation, name: object, device: torch.device) -> bool:
 
 def interleaved(
     computations: Mapping[Key, Computation],
-    repetitions: Mapping[Key, int],
+    repetitions: int | Mapping[Key, int],
     device: torch.device,
     queue: Queue = "shared",
+    *,
+    warm: bool = False,
 ) -> dict[Key, list[float]]:
     """Return the seconds of every repetition of every computation.
 
@@ -131,8 +133,13 @@ def interleaved(
         repetitions: of each.
         device: where they run.
         queue: that of a GPU.
+        warm: whether each runs once before it counts.
     """
     on_gpu = device.type == "cuda"
+    if isinstance(repetitions, int):
+        repetitions = dict.fromkeys(computations, repetitions)
+    for computation in computations.values() if warm else ():
+        warm_up(computation, device)
     busy = {key: host_seconds(each, device, 2) if queue == "filled" else 0.0 for key, each in computations.items()}
     laps: dict[Key, list[Callable[[], float]]] = {key: [] for key in computations}
     _wait(device)
@@ -146,19 +153,6 @@ def interleaved(
                 laps[key].append(_lap(computation, device))
     _wait(device)
     return {key: [seconds() for seconds in each] for key, each in laps.items()}
-
-
-def turns(
-    repetitions: int, device: torch.device, *, warm: bool = True
-) -> Callable[[dict[Key, Computation]], dict[Key, list[float]]]:
-    """Return what repeats computations so often in turns, after one that warms up, with a GPU's queue to itself."""
-
-    def times(computations: dict[Key, Computation]) -> dict[Key, list[float]]:
-        for computation in computations.values() if warm else ():
-            warm_up(computation, device)
-        return interleaved(computations, dict.fromkeys(computations, repetitions), device, "own")
-
-    return times
 
 
 def repeated(
@@ -315,7 +309,6 @@ def with_peak_mb(
     *arguments: Any,
     device: torch.device,
     warm_up: tuple | None = None,
-    preloaded: Sequence[str] = PRELOADED,
 ) -> tuple[Result, float]:
     """Return what `function(*arguments)` returns, and the highest memory in use meanwhile, in MiB.
 
@@ -327,8 +320,6 @@ def with_peak_mb(
         arguments: its own.
         device: where it runs.
         warm_up: arguments of a small call beforehand, which leaves out what libraries set up when they are first used.
-        preloaded: modules imported once, in addition to the function's, before processes are forked; those of the first
-            call count.
 
     Raises:
         RunError: the function fails, or its process ends early.
@@ -341,7 +332,7 @@ def with_peak_mb(
         result = function(*arguments)
         return result, highest_mb(device) - before / 2**20
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([function.__module__, *preloaded])
+    context.set_forkserver_preload([function.__module__, *PRELOADED])
     with ProcessPoolExecutor(1, mp_context=context) as process:
         try:
             return process.submit(_with_peak, torch.get_num_threads(), function, arguments, warm_up).result()

@@ -1,4 +1,8 @@
-"""From measured steps and the lengths of texts to the time of an epoch and the memory of a run."""
+"""From measured training steps and the lengths of texts to the time of an epoch and the memory of a run.
+
+A micro-batch of B documents of N tokens takes `fixed + B * N * per_token(N)` seconds, and its memory grows with B * N;
+the optimiser's step comes on top.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -8,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.backbones.settings import Precision
-from lib.core.errors import RunError
+from lib.backbones.settings import BackboneSettings, Precision
+from lib.core.errors import ConfigError, RunError
 from lib.data.samplers import LengthGroupedSampler, micro_batch_size
 from lib.measure.cost import resident_mb
-from lib.measure.steps import Steps
 from lib.measure.token_lengths import spread_evenly
 from lib.study.execution import Execution
+from lib.study.graph import Graph
 from lib.study.recipe import Recipe
 
 RESERVE = 0.9
@@ -23,9 +27,65 @@ RESERVE = 0.9
 SIMULATED = 20_000
 """Documents of an epoch whose batches are drawn up, at most; longer epochs are scaled."""
 
+LONG = 16_384
+"""Tokens beyond which the time per token of exact attention alone grows."""
+
 
 @dataclass(frozen=True)
-class Machine:
+class Stages:
+    """The two stages of a study that own texts pass."""
+
+    adaptation: str
+    """Masked language modelling."""
+    classification: str
+    """Stage that classifies documents; it starts from the adaptation."""
+
+
+def find_stages(graph: Graph) -> Stages:
+    """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
+
+    Raises:
+        ConfigError: the study has no such stages.
+    """
+
+    def trains(stage: str, kind: str) -> bool:
+        return all(work.recipe and work.task.kind == kind for work in graph.experiment.stages[stage].data.values())
+
+    for stage in reversed(graph.experiment.stages):
+        if trains(stage, "sequence_classification"):
+            before = [name for name in graph.chain(stage)[1:] if trains(name, "masked_lm")]
+            if before:
+                return Stages(before[0], stage)
+    raise ConfigError(
+        "the study has no stage of sequence_classification that starts from one of masked_lm. Expected both, since "
+        "these two are estimated; name another study with --study."
+    )
+
+
+def candidates(graph: Graph, stages: Stages) -> list[str]:
+    """Return the models that pass both stages on tokens, in order."""
+    both = (stages.adaptation, stages.classification)
+    return [
+        model
+        for model in graph.experiment.models
+        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage, None) for stage in both)
+    ]
+
+
+def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
+    """Return the model that the others are compared with: the first with exact attention, or else the first."""
+    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
+    return next((model for model, backbone in backbones.items() if grows(backbone)), models[0])
+
+
+def grows(backbone: BackboneSettings) -> bool:
+    """Return whether time per token grows with the tokens of a document."""
+    mechanism = backbone.held_mechanism
+    return mechanism is not None and mechanism.keys_per_query(2 * LONG) > mechanism.keys_per_query(LONG)
+
+
+@dataclass(frozen=True)
+class Hardware:
     """What computes."""
 
     device: str
@@ -45,8 +105,8 @@ class Machine:
         return RESERVE * 1024 * self.gibibytes
 
 
-def this_machine(execution: Execution, device: str, precision: Precision) -> Machine:
-    """Return the machine that this process runs on; its CPU then has as many threads as a job of the study.
+def this_hardware(execution: Execution, device: str, precision: Precision) -> Hardware:
+    """Return what this process computes on; the CPU then has as many threads as a job of the study.
 
     Args:
         execution: of the study.
@@ -62,7 +122,7 @@ def this_machine(execution: Execution, device: str, precision: Precision) -> Mac
     tokens = execution.training.micro_batch_tokens
     if has_gpu and device != "cpu":
         memory = torch.cuda.get_device_properties(0).total_memory / 2**30
-        return Machine("cuda", precision, memory, in_use_mb=0.0, micro_batch_tokens=tokens)
+        return Hardware("cuda", precision, memory, in_use_mb=0.0, micro_batch_tokens=tokens)
     torch.set_num_threads(min(execution.job.cpus_per_task, torch.get_num_threads()))
     import psutil  # of no use on a GPU, whose machine may lack it
 
@@ -70,11 +130,62 @@ def this_machine(execution: Execution, device: str, precision: Precision) -> Mac
     granted = Path("/sys/fs/cgroup/memory.max")  # of a container or a job, on Linux
     if granted.is_file() and (text := granted.read_text(encoding="utf-8").strip()).isdigit():
         limits.append(int(text))
-    return Machine("cpu", "fp32", min(limits) / 2**30, in_use_mb=resident_mb(), micro_batch_tokens=tokens)
+    return Hardware("cpu", "fp32", min(limits) / 2**30, in_use_mb=resident_mb(), micro_batch_tokens=tokens)
 
 
 @dataclass(frozen=True)
-class Cost:
+class Steps:
+    """Measurements of a model with a task."""
+
+    batches: list[tuple[int, int, float]]
+    """B, N and seconds of a step without the optimiser's; the first batch is small, to find the fixed cost."""
+    forward_share: float
+    """Share of that time that a forward pass without gradients takes."""
+    optimiser_seconds: float
+    weights: int
+    grows: bool
+    """Whether time per token grows with N."""
+    peaks: tuple[float, float]
+    """Peak memory in MiB, that in use before left out: of the first batch, and of all."""
+    least_growth: float = 0.0
+    """Growth of the time per token with each token more, at least, where it grows: a share of that at the longest
+    documents measured."""
+
+    @property
+    def fixed(self) -> float:
+        """Seconds of a micro-batch that its tokens do not cost."""
+        (few, _, short), (many, _, long) = self.batches[:2]
+        fixed = short - (long - short) / (many / few - 1)
+        return max(0.0, min(fixed, 0.9 * min(seconds for *_, seconds in self.batches)))  # noise may say more
+
+    @property
+    def longest(self) -> int:
+        """N of the longest documents that were measured."""
+        return self.batches[-1][1]
+
+    def per_token(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the seconds per token, padding included, of micro-batches of N tokens [n].
+
+        Between the lengths that were measured, it is interpolated. Beyond them, exact attention grows by what it grew
+        by before, and everything else stays as it is.
+        """
+        measured = np.array([length for _, length, _ in self.batches[1:]])
+        costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
+        growth = 0.0
+        if self.grows:
+            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if len(measured) > 1 else 0.0
+            growth = max(seen, self.least_growth * costs[-1])
+        return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
+
+    def peak(self, tokens: int) -> float:
+        """Return the peak memory in MiB of training on micro-batches of this size, without the memory used before."""
+        sizes = [size * length for size, length, _ in self.batches]
+        growth = (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
+        return self.peaks[0] + growth * (tokens - sizes[0])
+
+
+@dataclass(frozen=True)
+class StageCost:
     """Cost of a model at a stage, with a length limit."""
 
     seconds: float
@@ -111,21 +222,23 @@ class ModelSteps:
             per_token = per_token + np.maximum(head, 0)  # noise apart, it never costs less
         return float((steps.fixed + sizes * lengths * per_token).sum())
 
-    def cost(self, machine: Machine, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool) -> Cost:
+    def cost(
+        self, hardware: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
+    ) -> StageCost:
         """Return the cost of a stage, with the largest micro-batches that fit into memory.
 
         Args:
-            machine: where it runs.
+            hardware: of the run.
             recipe: of the stage.
             lengths: tokens of documents like those of the stage, cut to the limit [n].
             documents: number of training documents.
             masked: whether the stage learns masked language modelling, and not classification.
         """
         steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
-        most = micro_batch_size(recipe.batch_size, longest, machine.micro_batch_tokens)
+        most = micro_batch_size(recipe.batch_size, longest, hardware.micro_batch_tokens)
         sizes = [size for size in range(most, 0, -1) if recipe.batch_size % size == 0]
-        peaks = {size: machine.in_use_mb + steps.peak(size * longest) for size in sizes}
-        fitting = [size for size in sizes if peaks[size] <= machine.most_mb]
+        peaks = {size: hardware.in_use_mb + steps.peak(size * longest) for size in sizes}
+        fitting = [size for size in sizes if peaks[size] <= hardware.most_mb]
         micro_batch = (fitting or sizes[-1:])[0]
 
         simulated = min(documents, SIMULATED)
@@ -136,7 +249,7 @@ class ModelSteps:
             steps, recipe, documents
         )
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
-        return Cost(
+        return StageCost(
             seconds=(computing + updating) * documents / simulated,
             mb=peaks[micro_batch],
             fits=bool(fitting),
@@ -149,7 +262,7 @@ class ModelSteps:
         # Only below embeddings that are frozen, too, there is no backward pass.
         idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
         frozen = 1 - (1 - steps.forward_share) * idle
-        return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.passes(documents))
+        return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.epochs_over(documents))
 
 
 @functools.lru_cache(64)

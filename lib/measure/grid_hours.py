@@ -1,12 +1,15 @@
 """The hours of the full grid, extrapolated from training steps that are measured on this machine.
 
-Steps of every model are measured on random ids at the grid's sizes and lengths, as `lib.measure.steps` says; its epochs
-are then drawn up batch by batch. Evaluations, the preparation of texts and the saving of checkpoints are left out.
+Steps of every model are measured on random ids at the grid's sizes and lengths, in turns with the other models; its
+epochs are then drawn up batch by batch. Evaluations, the preparation of texts and the saving of checkpoints are left
+out.
 """
 
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +20,28 @@ from lib.attention.settings import Kernels
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import SPECIAL_TOKENS
 from lib.data.vocabularies import from_vocabulary
-from lib.measure.estimates import Machine, ModelSteps, this_machine
-from lib.measure.steps import measured_now
-from lib.measure.study_steps import Stages, candidates, find_stages, model_steps
+from lib.measure.estimates import (
+    Hardware,
+    ModelSteps,
+    Stages,
+    Steps,
+    candidates,
+    exact_model,
+    find_stages,
+    this_hardware,
+)
 from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import spread_evenly, typical_lengths
+from lib.measure.training_steps import StepsCase, batches_of_lengths, measure_turns
 from lib.results.printed_values import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
+
+SHORT = (128, 192, 256, 320, 512)
+"""Tokens of the documents, N, that steps are measured with: many, since chunks that N does not fill cost most there."""
+
+LONG = (2048, 8192, 16_384)
+"""Tokens of long documents that steps are measured with, as far as time allows."""
 
 PUBLISHED = "grid"
 VOCABULARY = 30_522
@@ -70,31 +87,53 @@ def grid_hours(
                 f"models.{model}: differs at {stage} on {entry} (changes.*.data), but steps are measured once for all "
                 "datasets. Name the other models with --models, or take the change out."
             )
-    machine = this_machine(plan.study.execution, device, graph.experiment.precision)
+    hardware = this_hardware(plan.study.execution, device, graph.experiment.precision)
     longest = max(graph.corpus(entry).max_tokens for entry in graph.experiment.stages[stages.classification].data)
+    lengths = [*SHORT, *(length for length in LONG if length <= longest)]
+    exact = exact_model(graph, stages, every)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "tokenizer"
+        tokenizer = Path(folder) / "tokenizer"
         # Ids are random, so only the size of the vocabulary matters.
         words = [*SPECIAL_TOKENS, *map(str, range(VOCABULARY - len(SPECIAL_TOKENS)))]
-        from_vocabulary({word: number for number, word in enumerate(words)}, place)
-        steps = model_steps(
-            graph,
-            stages,
+        from_vocabulary({word: number for number, word in enumerate(words)}, tokenizer)
+
+        def case(model: str, stage: str) -> StepsCase:
+            task = next(iter(graph.experiment.stages[stage].data.values())).task
+            return StepsCase(graph.backbone_at(model, stage, None), task, str(tokenizer), hardware, kernels)
+
+        # A GPU is slow on small batches.
+        many = hardware.micro_batch_tokens // lengths[0] if hardware.device == "cuda" else 4
+        turns = measure_turns(
+            exact,
+            {model: case(model, stages.classification) for model in {exact: 0} | dict.fromkeys(chosen)},
+            case(exact, stages.adaptation),
             chosen,
-            machine,
-            measured_now,
-            tokenizer=place,
-            longest=longest,
+            trial=[(2, lengths[0]), (many, lengths[0])],
+            sizes=lambda affordable, most: batches_of_lengths(lengths, affordable=affordable, most=most),
             seconds=seconds,
-            kernels=kernels,
+            turns=3,
         )
 
-    rows = [row for model in chosen for row in _hours_of(plan, stages, model, steps[model], machine)]
+    rows = [row for model in chosen for row in _hours_of(plan, stages, model, quickest(turns[model]), hardware)]
     return pd.DataFrame(rows, columns=COLUMNS["grid_hours"])
 
 
+def quickest(turns: Sequence[ModelSteps]) -> ModelSteps:
+    """Return the shortest time of each batch over all turns, since whatever else a machine does only adds to it."""
+
+    def least(found: Sequence[Steps]) -> Steps:
+        batches = zip(*(steps.batches for steps in found), strict=True)
+        return replace(found[0], batches=[min(same, key=itemgetter(2)) for same in batches])
+
+    return replace(
+        turns[0],
+        classification=least([turn.classification for turn in turns]),
+        masked_lm=least([turn.masked_lm for turn in turns]),
+    )
+
+
 def _hours_of(
-    plan: Plan, stages: Stages, model: str, steps: ModelSteps, machine: Machine
+    plan: Plan, stages: Stages, model: str, steps: ModelSteps, hardware: Hardware
 ) -> Iterator[tuple[str | float, ...]]:
     """Yield the rows of a model, one per stage and dataset."""
     graph, published = plan.graph, published_runs(PUBLISHED)["minutes_per_epoch"]
@@ -104,8 +143,8 @@ def _hours_of(
             if work.recipe is None:
                 continue
             lengths, documents, source = training_lengths(plan, entry, graph.tokenizer_of(model, entry))
-            cost = steps.cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
-            epochs = work.recipe.passes(documents)
+            cost = steps.cost(hardware, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
+            epochs = work.recipe.epochs_over(documents)
             hours = cost.seconds * epochs / 3600
             published_hours = published.get((stage, model, entry), np.nan) * epochs / 60
             yield stage, entry, model, documents, epochs, lengths.mean(), source, hours, published_hours

@@ -19,25 +19,13 @@ from torch.nn import functional
 from lib.attention.contract import build, set_kernels
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
+from lib.measure.compared import PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
 from lib.measure.cost import KeptBytes, fused_attention, operation_counter
 
 logger = logging.getLogger(__name__)
 
 Padding = Literal["none", "ragged"]
-PACKAGES = {
-    "reformer-pytorch": "reformer_pytorch",
-    "performer-pytorch": "performer_pytorch",
-    "linformer": "linformer",
-    "x-transformers": "x_transformers",
-}
-"""Packages that need not be there, by implementation."""
-
-NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}
-"""Exact attention in plain operations, which holds the N x N matrices: its parameters by its name."""
-
-PROJECTED = "+projections"
-"""Ends the name of a row whose projections of queries and values are measured with it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,22 @@ class AttentionCase(Case):
         """All tokens, those of padding included."""
         return self.batch * self.length
 
-    def prepare(self) -> "Attention":
+    @property
+    def settings(self) -> Any:
+        """Settings of the mechanism."""
+        return MECHANISMS.parse(self.parameters)
+
+    @property
+    def width(self) -> int:
+        """Width of all heads."""
+        return self.heads * self.head_size
+
+    @property
+    def projects(self) -> bool:
+        """Whether projections of queries and values are measured with it."""
+        return self.mechanism.endswith(PROJECTED)
+
+    def prepare(self) -> "AttentionPass":
         """Return the pass over random inputs, norms as of standard normal entries.
 
         Raises:
@@ -87,16 +90,14 @@ class AttentionCase(Case):
         """
         torch.manual_seed(0)
         options = {"device": self.device, "dtype": getattr(torch, self.dtype)}
-        projected = self.mechanism.endswith(PROJECTED)
         heads = (self.batch, self.heads, self.length, self.head_size)
-        shape = (self.batch, self.length, self.heads * self.head_size) if projected else heads
-        shared = MECHANISMS.parse(self.parameters).shares_query_and_key
-        inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(1 if projected else 2 if shared else 3)]
+        shape = (self.batch, self.length, self.width) if self.projects else heads
+        number = 1 if self.projects else 2 if self.settings.shares_query_and_key else 3
+        inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(number)]
         mask = ragged_mask(self.batch, self.length, self.device) if self.padding == "ragged" else None
-        made = _MAKERS[self.implementation](self)
-        module = made.to(**options) if isinstance(made, nn.Module) else made
-        parameters: list[Tensor] = list(module.parameters()) if isinstance(module, nn.Module) else []
-        return Attention(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
+        module = _MAKERS[self.implementation](self).to(**options)
+        parameters: list[Tensor] = list(module.parameters())
+        return AttentionPass(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
 
     def count(self) -> CountedPass:
         """Return the memory and the counts of one pass."""
@@ -129,7 +130,7 @@ def own_cases(
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionPass:
     """A prepared case.
 
     Args:
@@ -168,58 +169,46 @@ def ragged_mask(batch: int, length: int, device: str) -> Tensor:
     return (torch.arange(length) < (share * length).round()[:, None]).to(device)
 
 
-class _Ours(nn.Module):
-    def __init__(self, case: AttentionCase) -> None:
-        super().__init__()
-        self.mechanism = build(
-            MECHANISMS.parse(case.parameters), num_heads=case.heads, head_size=case.head_size, layer=0, seed=0
-        ).train()
-        set_kernels(self, case.kernels)
-        self.steps = 0
-
-    def forward(self, *arguments: Tensor) -> Tensor:
-        # As in training: rotations are drawn again at every step.
-        self.steps += 1
-        self.mechanism.set_step(self.steps)
-        *rows, mask = arguments
-        query, key, value = rows if len(rows) == 3 else (rows[0], rows[0], rows[1])
-        return self.mechanism(query, key, value, mask)
-
-
-class _OursProjected(nn.Module):
-    def __init__(self, case: AttentionCase) -> None:
-        super().__init__()
-        width, shared = case.heads * case.head_size, MECHANISMS.parse(case.parameters).shares_query_and_key
-        self.attention = _Ours(case)
-        self.projections = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(2 if shared else 3))
-        self.heads = (case.heads, case.head_size)
-
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        rows = [each(states).unflatten(2, self.heads).transpose(1, 2) for each in self.projections]
-        return self.attention(*rows, mask).transpose(1, 2).flatten(2)
-
-
-def _ours(case: AttentionCase) -> nn.Module:
-    return _OursProjected(case) if case.mechanism.endswith(PROJECTED) else _Ours(case)
-
-
-def _torch(case: AttentionCase) -> Callable[..., Tensor]:
-    def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        allowed = None if mask is None else mask[:, None, None]
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
-
-    return attend
-
-
-class _Foreign(nn.Module):
-    """A module of another package, called as that package wants it."""
+class Called(nn.Module):
+    """A module, called as its own interface wants it."""
 
     def __init__(self, module: nn.Module, call: Callable[..., Tensor]) -> None:
         super().__init__()
         self.module, self.call = module.train(), call
 
     def forward(self, *arguments: Tensor) -> Tensor:
+        """Return the output of the call."""
         return self.call(self.module, *arguments)
+
+
+class _Ours(nn.Module):
+    """Our mechanism, and the projections of a case that has some."""
+
+    def __init__(self, case: AttentionCase) -> None:
+        super().__init__()
+        self.mechanism = build(case.settings, num_heads=case.heads, head_size=case.head_size, layer=0, seed=0).train()
+        set_kernels(self, case.kernels)
+        number = (2 if case.settings.shares_query_and_key else 3) if case.projects else 0
+        self.projections = nn.ModuleList(nn.Linear(case.width, case.width, bias=False) for _ in range(number))
+        self.heads, self.steps = (case.heads, case.head_size), 0
+
+    def forward(self, *arguments: Tensor) -> Tensor:
+        # As in training: rotations are drawn again at every step.
+        self.steps += 1
+        self.mechanism.set_step(self.steps)
+        *rows, mask = arguments
+        if self.projections:
+            rows = [each(rows[0]).unflatten(2, self.heads).transpose(1, 2) for each in self.projections]
+        output = self.mechanism(rows[0], rows[-2], rows[-1], mask)  # of two, queries are also the keys
+        return output.transpose(1, 2).flatten(2) if self.projections else output
+
+
+def _torch(case: AttentionCase) -> nn.Module:
+    def attend(_: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        allowed = None if mask is None else mask[:, None, None]
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+
+    return Called(nn.Identity(), attend)
 
 
 def _reformer_pytorch(case: AttentionCase) -> nn.Module:
@@ -228,25 +217,51 @@ def _reformer_pytorch(case: AttentionCase) -> nn.Module:
         output, *_ = lsh(query.flatten(0, 1), value.flatten(0, 1), input_mask=rows)
         return output.unflatten(0, query.shape[:2])
 
-    settings: Any = MECHANISMS.parse(case.parameters)
-    package = _package("reformer_pytorch")
-    return _Foreign(package.LSHAttention(bucket_size=settings.chunk_size, n_hashes=settings.num_hashes), attend)
+    sizes = {"bucket_size": case.settings.chunk_size, "n_hashes": case.settings.num_hashes}
+    return Called(_package("reformer_pytorch").LSHAttention(**sizes), attend)
+
+
+def _performer_pytorch(case: AttentionCase) -> nn.Module:
+    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        # As the package's own layer treats padding: it hides the values, though not the keys.
+        value = value if mask is None else value.masked_fill(~mask[:, None, :, None], 0)
+        return attention(query, key, value)
+
+    package = _package("performer_pytorch")
+    return Called(package.FastAttention(case.head_size, nb_features=case.settings.nb_features), attend)
+
+
+def _linformer(case: AttentionCase) -> nn.Module:
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        # It takes no mask; keys and values of padding are zeros if its states are, since projections have no bias.
+        return layer(states if mask is None else states.masked_fill(~mask[..., None], 0))
+
+    package, settings = _package("linformer").linformer, case.settings
+    layer = package.LinformerSelfAttention(case.width, settings.length, k=settings.rank, heads=case.heads)
+    layer.proj_v = layer.proj_k  # ours has one table for keys and values
+    layer.to_out = nn.Identity()
+    return Called(layer, attend)
+
+
+def _x_transformers(case: AttentionCase) -> nn.Module:
+    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        return attention(query, key, value, mask=mask)[0]
+
+    return Called(_package("x_transformers").attend.Attend(heads=case.heads, sparse_topk=case.settings.keys), attend)
 
 
 def _transformers(case: AttentionCase) -> nn.Module:
-    return {
-        "lsh": _published_reformer,
-        "nystrom": _published_nystromformer,
-        "window": _published_longformer,
-        "bigbird": _published_bigbird,
-    }[case.parameters["kind"]](case)
+    sizes = {"hidden_size": case.width, "num_attention_heads": case.heads}
+    return {"lsh": _reformer, "nystrom": _nystromformer, "window": _longformer, "bigbird": _bigbird}[
+        case.parameters["kind"]
+    ](case, sizes)
 
 
-def _published_longformer(case: AttentionCase) -> nn.Module:
+def _longformer(case: AttentionCase, sizes: dict[str, int]) -> nn.Module:
     from transformers import LongformerConfig
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-    settings: Any = MECHANISMS.parse(case.parameters)
+    settings = case.settings
 
     def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
         seen = states.new_zeros(states.shape[:2])  # below 0: padding, above 0: global
@@ -255,20 +270,15 @@ def _published_longformer(case: AttentionCase) -> nn.Module:
         masks = {"is_index_masked": seen < 0, "is_index_global_attn": seen > 0}
         return layer(states, attention_mask=10_000 * seen, is_global_attn=settings.global_tokens > 0, **masks)[0]
 
-    config = LongformerConfig(
-        hidden_size=case.heads * case.head_size,
-        num_attention_heads=case.heads,
-        attention_window=[settings.width],
-        attention_probs_dropout_prob=0.0,
-    )
-    return _Foreign(LongformerSelfAttention(config, layer_id=0), attend)
+    config = LongformerConfig(attention_window=[settings.width], attention_probs_dropout_prob=0.0, **sizes)
+    return Called(LongformerSelfAttention(config, layer_id=0), attend)
 
 
-def _published_bigbird(case: AttentionCase) -> nn.Module:
+def _bigbird(case: AttentionCase, sizes: dict[str, int]) -> nn.Module:
     from transformers import BigBirdConfig
     from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel
 
-    settings: Any = MECHANISMS.parse(case.parameters)
+    settings = case.settings
     names = ("from_blocked_mask", "band_mask", "from_mask", "to_mask")
 
     def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
@@ -279,16 +289,15 @@ def _published_bigbird(case: AttentionCase) -> nn.Module:
         return layer(states, to_blocked_mask=masks["from_blocked_mask"], **masks)[0]
 
     config = BigBirdConfig(
-        hidden_size=case.heads * case.head_size,
-        num_attention_heads=case.heads,
         max_position_embeddings=max(4096, case.length),
         block_size=settings.block_size,
         num_random_blocks=settings.random_blocks,
+        **sizes,
     )
-    return _Foreign(BigBirdBlockSparseAttention(config, seed=0), attend)
+    return Called(BigBirdBlockSparseAttention(config, seed=0), attend)
 
 
-def _published_nystromformer(case: AttentionCase) -> nn.Module:
+def _nystromformer(case: AttentionCase, sizes: dict[str, int]) -> nn.Module:
     from transformers import NystromformerConfig
     from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
@@ -296,80 +305,42 @@ def _published_nystromformer(case: AttentionCase) -> nn.Module:
         hidden = None if mask is None else (~mask[:, None, None]).to(states.dtype) * torch.finfo(states.dtype).min
         return layer(states, attention_mask=hidden)[0]
 
-    settings: Any = MECHANISMS.parse(case.parameters)
-    layer = NystromformerSelfAttention(
-        NystromformerConfig(
-            hidden_size=case.heads * case.head_size,
-            num_attention_heads=case.heads,
-            num_landmarks=settings.landmarks,
-            segment_means_seq_len=case.length,
-            attention_probs_dropout_prob=0.0,
-        )
+    config = NystromformerConfig(
+        num_landmarks=case.settings.landmarks,
+        segment_means_seq_len=case.length,
+        attention_probs_dropout_prob=0.0,
+        **sizes,
     )
+    layer = NystromformerSelfAttention(config)
     layer.conv_kernel_size = None  # ours has no convolution over the values
     del layer.conv
-    return _Foreign(layer, attend)
+    return Called(layer, attend)
 
 
-def _published_reformer(case: AttentionCase) -> nn.Module:
+def _reformer(case: AttentionCase, sizes: dict[str, int]) -> nn.Module:
     from transformers import ReformerConfig
     from transformers.models.reformer import modeling_reformer
 
     def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
         return layer(states, attention_mask=mask).hidden_states
 
-    modeling_reformer.logger.setLevel(logging.ERROR)  # it tells every number of buckets that it chooses
-    settings: Any = MECHANISMS.parse(case.parameters)
+    modeling_reformer.logger.setLevel(logging.ERROR)  # it reports every number of buckets that it chooses
     config = ReformerConfig(
-        hidden_size=case.heads * case.head_size,
-        num_attention_heads=case.heads,
         attention_head_size=case.head_size,
-        num_hashes=settings.num_hashes,
-        lsh_attn_chunk_length=settings.chunk_size,
+        num_hashes=case.settings.num_hashes,
+        lsh_attn_chunk_length=case.settings.chunk_size,
         lsh_num_chunks_before=1,
         lsh_num_chunks_after=1,
         num_buckets=None,
         max_position_embeddings=max(4096, case.length),
         is_decoder=False,
+        **sizes,
     )
-    return _Foreign(modeling_reformer.LSHSelfAttention(config), attend)
+    return Called(modeling_reformer.LSHSelfAttention(config), attend)
 
 
-def _performer_pytorch(case: AttentionCase) -> nn.Module:
-    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        # As the package's own layer treats padding: it hides the values, though not the keys.
-        value = value if mask is None else value.masked_fill(~mask[:, None, :, None], 0)
-        return attention(query, key, value)
-
-    settings: Any = MECHANISMS.parse(case.parameters)
-    fast = _package("performer_pytorch").FastAttention(case.head_size, nb_features=settings.nb_features)
-    return _Foreign(fast, attend)
-
-
-def _linformer(case: AttentionCase) -> nn.Module:
-    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
-        # It takes no mask; keys and values of padding are zeros if its states are, since projections have no bias.
-        return layer(states if mask is None else states.masked_fill(~mask[..., None], 0))
-
-    settings: Any = MECHANISMS.parse(case.parameters)
-    width, package = case.heads * case.head_size, _package("linformer").linformer
-    layer = package.LinformerSelfAttention(width, settings.length, k=settings.rank, heads=case.heads)
-    layer.proj_v = layer.proj_k  # ours has one table for keys and values
-    layer.to_out = nn.Identity()
-    return _Foreign(layer, attend)
-
-
-def _x_transformers(case: AttentionCase) -> nn.Module:
-    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        return attention(query, key, value, mask=mask)[0]
-
-    settings: Any = MECHANISMS.parse(case.parameters)
-    package = _package("x_transformers").attend
-    return _Foreign(package.Attend(heads=case.heads, sparse_topk=settings.keys), attend)
-
-
-_MAKERS: dict[str, Callable[[AttentionCase], Callable[..., Tensor]]] = {
-    "ours": _ours,
+_MAKERS: dict[str, Callable[[AttentionCase], nn.Module]] = {
+    "ours": _Ours,
     "torch": _torch,
     "reformer-pytorch": _reformer_pytorch,
     "transformers": _transformers,

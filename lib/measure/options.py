@@ -17,7 +17,7 @@ MEANINGS = {
     "alibi": "scores have the bias of ALiBi",
     "architectures": "compute capabilities, 10 times major plus minor",
     "batch": "sequences of a step",
-    "busy": "processes that compute beside it without end",
+    "busy": "other processes that compute without end",
     "chunk_sizes": "tokens of a chunk",
     "document_batch": "documents of a batch",
     "documents": "documents of an epoch",
@@ -30,10 +30,8 @@ MEANINGS = {
     "heads": "attention heads",
     "length": "tokens of a sequence",
     "lengths": "tokens of a sequence",
-    "max_tokens": "tokens to keep of each text",
     "mechanism": "name in config/config.yaml",
     "mechanisms": "parameters by name (those of config/config.yaml)",
-    "megabytes": "size of the XML; the shard has half of it",
     "minutes": "leave out a pass that is expected to take more",
     "models": "architectures by name",
     "norms": "of queries and keys",
@@ -43,10 +41,8 @@ MEANINGS = {
     "seeds": "of inputs and draws",
     "spins": "values of GOMP_SPINCOUNT",
     "sweep": "try other launches",
-    "texts": "Parquet file with a column `text`",
     "tokens": "tokens of a batch",
     "turns": "processes per value, one after the other",
-    "vocabulary": "vocab.txt",
     "workers": "processes that compile",
 }
 """Help texts of the options."""
@@ -59,18 +55,23 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
         documentation: the program's own.
         on_device: whether there are options for the device and the type to compute with.
         defaults: by the name of the option, see `MEANINGS`. An option has the type of its default: mappings are JSON,
-            sequences take several values, False makes a switch. `str` makes an option that is required.
+            sequences take several values, False makes a switch.
     """
     result = program.parser(documentation)
     result.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
     if on_device:
-        add_device(result)
+        place, dtype = ("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")
+        result.add_argument("--device", choices=["cpu", "cuda"], default=place, help="the GPU if any")
+        result.add_argument(
+            "--dtype",
+            choices=["float32", "bfloat16", "float16"],
+            default=dtype,
+            help="type of the inputs, or of the forward pass in training (bfloat16 on a GPU)",
+        )
     for name, default in defaults.items():
         flag, meaning = f"--{name.replace('_', '-')}", MEANINGS[name]
         if default is False:
             result.add_argument(flag, action="store_true", help=meaning)
-        elif default is str:
-            result.add_argument(flag, required=True, metavar="FILE", help=meaning)
         elif isinstance(default, dict):
             result.add_argument(flag, type=program.json_value, default=default, metavar="JSON", help=meaning)
         elif isinstance(default, list | tuple):
@@ -79,18 +80,6 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
         else:
             result.add_argument(flag, type=type(default), default=default, help=f"{meaning} ({default})")
     return result
-
-
-def add_device(result: argparse.ArgumentParser) -> None:
-    """Add the options for the device, a GPU if there is one, and for the type, bfloat16 there."""
-    on_gpu = torch.cuda.is_available()
-    result.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if on_gpu else "cpu", help="the GPU if any")
-    result.add_argument(
-        "--dtype",
-        choices=["float32", "bfloat16", "float16"],
-        default="bfloat16" if on_gpu else "float32",
-        help="type of the inputs, or of the forward pass in training (bfloat16 on a GPU)",
-    )
 
 
 def of_the_grid() -> dict[str, dict[str, Any]]:

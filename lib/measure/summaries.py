@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.measure.crossovers import BY_TRITON, EXACT, OURS, Crossover, attention_rows, crossovers
-from lib.measure.tables import LEAST, QUOTED_GB
+from lib.measure.tables import BY_TRITON, EXACT, LEAST, OURS, QUOTED_GB, Crossover, attention_rows, crossovers
 
 ONCE = "*"
 """Marks a number that was measured once."""
@@ -60,8 +59,7 @@ def training_summary(costs: pd.DataFrame) -> str:
             "tokens": f"{row['tokens']:,}",
             "time [ms]": _time(row["median_ms"], row["repetitions"]),
             **({} if costs["host_ms"].isna().all() else {"host [ms]": _launched(row["host_ms"])}),
-            "tokens per second": f"{row['tokens_per_s']:,.0f}",
-            "peak memory [MiB]": f"{row['peak_mb']:,.0f}",
+            **_speed_and_memory(row),
         }
         for _, row in costs.iterrows()
     ]
@@ -85,8 +83,7 @@ def adaptation_summary(costs: pd.DataFrame) -> str:
             "implementation": row["implementation"],
             "tokens scored": f"{row['scored']:,} of {row['tokens']:,}",
             "time [ms]": _time(row["median_ms"], row["repetitions"]),
-            "tokens per second": f"{row['tokens_per_s']:,.0f}",
-            "peak memory [MiB]": f"{row['peak_mb']:,.0f}",
+            **_speed_and_memory(row),
         }
         for _, row in costs.iterrows()
     ]
@@ -145,7 +142,7 @@ def memory_summary(costs: pd.DataFrame) -> str:
     return (
         f"{_machine(first)}, {heads} heads of width {first['head_size']}. Peak memory of one forward and backward pass "
         "over one sequence, without projections. `N x N matrix`: one of all heads, which the backward pass keeps; "
-        "`computed`: the three that exist at once; `quoted`: what a lecture quotes, beside names of models."
+        "`computed`: the three that exist at once; `quoted`: values that a lecture quotes, with names of models."
         f"\n\n{tables[0]}\n\nSeconds of that one pass:\n\n{tables[1]}\n"
     )
 
@@ -210,6 +207,10 @@ def _markdown(rows: list[dict[str, str]]) -> str:
 def _time(time: float, repetitions: int) -> str:
     digits = 0 if time >= 10 else 1 if time >= 1 else 2
     return f"{time:,.{digits}f}{ONCE if repetitions == 1 else ''}"
+
+
+def _speed_and_memory(row: pd.Series) -> dict[str, str]:
+    return {"tokens per second": f"{row['tokens_per_s']:,.0f}", "peak memory [MiB]": f"{row['peak_mb']:,.0f}"}
 
 
 def _size(mb: float) -> str:

@@ -1,7 +1,9 @@
-"""The tables that were measured: their columns, and how they are read."""
+"""The tables that were measured: their columns, and the lengths where mechanisms become faster than exact attention."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
@@ -43,6 +45,10 @@ COLUMNS: dict[str, list[str]] = {
 }  # fmt: skip
 """Columns by table, which has the name of the program that measures it."""
 
+OURS, EXACT = "ours", "sdpa"
+BY_TRITON = " (triton)"
+"""Ends the name of a mechanism that computed with Triton kernels."""
+
 LEAST = 3
 """Repetitions that a comparison of times needs: fewer show no spread."""
 
@@ -75,3 +81,74 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
             f"{path}: {f'lacks the columns {missing}' if missing else 'has no rows'}. Make the table again."
         )
     return table
+
+
+def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str, str], pd.DataFrame]:
+    """Return the rows of each implementation and mechanism with a padding, by length, ascending.
+
+    The cost of our mechanisms with Triton kernels is under their names with `BY_TRITON`.
+
+    Args:
+        costs: table `attention_cost`.
+        padding: `none` or `ragged`.
+
+    Raises:
+        DataError: exact attention of ours, which all others are compared with, is missing.
+    """
+    costs = costs[costs["padding"] == padding]
+    names = costs["mechanism"] + np.where(costs["kernels"] == "triton", BY_TRITON, "")
+    rows = {
+        key: group.set_index("length").sort_index()
+        for key, group in costs.groupby([costs["implementation"], names], sort=False)
+    }
+    if (OURS, EXACT) not in rows:
+        raise DataError(
+            f"the table of attention's costs has no row of {OURS} {EXACT} with padding {padding}, which all others are "
+            f"compared with. Keep the mechanism {EXACT} in the configuration, and measure again."
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Between which two measured lengths, in tokens, a mechanism becomes faster than exact attention."""
+
+    slower: int | None
+    """The longest length at which it is slower; None = it was never slower."""
+    faster: int
+    """It is faster from here on, at every length that was measured."""
+
+
+def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, Crossover | None]:
+    """Return between which lengths each mechanism of ours becomes faster than exact attention, None if none is seen.
+
+    At each length it is compared with the faster of the exact attentions, ours and torch's. It is faster, or slower,
+    where no repetition of the one took as long as any of the other, with `LEAST` repetitions of each; if both took the
+    same time, 1 of 20 lengths would be called faster. Other lengths decide nothing. Rows with projections and exact
+    attention itself are left out.
+
+    Args:
+        costs: table `attention_cost`.
+        padding: `none` or `ragged`.
+
+    Raises:
+        DataError: exact attention of ours is missing.
+    """
+    rows = attention_rows(costs, padding)
+    exact = pd.concat([rows[key] for key in [(OURS, EXACT), ("torch", EXACT)] if key in rows])
+    exact = exact.sort_values("median_ms").groupby(level="length").first()
+    found: dict[str, Crossover | None] = {}
+    for (implementation, name), group in rows.items():
+        if implementation != OURS or name.startswith(EXACT) or "+" in name:
+            continue
+        against = exact.reindex(group.index)  # on a GPU, rows that fail are left out
+        repeated = (group["repetitions"] >= LEAST) & (against["repetitions"] >= LEAST)
+        faster = repeated & (group["max_ms"] < against["min_ms"])
+        slower = group.index[repeated & (group["min_ms"] > against["max_ms"])]
+        last = faster[::-1].cummin()  # whether it is faster from a length on
+        found[name] = None
+        if last.any():
+            since = int(last.index[last].min())
+            before = slower[slower < since]
+            found[name] = Crossover(int(before[-1]) if len(before) else None, since)
+    return found

@@ -6,24 +6,26 @@ All inputs are random ids. The documents of the epoch are as long as IMDb's revi
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
+from lib.attention.contract import set_kernels
+from lib.attention.settings import Kernels
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, compare
-from lib.measure.cost import operation_counter, turns
+from lib.measure.cost import interleaved, operation_counter
 from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import typical_lengths
-from lib.measure.trained_model import TrainedModel
 
 BERT = "bert"
 VOCABULARY = 30_522
@@ -73,9 +75,9 @@ class TrainingCase(Case):
         """Real tokens of all sequences."""
         return sum(self.lengths)
 
-    def prepare(self) -> "Training":
+    def prepare(self) -> "TimedTraining":
         """Return the training."""
-        return Training(self)
+        return TimedTraining(self)
 
     def count(self) -> Counted:
         """Train on the first batch as often as memory grows; the longest batch needs most, and comes first."""
@@ -87,7 +89,39 @@ class TrainingCase(Case):
         return Counted(counter.get_total_flops() if self.step == "mlm" else math.nan)
 
 
-class Training(TrainedModel):
+class TrainedModel:
+    """A model in training on a device, and AdamW over those of its weights that train.
+
+    Args:
+        model: to train.
+        device: `cpu` or `cuda`.
+        dtype: of the forward pass, such as `float32`.
+        kernels: what our attention computes with.
+        fused: whether AdamW is a single kernel; None = torch chooses.
+    """
+
+    def __init__(
+        self, model: nn.Module, device: str, dtype: str, kernels: Kernels = "torch", *, fused: bool | None = None
+    ) -> None:
+        self.model = model.to(device).train()
+        set_kernels(self.model, kernels)
+        self.device, self.dtype = torch.device(device), getattr(torch, dtype)
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        self.weights = sum(weight.numel() for weight in trained)
+        self.optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=fused)
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the loss of a batch."""
+        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            return self.model(**batch).loss
+
+    def update(self) -> None:
+        """Do the optimiser's step."""
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+
+class TimedTraining(TrainedModel):
     """A model and the batches of a case; called, it trains on all of them once."""
 
     def __init__(self, case: TrainingCase) -> None:
@@ -137,11 +171,12 @@ def training_cost(
     """
     place = torch.device(setting["device"])
     cases = list(training_cases(mechanisms, batch=batch, document_batch=document_batch, **setting))
+    turns = partial(interleaved, device=place, queue="own")
     # One kind of work after the other, so that no more models are held at once than are compared.
     steps, epochs = ([case for case in cases if (case.step == "mlm") == masked] for masked in (True, False))
     rows = [
-        *compare(steps, turns(repetitions, place), host_repetitions=3),
-        *compare(epochs, turns(1, place, warm=False), host_repetitions=0),
+        *compare(steps, partial(turns, repetitions=repetitions, warm=True), host_repetitions=3),
+        *compare(epochs, partial(turns, repetitions=1), host_repetitions=0),
     ]
     return pd.DataFrame(rows, columns=COLUMNS["training_cost"])
 

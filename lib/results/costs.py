@@ -88,23 +88,3 @@ def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None
 def front(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) -> list:
     """Return the rows of `costs`, as `dominance` takes them, that no other dominates."""
     return costs.index[~dominance(costs, tolerances).any(axis=1)].tolist()
-
-
-def repetition_factor(costs: pd.Series, confidence: float) -> float | None:
-    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
-
-    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
-    of two means.
-
-    Args:
-        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
-        confidence: of the interval.
-    """
-    from scipy.special import stdtrit
-
-    logs = np.log(costs.dropna().astype(float)).groupby("row")
-    degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
-    if degrees == 0 or fewest < 2:
-        return None
-    deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
-    return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
-from lib.core.files import atomic_path, read_mapping
+from lib.core.files import read_mapping
 from lib.core.record import CONFIG, PREDICTIONS
 from lib.evaluation.statistics import FEW_DOCUMENTS, Paired, PairedPredictions, PairedSpans
 
@@ -190,24 +190,6 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of macro-F1 can be "
             "too short there."
         )
-
-
-def write_submission(folder: str | Path, target: str | Path) -> None:
-    """Write the spans that a run found in its test documents as the UNLP 2025 shared task takes them.
-
-    Args:
-        folder: of the run.
-        target: CSV to appear; `trigger_words` is the text of a list of pairs, `[(0, 12), (27, 46)]`, or `[]`.
-
-    Raises:
-        DataError: the run's predictions cannot be read, or are no spans.
-    """
-    documents = load_predictions(folder, ["id", "prediction"])
-    if not finds_spans(folder):
-        raise DataError(f"{Path(folder) / PREDICTIONS}: holds no spans. Expected those of a run of span_detection.")
-    spans = [str([tuple(span.tolist()) for span in found]) for found in documents["prediction"]]
-    with atomic_path(target) as partial:
-        pd.DataFrame({"id": documents["id"], "trigger_words": spans}).to_csv(partial, index=False)
 
 
 def _spans(folder: Path) -> pd.DataFrame:

@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 F1_NAMES = {"f1_macro": "F1", "f1": "F1 of characters"}
 """Metrics that are the F1 of a run (over classes, or over characters in spans), and what tables call them."""
 
+OF_CLASS = "_class_"
+"""Stands before the name of a class in a metric of one class."""
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -40,7 +43,8 @@ class Quantity:
     @property
     def smaller_is_better(self) -> bool:
         """Whether it is a cost or a loss."""
-        return not self.score or self.source.endswith(("loss", "perplexity", "unexplained_variance", "_mse", "_mae"))
+        costs = ("loss", "perplexity", "unexplained_variance", "_mse", "_mae")
+        return not self.score or (OF_CLASS not in self.source and self.source.endswith(costs))
 
 
 OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
@@ -87,4 +91,6 @@ QUANTITIES = {
 
 def quantity(column: str) -> Quantity:
     """Return the quantity called `column`: one of `QUANTITIES`, or a metric of the run records as it is."""
-    return QUANTITIES.get(column) or Quantity(column, column, column.replace("_", " "), 1, 4, 4, score=True)
+    metric, of_class, name = column.partition(OF_CLASS)
+    label = (metric + of_class).replace("_", " ") + name
+    return QUANTITIES.get(column) or Quantity(column, column, label, 1, 4, 4, score=True)

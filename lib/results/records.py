@@ -115,6 +115,20 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None
 
 
+def shared_note(files: Iterable[str | Path]) -> str | None:
+    """Return a sentence on the test documents whose text training has as well, by dataset; None = there are none.
+
+    Args:
+        files: of a table or figure; other files than run records are skipped.
+    """
+    records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
+    shares: dict[str, float] = {}
+    for record in records:
+        shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
+    found = [f"{dataset} {100 * share:.1f} %" for dataset, share in shares.items() if share]
+    return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
+
+
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
     """Return one row per run and evaluation: what names the run, `epoch`, and what its history holds.
 

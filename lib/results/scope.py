@@ -1,5 +1,6 @@
 """What a table or figure is about: whose runs, on what data. The workflow passes it on; see `Plan.scope`."""
 
+import argparse
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from lib.core import program
+from lib.core.kinds import Axis
 from lib.core.search_space import Setting, variant_name
 from lib.results.quantities import STATE, Quantity, quantity
 from lib.results.records import load_geometries, load_histories, load_runs, select_grid
@@ -65,7 +68,7 @@ class Scope:
 
     @property
     def descriptions(self) -> dict[str, str | Path]:
-        """The description of each dataset's texts (`lib.results.texts`)."""
+        """The description of each dataset's texts (`lib.results.kinds.texts`)."""
         return dict(zip(self.texts, self.files[len(self.files) - len(self.texts) :], strict=True))
 
     @functools.cached_property
@@ -256,3 +259,34 @@ def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
     variants = {stage: [*map(dict, settings)] for stage, settings in fields.get("variants", {}).items()}
     stages = dict(fields["stages"])
     return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
+
+
+def result_arguments(
+    axis: Axis[Any], noun: str, documentation: str | None, argv: Sequence[str] | None
+) -> argparse.Namespace:
+    """Return the arguments of a program that makes one result from the records of runs.
+
+    Args:
+        axis: of the result's kinds.
+        noun: what the result is called, and the option that describes it.
+        documentation: of the program.
+        argv: its arguments; None = those of the command line.
+
+    Returns:
+        `settings` (typed), `scope`, `records` and `out` (paths).
+    """
+    parser = program.parser(documentation)
+    parser.add_argument(
+        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"what the {noun} shows"
+    )
+    parser.add_argument(
+        "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or files on texts"
+    )
+    parser.add_argument(
+        "--out", required=True, nargs="+", metavar="FILE", help="files to write, in the format that each suffix names"
+    )
+    arguments = parser.parse_args(argv)
+    shown = getattr(arguments, noun)
+    arguments.settings = axis.parse(shown["settings"])
+    arguments.scope = scope(shown["scope"], arguments.records)
+    return arguments

@@ -1,13 +1,29 @@
-"""Settings of tables and figures: the base of all, and the axes that find each by its kind."""
+"""What tables and figures have in common: their settings, and the axes that find each by its kind.
 
+`kind: search` is a class in `lib/results/kinds`: `SearchTable` below `report.tables`, `SearchFigure` below
+`report.figures`. A module of this folder holds all that shows one subject.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from lib.core.files import files_in
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import check
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lib.results.scope import Scope
+    from lib.results.table import Table
 
 Topic = Literal["scores", "differences", "cost", "training", "texts"]
 """What tables and figures are about."""
@@ -147,13 +163,60 @@ class TableSettings(ResultSettings):
         """Return the columns that are made of names of the study, and those that they may meet."""
         return ()
 
+    def make(self, scope: Scope) -> Table:
+        """Return the table.
+
+        Raises:
+            DataError: a run or file that it shows is missing, damaged or duplicated, or lacks what is shown.
+        """
+        raise NotImplementedError
+
 
 class FigureSettings(ResultSettings):
     """Base of the settings of every kind of figure."""
 
+    def draw(self, scope: Scope) -> Figure:
+        """Return the figure.
 
-TABLES = Axis("lib.results.tables", "kind of table", TableSettings, default="stage")
-FIGURES = Axis("lib.results.figures", "kind of figure", FigureSettings)
+        Raises:
+            DataError: a run or file that it shows is missing, damaged or duplicated, or lacks what is shown.
+        """
+        raise NotImplementedError
+
+
+Shown = TypeVar("Shown", bound=ResultSettings)
+
+
+class ResultAxis(Axis[Shown]):
+    """Tables, or figures: the classes in the modules of `package` that derive from `base` and name a kind."""
+
+    @functools.cached_property
+    def _classes(self) -> dict[str, type[Shown]]:
+        folder = Path(str(importlib.import_module(self.package).__file__)).parent
+        return {
+            kind: each
+            for file in files_in(folder, "*.py")
+            for each in vars(importlib.import_module(f"{self.package}.{file.stem}")).values()
+            if isinstance(each, type) and issubclass(each, self.base)
+            for kind in get_args(each.model_fields["kind"].annotation)
+        }
+
+    def kinds(self) -> list[str]:
+        """See the base."""
+        return sorted(self._classes)
+
+    def settings(self, kind: Any) -> type[Shown]:
+        """See the base."""
+        self.check(kind)
+        return self._classes[kind]
+
+    def module(self, kind: Any, part: str = "settings") -> str:
+        """See the base: one module holds all parts."""
+        return self.settings(kind).__module__
+
+
+TABLES = ResultAxis("lib.results.kinds", "kind of table", TableSettings, default="stage")
+FIGURES = ResultAxis("lib.results.kinds", "kind of figure", FigureSettings)
 
 AnyTable = Annotated[SerializeAsAny[TableSettings], BeforeValidator(TABLES.parse)]
 AnyFigure = Annotated[SerializeAsAny[FigureSettings], BeforeValidator(FIGURES.parse)]

@@ -14,9 +14,12 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
+from lib.results.escapes import one_line
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
 BASELINE_COLOUR = "0.35"
@@ -126,8 +129,24 @@ def legend_entry(label: str, **style: Any) -> Line2D:
 def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Put a legend to the right of the panels, and widen the figure by its width."""
     legend = figure.legend(handles, labels, loc="outside right upper")
+    show_names(figure)
     figure.draw_without_rendering()  # so that the legend has a width
     figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
+
+
+def show_names(figure: Figure) -> None:
+    """Show the texts of a figure as they are: only numbers on axes hold mathematics, names may hold dollar signs."""
+    numbers = {
+        text
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)
+        for text in (*axis.get_ticklabels(which="both"), axis.get_offset_text())
+    }
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
+            text.set_text("\n".join(map(one_line, text.get_text().split("\n"))))
 
 
 NOTE_CHARACTERS_PER_INCH = 16
@@ -147,6 +166,7 @@ def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = 
     if note:
         lines = textwrap.wrap(note, round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))
         figure.text(0, -0.02, "\n".join(lines), fontsize="small", verticalalignment="top")
+    show_names(figure)
     for file in files:
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
         with matplotlib.style.context(STYLE), atomic_path(file) as partial:

@@ -1,6 +1,5 @@
 """A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
 
-import html
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,17 +9,8 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from lib.core.files import write_text
+from lib.results.escapes import latex, markdown, page
 
-LATEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "±": r"$\pm$",
-    }
-)
-"""What characters with a meaning of their own are written as."""
 HTML_STYLE = (
     ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
     ".table td {white-space: nowrap} .table th {vertical-align: bottom} "
@@ -90,31 +80,34 @@ class Table:
             str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
             for name in self.frame
         }
-        return pd.DataFrame(text).to_csv(index=False, lineterminator="\n")
+        # The library quotes a line feed, but no carriage return, which would end the row.
+        frame = pd.DataFrame(text).map(lambda cell: str(cell).replace("\r", " "))
+        return frame.rename(columns=lambda name: name.replace("\r", " ")).to_csv(index=False, lineterminator="\n")
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, a standard deviation behind its mean."""
-        lines = self._with_bold(self._shown(), "**{}**").to_markdown(
+        shown = self._shown().map(markdown).rename(columns=markdown)
+        lines = self._with_bold(shown, "**{}**").to_markdown(
             index=False, disable_numparse=True, colalign=self._alignment("left", "right")
         )
         return f"{lines}\n" + (f"\n{self.note}\n" if self.note else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
-        escaped = self._shown().map(_escaped).rename(columns=_escaped)
+        escaped = self._shown().map(latex).rename(columns=latex)
         lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
             index=False, column_format="".join(self._alignment("l", "r"))
         )
-        return lines + (f"\n\\par {_escaped(self.note)}\n" if self.note else "")
+        return lines + (f"\n\\par {latex(self.note)}\n" if self.note else "")
 
     def to_html(self) -> str:
         """Return the table as a page of its own, which the report shows."""
-        escaped = self._shown().map(lambda cell: html.escape(str(cell))).rename(columns=html.escape)
+        escaped = self._shown().map(page).rename(columns=page)
         styles = [f"text-align: {alignment}" for alignment in self._alignment("left", "right")]
         # Without names drawn at random, so that the same table gives the same bytes.
-        page = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
-        lines = page.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
+        lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
+        note = f"<p>{page(self.note)}</p>" if self.note else ""
         style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
         return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{note}\n</div>\n"
 
@@ -156,7 +149,3 @@ class Table:
         column = self.columns[format_of]
         sign = "+" if column.signed and name == format_of else ""
         return [missing if pd.isna(value) else f"{value:{sign}z.{column.decimals}f}" for value in self.frame[name]]
-
-
-def _escaped(text: object) -> str:
-    return str(text).translate(LATEX)

@@ -26,7 +26,7 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
 def read_run_as(
     kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
 ) -> tuple[Settings, str, str | None, str | None]:
-    """Return what `read_run` does, the settings checked as `kind`, for runs that have more of them."""
+    """Return what `read_run` does, with settings of a subclass of `RunSettings`."""
     from lib.core.files import read_mapping
     from lib.core.record import MODEL
     from lib.core.search_space import laid_over

@@ -1,4 +1,4 @@
-"""Configuration files: which files they extend, how they are merged, and which file a problem is in."""
+"""Configuration files: which files they extend, how they are merged, and which file a wrong setting is in."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ Layer = tuple[str, dict[str, Any]]
 
 
 def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
-    """Return the files at `paths` with those that they extend, each after what it lies over.
+    """Return configuration files and the files that they extend, base files first.
 
     Args:
-        paths: configuration files, each laid over the one before. A file may name one that it extends, by a path
-            relative to its own folder: `extends: config.yaml`.
+        paths: configuration files, each overriding the one before. A file may extend another one, by a path relative to
+            its own folder: `extends: config.yaml`.
 
     Raises:
         ConfigError: a file cannot be read, or extends itself.
@@ -31,7 +31,7 @@ def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
 
 
 def read_arguments(entries: Sequence[str]) -> list[Layer]:
-    """Return the settings of the command line, `key=value` each, with values that are read as those of files.
+    """Return the settings of the command line, each given as `key=value`, with values in YAML.
 
     Raises:
         ConfigError: a value cannot be read.
@@ -41,13 +41,13 @@ def read_arguments(entries: Sequence[str]) -> list[Layer]:
 
 
 def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) -> list[Layer]:
-    """Return settings after the files that they extend.
+    """Return settings, preceded by those of the files that they extend.
 
     Args:
-        name: of the settings, for messages.
+        name: name of the file, for messages.
         values: the settings.
-        folder: from which the path of the file that they extend begins.
-        seen: files that extend these, or are these.
+        folder: folder that the path of the extended file is relative to.
+        seen: this file, and the files that extend it.
 
     Raises:
         ConfigError: a file cannot be read, or extends itself.
@@ -57,16 +57,16 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
     if base is None:
         return [(name, own)]
     if not isinstance(base, str):
-        raise ConfigError(f"{name}: extends: {base!r} is no path. Name one file, relative to this one's folder.")
+        raise ConfigError(f"{name}: extends: {base!r} is not a path. Name one file, relative to this one's folder.")
     below = folder / base
     values_below = read_mapping(below)
     if below.resolve() in map(Path.resolve, seen):
-        raise ConfigError(f"{seen[0]}: extends itself by way of {below}. Expected a chain with a last file.")
+        raise ConfigError(f"{seen[0]}: extends itself through {below}. Expected a chain with a last file.")
     return [*extended(str(below), values_below, below.parent, *seen, below), (name, own)]
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return the layers laid over each other: mappings are merged, lists and values replaced."""
+    """Merge layers: a later one replaces lists and values, and adds to mappings."""
     result: dict[str, Any] = {}
     for _, values in layers:
         result = _laid_over(result, values)
@@ -77,7 +77,7 @@ def load_study(layers: Sequence[Layer]) -> Study:
     """Return the checked configuration.
 
     Raises:
-        ConfigError: with every problem found, one per line, each with the file of the key.
+        ConfigError: with every error, one per line, each with the file of the key.
     """
     try:
         return Study.model_validate(merged(layers))
@@ -94,7 +94,7 @@ def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
-    """Return a place as it is written: with its file, and at the stage where entries of `data` share the key."""
+    """Return a place as the user wrote it: with its file, and at the stage if entries of `data` share the key."""
     shared = tuple(part for index, part in enumerate(place) if "data" not in place[max(0, index - 1) : index + 1])
     values = merged(layers)
     own = _reach(place, values) == len(place) or _reach(shared, values) < len(shared)

@@ -1,4 +1,4 @@
-"""Settings that say how the work is done and not what comes out of it: no run becomes stale by them."""
+"""Settings of how the work is done. They change no result, so they make no run stale."""
 
 import os
 import re
@@ -83,7 +83,7 @@ class Training(BaseSettings):
 
 
 class Job(BaseSettings):
-    """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
+    """Resources of one training job; with several `gpus_per_run`, each of its processes gets as much."""
 
     gpu: int = Field(1, ge=0, le=1, description="GPUs: 1, or 0 for a CPU; `gpus_per_run` sets several.")
     gres: str | None = Field(
@@ -94,7 +94,7 @@ class Job(BaseSettings):
     )
     container: str | None = Field(
         None,
-        description="Image in which programs run if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address "
+        description="Image that programs run in if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address "
         "such as `docker://...`.",
     )
     cpus_per_task: Few = Field(4, description="CPU cores, also the threads of a local job.")
@@ -103,7 +103,7 @@ class Job(BaseSettings):
 
 
 class Execution(BaseSettings):
-    """Everything about how, nothing about what."""
+    """How the study is executed; nothing here changes a result."""
 
     results: Folder = Field("results", description="Folder of all results; one per study.")
     resources: Folder = Field("resources", description="Folder of all downloads; studies share it.")

@@ -59,7 +59,7 @@ class Experiment(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop entries that are null, and what names them: how a file removes what the one it extends has."""
+        """Drop entries that are null, and what names them, so that a file can remove entries of the one it extends."""
         if not isinstance(values, dict):
             return values
         named = {key: section for key, section in values.items() if isinstance(section, dict)}
@@ -82,7 +82,7 @@ class Experiment(BaseSettings):
 
 
 def _without_data(model: Any, gone: Collection[str]) -> Any:
-    """Return a model without the datasets that are `gone`; None, if it was made for no others."""
+    """Return a model without the datasets that are `gone`; None if it has no others."""
     if not isinstance(model, dict) or not gone:
         return model
     kept = dict(model)

@@ -1,4 +1,4 @@
-"""The graph of stages: which model passes which, where its weights come from, its parts and its work there."""
+"""The graph of stages: at which stages a model has runs, where its weights come from, and what it does there."""
 
 import functools
 import json
@@ -9,17 +9,17 @@ from lib.backbones.settings import BackboneSettings
 from lib.data.settings.corpus import Corpus
 from lib.data.settings.dataset import Dataset
 from lib.study.experiment import Experiment
-from lib.study.stages import Work
+from lib.study.stages import Change, Work
 
 LENGTH = "@"
-"""Stands between a tokeniser and a length in the name of tokens; no other name has it."""
+"""Separates tokeniser and length in the name of tokens; no other name contains it."""
 
 
 class Origin(NamedTuple):
     """Runs that later ones start from."""
 
     owner: str
-    """The model that names them."""
+    """Model that has these runs."""
     dataset: str
     """Entry of the `data` of their stage."""
     seeds: Mapping[int, int]
@@ -27,10 +27,9 @@ class Origin(NamedTuple):
 
 
 class Graph:
-    """Parts and work of models at the stages of an experiment.
+    """Backbone, weights and task of models at the stages of an experiment.
 
-    Every question may be asked about whatever the experiment names. Where names lead nowhere, answers are KeyErrors:
-    `lib.study.relations` reports such names before it asks.
+    Unknown names raise a KeyError; `lib.study.names` reports them before anything asks the graph.
     """
 
     def __init__(self, experiment: Experiment):
@@ -38,10 +37,10 @@ class Graph:
         self._backbones: dict[tuple[str, str | None], BackboneSettings] = {}
         self._works: dict[tuple[str, str, str], Work] = {}
         self._owners: dict[tuple[str, str], dict[str, str]] = {}
-        self._makings: dict[tuple[str, str, str], str] = {}
+        self._run_keys: dict[tuple[str, str, str], str] = {}
 
     def chain(self, stage: str) -> list[str]:
-        """Return `stage` and the stages it starts from, the nearest first; a circle ends where it closes."""
+        """Return `stage` and the stages it starts from, the nearest first; each once, even in a circle."""
         chain: list[str] = []
         following: str | None = stage
         while following is not None and following not in chain:
@@ -50,56 +49,61 @@ class Graph:
         return chain
 
     def entries(self, model: str, stage: str) -> list[str]:
-        """Return the entries of a stage's `data` on which a model has runs; none, if it does not pass the stage."""
+        """Return the entries of a stage's `data` on which a model has runs."""
         made_for = self.experiment.models[model].datasets
         return [
             entry
-            for entry in (self.experiment.stages[stage].data if self._meets(model, stage) else ())
+            for entry in (self.experiment.stages[stage].data if self._takes_part(model, stage) else ())
             if made_for is None or entry in made_for or entry in self.experiment.corpora
         ]
 
-    def passes(self, model: str, stage: str, entry: str | None = None) -> bool:
+    def has_runs(self, model: str, stage: str, entry: str | None = None) -> bool:
         """Whether a model has runs at a stage, on an entry of its `data` or, without one, on any."""
         entries = self.entries(model, stage)
         return bool(entries) if entry is None else entry in entries
 
     def stages_of(self, model: str) -> list[str]:
-        """Return the stages that a model passes, in the order of the configuration."""
-        return [stage for stage in self.experiment.stages if self.passes(model, stage)]
+        """Return the stages at which a model has runs, in the order of the configuration."""
+        return [stage for stage in self.experiment.stages if self.has_runs(model, stage)]
 
     @functools.cached_property
-    def passages(self) -> list[tuple[str, str]]:
-        """Every model with every stage that it passes."""
+    def model_stages(self) -> list[tuple[str, str]]:
+        """Pairs of a model and a stage at which it has runs."""
         return [(model, stage) for model in self.experiment.models for stage in self.stages_of(model)]
 
     @functools.cached_property
     def places(self) -> list[tuple[str, str, str]]:
-        """Every model with every stage that it passes, and every entry of the stage's `data` on which it has runs."""
-        return [(model, stage, entry) for model, stage in self.passages for entry in self.entries(model, stage)]
+        """Triples of model, stage and entry of the stage's `data`, one per place where the model has runs."""
+        return [(model, stage, entry) for model, stage in self.model_stages for entry in self.entries(model, stage)]
 
     def work(self, model: str, stage: str, entry: str) -> Work:
         """Return the work of a model at a stage on an entry of its `data`.
 
         Raises:
-            pydantic.ValidationError: the deviation of the model is wrong.
+            pydantic.ValidationError: what the model changes is wrong.
         """
         key = (model, stage, entry)
         if key not in self._works:
             work = self.experiment.stages[stage].data[entry]
-            deviation = self.experiment.models[model].deviations.get(stage)
-            self._works[key] = deviation.of(work) if deviation else work
+            change = self.changed_work(model, stage)
+            self._works[key] = change.of(work) if change else work
         return self._works[key]
+
+    def changed_work(self, model: str, stage: str) -> Change | None:
+        """Return the change that gives a model a task or a recipe of its own at a stage; None = it has the stage's."""
+        change = self.experiment.models[model].changes.get(stage)
+        return change if change and change.changes_work else None
 
     def works(self, model: str, stage: str) -> dict[str, Work]:
         """Return the work of a model at a stage, by entry of its `data`."""
         return {entry: self.work(model, stage, entry) for entry in self.entries(model, stage)}
 
     def parent_stage(self, model: str, stage: str) -> str | None:
-        """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
-        return next((name for name in self.chain(stage)[1:] if self._meets(model, name)), None)
+        """Return the stage whose weights the model starts from at `stage`; None = its initial weights."""
+        return next((name for name in self.chain(stage)[1:] if self._takes_part(model, name)), None)
 
     def parent_dataset(self, stage: str, parent: str, dataset: str | None) -> str | None:
-        """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = it cannot be told."""
+        """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = no setting says it."""
         entries = list(self.experiment.stages[parent].data)
         named = self.experiment.stages[stage].data[dataset].start if dataset is not None else None
         if named is not None:
@@ -137,7 +141,7 @@ class Graph:
         Args:
             model: its name.
             stage: its name.
-            dataset: entry of the stage's `data`; None = other texts, of which no change of the model knows.
+            dataset: entry of the stage's `data`; None = other texts, to which no change for one entry applies.
 
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanism.
@@ -145,10 +149,10 @@ class Graph:
         return self._backbone(*self.names_at(model, stage, dataset))
 
     def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneSettings:
-        """Return the backbone of a model before a stage, which it need not pass, with its attention mechanism.
+        """Return the backbone with which a model would start a stage, with its attention mechanism.
 
-        That is the backbone of the run that it would start from at the stage or, without one, the one that it has from
-        the beginning.
+        It is that of the run that the model would start from or, without one, its first backbone. The model may skip
+        the stage.
 
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanism.
@@ -186,23 +190,23 @@ class Graph:
         return self.experiment.corpora[name] if name in self.experiment.corpora else self.experiment.datasets[name]
 
     def tokenizer_of(self, model: str, entry: str) -> str:
-        """Return the name of the tokeniser by which a model reads a corpus or dataset."""
+        """Return the name of the tokeniser of a model for a corpus or dataset."""
         named = self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer
         return named or self.shared_tokenizers[0]
 
     @functools.cached_property
     def shared_tokenizers(self) -> list[str]:
-        """The tokenisers of models that name none: those of published models are theirs, unless there are no others."""
+        """The tokenisers for models that name none: all but those of published models, unless there are no others."""
         own = [name for name in self.experiment.tokenizers if name not in self.experiment.published]
         return own or list(self.experiment.tokenizers)
 
     def max_tokens(self, model: str, entry: str) -> int:
-        """Return how many tokens of a document of a corpus or dataset a model reads at most."""
+        """Return the maximum length of a document in tokens for a model."""
         own = self.experiment.models[model].max_tokens if entry in self.experiment.datasets else None
         return own or self.corpus(entry).max_tokens
 
-    def reading(self, model: str, entry: str) -> str:
-        """Return the name of the folder of a model's tokens: the tokeniser, and the length if it differs."""
+    def tokens_name(self, model: str, entry: str) -> str:
+        """Return the name of a model's tokens: the tokeniser, and the length if it differs from that of the corpus."""
         tokenizer, tokens = self.tokenizer_of(model, entry), self.max_tokens(model, entry)
         return tokenizer if tokens == self.corpus(entry).max_tokens else f"{tokenizer}{LENGTH}{tokens}"
 
@@ -235,57 +239,57 @@ class Graph:
         return self.fitted_to(model, parent, before)
 
     def owner(self, model: str, stage: str, dataset: str) -> str:
-        """Return the first model whose runs of `stage` on `dataset` are those of `model`, all that made them alike."""
+        """Return the first model whose runs at a stage on a dataset are the same as those of `model`."""
         if (stage, dataset) not in self._owners:
             owners: dict[str, str] = {}
             for name in self.experiment.models:
-                if self.passes(name, stage, dataset):
-                    owners.setdefault(self._making_of(name, stage, dataset), name)
+                if self.has_runs(name, stage, dataset):
+                    owners.setdefault(self._run_key(name, stage, dataset), name)
             self._owners[stage, dataset] = owners
-        return self._owners[stage, dataset][self._making_of(model, stage, dataset)]
+        return self._owners[stage, dataset][self._run_key(model, stage, dataset)]
 
     def owners(self, stage: str, dataset: str) -> list[str]:
         """Return the models that have runs of their own at a stage on an entry of its `data`."""
-        passing = [model for model in self.experiment.models if self.passes(model, stage, dataset)]
+        passing = [model for model in self.experiment.models if self.has_runs(model, stage, dataset)]
         return list(dict.fromkeys(self.owner(model, stage, dataset) for model in passing))
 
     def searcher(self, model: str, stage: str) -> str | None:
-        """Return the model of whose search a model takes the best settings at a stage with `settings_from`.
+        """Return the model whose search gives a model its settings at a stage with `settings_from`.
 
         It is the model itself, or the only one that searches; None = neither.
         """
         source = self.experiment.stages[stage].settings_from
-        searching = [name for name, passed in self.passages if passed == source]
+        searching = [name for name, passed in self.model_stages if passed == source]
         return model if model in searching else searching[0] if len(searching) == 1 else None
 
-    def _meets(self, model: str, stage: str) -> bool:
-        """Whether a model goes through a stage: it does not skip it, and the stage is not for other models only."""
+    def _takes_part(self, model: str, stage: str) -> bool:
+        """Whether a model does not skip a stage, and the stage is not for other models only."""
         named = self.experiment.stages[stage].models
         return stage not in self.experiment.models[model].skip and (named is None or model in named)
 
-    def _making_of(self, model: str, stage: str, dataset: str) -> str:
+    def _run_key(self, model: str, stage: str, dataset: str) -> str:
         """Return everything that determines the runs of a model at a stage, earlier ones included, as text."""
         key = (model, stage, dataset)
-        if key not in self._makings:
-            self._makings[key] = ""  # so that a circle of searches ends here; `lib.study.relations` reports it
+        if key not in self._run_keys:
+            self._run_keys[key] = ""  # ends the recursion in a circle of searches, which `lib.study.relations` reports
             before = repr(self.experiment.models[model].start)
             if parent := self.parent_stage(model, stage):
                 source = self.parent_dataset(stage, parent, dataset)
                 assert source is not None  # the study was checked
-                before = self._making_of(model, parent, source)
+                before = self._run_key(model, parent, source)
             reads_tokens = self.reads_tokens(model, stage, dataset)
-            reading = self.reading(model, dataset) if reads_tokens else None
+            tokens = self.tokens_name(model, dataset) if reads_tokens else None
             backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
-            deviation = self.experiment.models[model].deviations.get(stage)
-            otherwise = deviation and deviation.model_dump(mode="json")
+            change = self.changed_work(model, stage)
+            otherwise = change and change.model_dump(mode="json", include={"task", "recipe"})
             search = self._search_of(model, stage, dataset)
-            parts = [stage, backbone, otherwise, reading, before, search]
-            self._makings[key] = json.dumps(parts, sort_keys=True)
-        return self._makings[key]
+            parts = [stage, backbone, otherwise, tokens, before, search]
+            self._run_keys[key] = json.dumps(parts, sort_keys=True)
+        return self._run_keys[key]
 
     def _search_of(self, model: str, stage: str, dataset: str) -> str | None:
         """Return everything that determines the search whose settings a run takes, as text; None = it takes none."""
         source, searcher = self.experiment.stages[stage].settings_from, self.searcher(model, stage)
-        if source is None or searcher is None or not self.passes(searcher, source, dataset):
+        if source is None or searcher is None or not self.has_runs(searcher, source, dataset):
             return None
-        return self._making_of(searcher, source, dataset) if self.trains(model, stage, dataset) else None
+        return self._run_key(searcher, source, dataset) if self.trains(model, stage, dataset) else None

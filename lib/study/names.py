@@ -1,4 +1,4 @@
-"""Whether what a study names is there. First of all relations: the others, and all runs, follow these names."""
+"""Check that all names in a study exist. These checks come first, since all others follow the names."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,8 +7,8 @@ from lib.core.weights import WordVectorsStart
 from lib.data.generators import problems_of
 from lib.data.settings.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
-from lib.study.report import Report
-from lib.study.stages import Model, Parts
+from lib.study.report import ReportSettings
+from lib.study.stages import Model, Override
 
 MEASURED = {
     "tables": (
@@ -20,13 +20,13 @@ MEASURED = {
         *("favor_error", "lsh_recall"),
     ),
 }
-"""Tables and figures that measure the machine or an approximation; `make bench` makes them next to those of a study."""
+"""Names of the tables and figures that `make bench` writes to the same folders as those of a study."""
 
 
-def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
-    """Yield what is wrong with the names in a study whose fields are right, each with its place."""
-    for problem in _of_experiment(experiment):
-        yield f"experiment.{problem}"
+def name_errors(experiment: Experiment, report: ReportSettings) -> Iterator[str]:
+    """Yield the errors in the names of a study whose fields are valid, each with its place."""
+    for error in _of_experiment(experiment):
+        yield f"experiment.{error}"
     yield from _of_report(experiment, report)
     yield from _names_alike(experiment, report)
 
@@ -55,8 +55,8 @@ def _corpora(experiment: Experiment) -> Iterator[str]:
     for section, corpora in sections.items():
         for name, corpus in corpora.items():
             if isinstance(source := corpus.chosen, GeneratedSource):
-                for problem in problems_of(source.generator or name, source.documents, source.options):
-                    yield f"{section}.{name}.generated.{problem}"
+                for error in problems_of(source.generator or name, source.documents, source.options):
+                    yield f"{section}.{name}.generated.{error}"
             if corpus.tokenizer is not None and corpus.tokenizer not in experiment.tokenizers:
                 yield f"{section}.{name}.tokenizer: there is no '{corpus.tokenizer}'. {known(experiment.tokenizers)}"
 
@@ -132,12 +132,11 @@ def _models(experiment: Experiment) -> Iterator[str]:
         uses += [("skip", stage, experiment.stages) for stage in model.skip]
         uses += [("datasets", dataset, experiment.datasets) for dataset in model.datasets or []]
         uses += [("changes", stage, experiment.stages) for stage in model.changes]
-        for place, parts, _ in _changed_parts(model):
+        for place, parts, _ in _overrides(model):
             uses += [
                 (f"{place}.backbone", parts.backbone, experiment.backbones),
                 (f"{place}.mechanism", parts.mechanism, experiment.mechanisms),
             ]
-        uses += [(f"deviations.{stage}", stage, experiment.stages) for stage in model.deviations]
         for key, value, there in uses:
             if value is not None and value not in there:
                 yield f"models.{name}.{key}: there is no '{value}'. {known(there)}"
@@ -154,8 +153,8 @@ def _models(experiment: Experiment) -> Iterator[str]:
                     yield f"{place}.{entry}: models.{name}.datasets leaves {entry} out. Add it there, or take this out"
 
 
-def _changed_parts(model: Model) -> Iterator[tuple[str, Parts, str]]:
-    """Yield what a model changes at a stage, and at a stage on some data: its place, the parts, the backbone there."""
+def _overrides(model: Model) -> Iterator[tuple[str, Override, str]]:
+    """Yield the overrides of a model at stages, and at stages on single entries: place, override, backbone there."""
     for stage, change in model.changes.items():
         backbone = change.backbone or model.backbone
         yield f"changes.{stage}", change, backbone
@@ -173,7 +172,7 @@ def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
             yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {there}"
         if not backbone.takes_mechanism and model.mechanism is not None:
             yield f"models.{name}.mechanism: its backbone {model.backbone} takes none. Leave it out"
-        for place, parts, name_there in _changed_parts(model):
+        for place, parts, name_there in _overrides(model):
             changed = experiment.backbones.get(name_there)
             if changed is not None and not changed.takes_mechanism and parts.mechanism is not None:
                 yield f"models.{name}.{place}.mechanism: its backbone takes none. Leave it out"
@@ -208,7 +207,7 @@ def _word_vectors(experiment: Experiment) -> Iterator[str]:
             yield f"{place}: there is no '{vectors_used}'. {known(experiment.word_vectors)}"
 
 
-def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
+def _of_report(experiment: Experiment, report: ReportSettings) -> Iterator[str]:
     for name in report.opens_with or ():
         found = [results[name] for results in (report.tables, report.figures) if name in results]
         if not found:
@@ -266,7 +265,7 @@ def rule_name(noun: str, name: str) -> str:
 
 
 def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
-    """Yield the results whose rules would have one name; equal names are another check."""
+    """Yield the results with different names whose rules would have the same name."""
     first: dict[str, str] = {}
     for section, names in sections.items():
         for name in names:
@@ -275,8 +274,8 @@ def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
                 yield f"report.{section}.{name}: differs from '{other}' in '.', '-' and '_' alone. Rename one of them"
 
 
-def _measured(report: Report) -> Iterator[str]:
-    """Yield the results that are called like what `make bench` makes, in any case, and with any sign for `_`."""
+def _measured(report: ReportSettings) -> Iterator[str]:
+    """Yield the results that have a name of a result of `make bench`, whatever their case and separators."""
     for noun, names in MEASURED.items():
         for section in (noun, "analyses"):
             for name in getattr(report, section):
@@ -284,8 +283,8 @@ def _measured(report: Report) -> Iterator[str]:
                     yield f"report.{section}.{name}: `make bench` makes one of that name. Rename it"
 
 
-def _names_alike(experiment: Experiment, report: Report) -> Iterator[str]:
-    """Yield the names that differ in case alone, which are one file or folder on some file systems."""
+def _names_alike(experiment: Experiment, report: ReportSettings) -> Iterator[str]:
+    """Yield the names that differ only in case, and so are the same folder on some file systems."""
     kinds: list[dict[str, Iterable[str]]] = [
         {"experiment.corpora": experiment.corpora, "experiment.datasets": experiment.datasets},
         *(
@@ -295,18 +294,18 @@ def _names_alike(experiment: Experiment, report: Report) -> Iterator[str]:
         {"report.tables": report.tables, "report.analyses": report.analyses},
         {"report.figures": report.figures, "report.analyses": report.analyses},
     ]
-    problems: dict[str, None] = {}
+    errors: dict[str, None] = {}
     for kind in kinds:
         first: dict[str, tuple[str, str]] = {}
         for section, names in kind.items():
             for name in names:
                 place, other = first.setdefault(name.lower(), (section, name))
                 if name != other:
-                    problems[
+                    errors[
                         f"{section}.{name}: differs from {place}.{other} in upper and lower case alone, and some file "
                         "systems give both one place. Rename one of them"
                     ] = None
-    yield from problems
+    yield from errors
 
 
 def _shown_by(experiment: Experiment, settings: Any) -> list[str]:

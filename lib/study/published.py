@@ -1,4 +1,4 @@
-"""What follows from the name of a published model (a backbone, a tokeniser, first weights), and of an encoder."""
+"""Complete an experiment with the backbones, tokenisers and weights that follow from names of published models."""
 
 import json
 from pathlib import Path
@@ -16,11 +16,10 @@ CONFIG = "config.json"
 
 
 def with_published(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of an experiment in which every published model has the entries that follow from it.
+    """Return the values of an experiment with the entries that follow from each published model.
 
-    The backbone, the tokeniser and the models' settings that the configuration gives itself stay. A model on such a
-    backbone, or on one that names it as its encoder, reads by its tokeniser and starts from its weights, unless it
-    names others.
+    These are a backbone, a tokeniser and, for models on this backbone or on one with this encoder, the tokeniser and
+    the initial weights. Entries that the configuration gives itself stay.
 
     Raises:
         PydanticCustomError: the model's `config.json` cannot be read, or describes no model of a known family.
@@ -37,8 +36,8 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
         backbone = {"kind": KIND, **(backbones.get(name) or {})}
         if "architecture" not in backbone:
             fields, rules = _config(name, place), BACKBONES.load(KIND, "fields")
-            if problem := rules.problem_of(fields):
-                raise PydanticCustomError("problem", "{text}", {"text": f"published.{name}: its {CONFIG} {problem}"})
+            if reason := rules.config_error(fields):
+                raise PydanticCustomError("problem", "{text}", {"text": f"published.{name}: its {CONFIG} {reason}"})
             backbone["architecture"] = rules.architecture_of(fields)
         backbones[name] = backbone
         hub = {"source": "hub", **place}
@@ -51,10 +50,10 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_encoders(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of an experiment in which a backbone that names another one as its encoder has its settings.
+    """Return the values of an experiment with the settings of each encoder that a backbone names in place of its name.
 
     Raises:
-        PydanticCustomError: there is no such backbone, or it has an encoder itself.
+        PydanticCustomError: the backbone is unknown, or has an encoder itself.
     """
     backbones = values.get("backbones")
     if not isinstance(backbones, dict):
@@ -65,7 +64,7 @@ def with_encoders(values: dict[str, Any]) -> dict[str, Any]:
         for encoder in encoders:
             if encoder not in backbones or len(_read_by(encoder, backbones)) > 1:
                 known = ", ".join(each for each in backbones if len(_read_by(each, backbones)) == 1) or "none"
-                text = f"backbones.{name}.encoder: '{encoder}' is no backbone that reads texts whole. Known: {known}"
+                text = f"backbones.{name}.encoder: '{encoder}' is not a backbone that reads whole texts. Known: {known}"
                 raise PydanticCustomError("problem", "{text}", {"text": text})
             resolved[name] = backbones[name] | {"encoder": backbones[encoder]}
     return values | {"backbones": resolved}

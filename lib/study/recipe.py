@@ -1,4 +1,4 @@
-"""How a stage trains, whatever its task is."""
+"""Settings of a training, the same for all tasks, and of what is measured while it runs."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -14,6 +14,8 @@ from lib.core.settings import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Size,
+    WholeNumber,
     check,
 )
 
@@ -93,7 +95,7 @@ class Recipe(BaseSettings):
                 "that are frozen. Leave it out, and start from the model"
             )
 
-    def passes(self, documents: float) -> float:
+    def epochs_over(self, documents: float) -> float:
         """Return the number of epochs over `documents` that `steps` allows."""
         return self.epochs if self.steps is None else min(self.epochs, self.steps * self.batch_size / documents)
 
@@ -109,17 +111,17 @@ class Recipe(BaseSettings):
 
     @property
     def frozen_epochs(self) -> int:
-        """Epochs during which what is frozen does not train."""
+        """Number of epochs until the thaw."""
         if not self.freezes:
             return 0
         return self.epochs // 2 if self.freeze_epochs is None else self.freeze_epochs
 
 
-def obstacle_of_quantized(recipe: Recipe | None) -> str | None:
-    """Return why a backbone whose own weights are quantised cannot be trained by `recipe`, if anything is in the way.
+def quantization_error(recipe: Recipe | None) -> str | None:
+    """Return why a quantised backbone cannot be trained by a recipe; None = it can.
 
     Args:
-        recipe: of a run; None = it does not train.
+        recipe: recipe of a run; None = it does not train.
     """
     if recipe is None:
         return "is quantised, which is for training. Leave quantization out, or give a recipe with lora"
@@ -131,3 +133,25 @@ def obstacle_of_quantized(recipe: Recipe | None) -> str | None:
             "leave quantization out"
         )
     return None
+
+
+class Geometry(BaseSettings):
+    """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
+
+    every: PositiveInt = Field(
+        description="Optimiser steps between two measurements; first and last weights are measured, too."
+    )
+    positions: list[WholeNumber] = Field(
+        [0],
+        min_length=1,
+        description="Tokens from a query to its key (negative = the key stands before it), for rotary positions; 0 "
+        "= the projections alone.",
+    )
+    documents: NonNegativeInt = Field(
+        8, description="Number of validation documents, the first ones, whose attention maps are measured; 0 = none."
+    )
+    length: Size = Field(
+        128,
+        ge=2,
+        description="Length in tokens that documents are cut to for the maps; the cost of maps is quadratic in it.",
+    )

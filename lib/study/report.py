@@ -1,4 +1,4 @@
-"""Settings of the tables, figures and analyses that come out of a study."""
+"""Settings of the tables, figures and analyses of a study."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -10,8 +10,8 @@ from lib.core.settings import BaseSettings, Name, without_null
 from lib.results.settings import AnyFigure, AnyTable
 
 
-class Report(BaseSettings):
-    """What comes out of a study."""
+class ReportSettings(BaseSettings):
+    """Tables, figures and analyses of a study."""
 
     tables: dict[Name, AnyTable] = Field(
         default_factory=dict, description="Tables by name, each as CSV, Markdown and LaTeX."
@@ -41,11 +41,11 @@ class Report(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop tables, figures and analyses that are null: how a file removes what the one it extends has."""
+        """Drop tables, figures and analyses that are null, so that a file can remove those of the one it extends."""
         return without_null(values, "tables", "figures", "analyses")
 
     def asks(self) -> bool:
-        """Whether any result is asked for."""
+        """Whether there is any table, figure or analysis."""
         return bool(self.tables or self.figures or self.analyses)
 
     def results(self) -> Iterator[tuple[str, AnyTable | AnyFigure]]:

@@ -1,4 +1,4 @@
-"""The rows of tables and figures: which models they show, under which names, by whose runs."""
+"""The rows of tables and figures: the models that they show, and their runs."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,20 +14,19 @@ class Rows(NamedTuple):
     stages: Mapping[str, list[str]]
     """Entries of each stage's `data` that are shown."""
     owners: Mapping[str, Mapping[str, Mapping[str, str]]]
-    """The model that names the runs, by model, stage and entry. Stages and entries without runs are left out."""
+    """The model that owns the runs, by model, stage and entry. Stages and entries without runs are left out."""
     row_of: Mapping[str, str]
-    """The row of every model that passes the stages. Models with the same runs are one row, which has the name of the
-    first of them."""
+    """The row of every model with runs at the stages. Models with the same runs share a row, named after the first."""
     shown: list[str]
     """The rows, in order."""
 
 
 def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) -> Rows:
-    """Return the rows of a table or figure that is made from runs.
+    """Return the rows of a table or figure.
 
     Args:
-        graph: of the study.
-        settings: of the table or figure.
+        graph: graph of the study.
+        settings: settings of the table or figure.
         dataset: the only one that it shows; None = those of its settings.
     """
     passed, added = settings.stages_passed(), settings.stages_added()
@@ -38,7 +37,7 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
     owners: dict[str, dict[str, dict[str, str]]] = {}
     for model in graph.experiment.models:
         of_model = {
-            stage: {name: graph.owner(model, stage, name) for name in names if graph.passes(model, stage, name)}
+            stage: {name: graph.owner(model, stage, name) for name in names if graph.has_runs(model, stage, name)}
             for stage, names in entries.items()
         }
         of_model = {stage: found for stage, found in of_model.items() if found}
@@ -51,23 +50,20 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
 
 
 def shown_entries(graph: Graph, settings: ResultSettings, stage: str) -> list[str]:
-    """Return the entries of a stage's `data` that a table or figure shows; all, where it names none of them."""
+    """Return the entries of a stage's `data` that a table or figure shows; all if it names none of them."""
     entries = list(graph.experiment.stages[stage].data)
     return [entry for entry in settings.datasets or () if entry in entries] or entries
 
 
 def divided(graph: Graph, settings: ResultSettings) -> dict[str, Rows]:
-    """Return the rows of each of the tables or figures into which one is divided, by dataset."""
+    """Return the rows of a table or figure that has one file per dataset, by dataset."""
     (stage,) = settings.stages_passed()
     found = {entry: rows_of(graph, settings, entry) for entry in shown_entries(graph, settings, stage)}
     return {entry: rows for entry, rows in found.items() if rows.shown}
 
 
 def results_of(graph: Graph, name: str, settings: ResultSettings) -> dict[str, str | None]:
-    """Return the names of the tables or figures that an entry of the report makes, each with its only dataset.
-
-    Without a dataset it shows all that its settings name.
-    """
+    """Return the names of the files of an entry of the report, each with its only dataset; None = all datasets."""
     if settings.divided == "never":
         return {name: None}
     datasets = list(divided(graph, settings))

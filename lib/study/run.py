@@ -1,4 +1,4 @@
-"""The resolved settings of one run: what its `config.yaml` holds and its program reads."""
+"""The resolved settings of one run, which its `config.yaml` stores and its program reads."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -9,8 +9,7 @@ from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
-from lib.study.geometry import Geometry
-from lib.study.recipe import Recipe, obstacle_of_quantized
+from lib.study.recipe import Geometry, Recipe, quantization_error
 from lib.tasks.settings import AnyTask
 
 
@@ -32,13 +31,13 @@ class Start(BaseSettings):
 
 
 class RunSettings(BaseSettings):
-    """What one execution of a stage is told: its `config.yaml`."""
+    """Settings of one run, as in its `config.yaml`."""
 
     stage: str = Field(description="Name of the stage.")
     model: str = Field(description="Row of the tables.")
     dataset: str = Field(description="Corpus or dataset.")
     variant: dict[str, Setting] = Field(
-        default_factory=dict, description="Settings by dotted name in which it differs from other runs of a search."
+        default_factory=dict, description="Settings by dotted name that distinguish it from other runs of a search."
     )
     seed: Seed = Field(description="Seed of order, masks, features, initial weights and dropout.")
     precision: Precision = Field("fp32", description="Arithmetic of the forward pass.")
@@ -54,7 +53,7 @@ class RunSettings(BaseSettings):
     geometry: Geometry | None = Field(
         None, description="Measurements of attention during the training, written to `geometry.csv`; null = none."
     )
-    start: Start | None = Field(None, description="Source of the first weights; null = they are drawn.")
+    start: Start | None = Field(None, description="Source of the first weights; null = they are random.")
     execution: Training = Field(default_factory=Training, description="How the work is done; it changes no result.")
 
     @property
@@ -78,17 +77,17 @@ class RunSettings(BaseSettings):
         if not self.trains and self.reads_tokens and self.start is None:
             yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
         if self.recipe and self.recipe.lora:
-            if obstacle := self.recipe.lora.obstacle(self.backbone.linear_layers):
-                yield f"recipe.lora: the backbone {self.backbone.kind} {obstacle}. Leave it out"
+            if reason := self.recipe.lora.error(self.backbone.linear_layers):
+                yield f"recipe.lora: the backbone {self.backbone.kind} {reason}. Leave it out"
             if self.start is None and not self.recipe.lora.merge:
-                yield "recipe.lora.merge: false would lose the weights that were drawn, without a start. Set it to true"
+                yield "recipe.lora.merge: false without a start would lose the random weights. Set it to true"
             if self.start is not None and not self.start.load_only_model_state:
                 yield (
                     "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
                     "lacks the frozen weights. Start from a model, and set it to true"
                 )
-        if self.backbone.quantized and (obstacle := obstacle_of_quantized(self.recipe)):
-            yield f"the backbone {self.backbone.kind} {obstacle}"
+        if self.backbone.quantized and (reason := quantization_error(self.recipe)):
+            yield f"the backbone {self.backbone.kind} {reason}"
         if self.reads_tokens and self.tokenizer is None:
             yield "tokenizer is missing. Give the folder of the tokeniser"
         if self.geometry is not None and not self.trains:
@@ -102,7 +101,7 @@ class RunSettings(BaseSettings):
         elif task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
         elif task.labelled:
-            yield from (f"task.{problem}" for problem in task.problems_of_labels(self.labels or ()))
+            yield from (f"task.{error}" for error in task.label_errors(self.labels or ()))
         needed = task.splits_read(fits=self.trains or not self.reads_tokens)
         if missing := [split for split in needed if split not in self.data]:
             yield f"data: {', '.join(missing)} is missing, which the task {task.kind} reads"

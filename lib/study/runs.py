@@ -1,4 +1,4 @@
-"""A study resolved into its runs. All later steps (paths, rules, tables, status) take runs."""
+"""The runs of a study. All later steps (paths, rules, tables, status) take runs."""
 
 import json
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ class Imitated(NamedTuple):
     """A model whose states another one learns; it runs in the same training."""
 
     weights: RunId | ForeignStart
-    """The run that leaves its weights, or where they come from otherwise."""
+    """The run that its weights come from, or a published model."""
     backbone: BackboneSettings
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run with everything that the study says about it."""
+    """One run, with all that follows for it from the study."""
 
     id: RunId
     settings: str
-    """What its result depends on, as JSON with sorted keys: its slice of the configuration, without paths."""
+    """The settings that its result depends on, without paths, as JSON with sorted keys."""
     work: Work
     """What it does: task and recipe, with the settings of its variant."""
     backbone: BackboneSettings
@@ -44,20 +44,20 @@ class Run:
     """Name of the tokeniser of what it reads; None = it reads texts."""
     max_tokens: int | None
     """Tokens that a document is cut to; None = it reads texts."""
-    reading: str | None
+    tokens_name: str | None
     """Name of the tokens that it reads, among those of the same documents; None = it reads texts."""
     parent: RunId | None
     """The run whose weights it starts from."""
     start: ForeignStart | WordVectorsStart | None
-    """Weights that no run of the study makes, if it starts from such."""
+    """Initial weights that come from outside of the study."""
     teacher: RunId | None
-    """The run whose model teaches it."""
+    """The run whose model is its teacher."""
     imitated: Imitated | None
     """The model whose states it learns."""
     settings_from: str | None
     """The stage whose search chooses some of its settings."""
     tuning: Tuning | None
-    """How it searches settings by trials, each of them a training."""
+    """Its search by trials, each of them a training."""
     trains: bool
     """Whether it has a training loop."""
     measures: bool
@@ -75,7 +75,7 @@ class Run:
 
 
 def resolve(graph: Graph) -> list[Run]:
-    """Return all runs of a checked study, each once, however many models share it."""
+    """Return all runs of a checked study; runs that models share are listed once."""
     return [
         derive(graph, RunId(stage, model, dataset, seed, variant_name(settings)), settings)
         for stage, section in graph.experiment.stages.items()
@@ -88,11 +88,11 @@ def resolve(graph: Graph) -> list[Run]:
 
 
 def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
-    """Return the run of that name, decided as a checked study says.
+    """Return the run of that name in a checked study.
 
     Args:
-        graph: of the study.
-        run: its name.
+        graph: graph of the study.
+        run: name of the run.
         variant: the settings of its variant of a search; none for a run without a search.
     """
     stage, model, dataset = run.stage, run.model, run.dataset
@@ -135,7 +135,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         fitted_to=dataset if reads_tokens else graph.fitted_to(model, stage, dataset),
         tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
         max_tokens=graph.max_tokens(model, dataset) if reads_tokens else None,
-        reading=graph.reading(model, dataset) if reads_tokens else None,
+        tokens_name=graph.tokens_name(model, dataset) if reads_tokens else None,
         parent=parent,
         start=start if isinstance(start, ForeignStart | WordVectorsStart) else None,
         teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage, dataset), variant=""),
@@ -148,7 +148,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
 
 
 def _parent(graph: Graph, run: RunId) -> RunId | None:
-    """Return the run whose weights a run starts from; None = another place, or drawn weights."""
+    """Return the run whose weights a run starts from; None = they come from elsewhere, or are random."""
     stage = graph.parent_stage(run.model, run.stage)
     if stage is None:
         return None
@@ -158,7 +158,7 @@ def _parent(graph: Graph, run: RunId) -> RunId | None:
 
 
 def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:
-    """Return the model whose states a run learns, as it is before the stage."""
+    """Return the model whose states a run learns, with its weights before the stage."""
     name = work.task.imitates()
     if name is None:
         return None
@@ -168,5 +168,5 @@ def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:
 
 
 def as_json(value: Any) -> str:
-    """Return `value` as JSON with sorted keys, so that equal settings are equal text."""
+    """Return `value` as JSON with sorted keys, so that equal settings give equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

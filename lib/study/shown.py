@@ -1,6 +1,6 @@
-"""Whether tables, figures and analyses of a study show what its runs leave, and which models an analysis looks at.
+"""Check that runs leave what tables, figures and analyses show, and choose the models of an analysis.
 
-Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study.relations`).
+Names have been checked before (`lib.study.names`), and runs can be derived (`lib.study.relations`).
 """
 
 from collections import Counter
@@ -13,12 +13,12 @@ from lib.results.settings import ColumnNames, ResultSettings, TableSettings
 from lib.study.graph import Graph
 from lib.study.names import rule_name
 from lib.study.relations.searches import SEARCHED
-from lib.study.report import Report
+from lib.study.report import ReportSettings
 from lib.study.rows import divided, results_of, rows_of, shown_entries
 
 
-def unshowable(graph: Graph, report: Report) -> Iterator[str]:
-    """Yield what a report cannot show of its study, each with its place."""
+def report_errors(graph: Graph, report: ReportSettings) -> Iterator[str]:
+    """Yield why results of a report cannot be made from the runs of its study, each with its place."""
     yield from _analyses(graph, report)
     yield from _files(graph, report)
     for place, settings in report.results():
@@ -29,7 +29,7 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
             _columns,
             _own_rows,
             _baseline,
-            _published,
+            _printed_values,
             _reference,
             _training,
             _geometry,
@@ -39,30 +39,30 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
             _predictions,
             _documents,
         ):
-            yield from (f"{place}{problem}" for problem in relation(graph, report, settings))
+            yield from (f"{place}{error}" for error in relation(graph, report, settings))
 
 
 def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
-    """Return the entry of the stage's `data` that an analysis reads: that named, or the only one."""
+    """Return the entry of the stage's `data` that an analysis reads: the one it names, or the only one."""
     return analysis.dataset or next(iter(graph.experiment.stages[analysis.stage].data))
 
 
 def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
-    """Return the models of an analysis, in order: those named, or all that it is able to look at."""
+    """Return the models of an analysis, in order: those that it names, or all that can be analysed."""
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = [model for model, *where in graph.places if tuple(where) == place]
-    return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
+    return analysis.models or [model for model in passing if _reason_against(graph, analysis, model) is None]
 
 
-def model_beside(graph: Graph, analysis: AnalysisSettings) -> str | None:
-    """Return the model that learns from texts and is shown with those analysed: the first that passes the stage."""
+def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
+    """Return the first model at the stage that is the text baseline of an analysis; None = there is none."""
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = (model for model, *where in graph.places if tuple(where) == place)
-    return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.beside), None)
+    return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.text_baseline), None)
 
 
-def _obstacle(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:
-    """Return why an analysis cannot look at a model that passes its stage; None = it can."""
+def _reason_against(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:
+    """Return why a model with runs at the stage cannot be analysed; None = it can."""
     stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
     backbone = graph.backbone_at(model, stage, dataset)
     reach = backbone.longest()
@@ -74,18 +74,18 @@ def _obstacle(graph: Graph, analysis: AnalysisSettings, model: str) -> str | Non
         return f"{model} does not train at {stage}, which therefore leaves no model of it"
     if analysis.needs_task not in (None, task := graph.work(model, stage, dataset).task.kind):
         return f"{model} learns {task} at {stage}, but the analysis needs {analysis.needs_task}"
-    if lacking := graph.work(model, stage, dataset).lack_of_model:
-        return f"{model} cannot be looked at, since {stage} {lacking}"
+    if reason := graph.work(model, stage, dataset).no_model_reason:
+        return f"{model} cannot be analysed, since {stage} {reason}"
     if reach is not None and analysis.tokens_needed is not None and analysis.tokens_needed > reach:
         return f"{model} reads {reach} tokens at most, but length = {analysis.tokens_needed}"
     return None
 
 
-def _analyses(graph: Graph, report: Report) -> Iterator[str]:
+def _analyses(graph: Graph, report: ReportSettings) -> Iterator[str]:
     for name, analysis in report.analyses.items():
         place, stage = f"report.analyses.{name}", analysis.stage
         asked, dataset = analysis.models or list(graph.experiment.models), analysed_dataset(graph, analysis)
-        passing = [model for model in asked if graph.passes(model, stage, dataset)]
+        passing = [model for model in asked if graph.has_runs(model, stage, dataset)]
         if analysis.models:
             for model in asked:
                 if model not in passing:
@@ -98,16 +98,16 @@ def _analyses(graph: Graph, report: Report) -> Iterator[str]:
             yield f"{place}.dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
         elif section and analysis.needs_labels and (section.label_range or not section.split.test_labels):
             yield f"{place}.dataset: test documents of {dataset} have no classes, which it compares. Name another"
-        obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
+        reasons = [text for model in passing if (text := _reason_against(graph, analysis, model))]
         if analysis.models:
-            yield from (f"{place}.models: {obstacle}. Leave it out" for obstacle in obstacles)
-        elif len(obstacles) == len(passing):
-            reasons = "; ".join(obstacles) or "none passes the stage"
-            yield f"{place}: no model can be analysed: {reasons}. Take it out"
+            yield from (f"{place}.models: {reason}. Leave it out" for reason in reasons)
+        elif len(reasons) == len(passing):
+            listed = "; ".join(reasons) or "none has runs at the stage"
+            yield f"{place}: no model can be analysed: {listed}. Take it out"
 
 
-def not_kept(report: Report, runs: str) -> Iterator[str]:
-    """Yield what a report shows that runs which were `imported` or `archived` do not leave."""
+def not_kept(report: ReportSettings, runs: str) -> Iterator[str]:
+    """Yield the results that need files which `imported` or `archived` runs do not have."""
     for place, settings in report.results():
         for needed, name in (
             (settings.needs_predictions, "predictions"),
@@ -120,8 +120,8 @@ def not_kept(report: Report, runs: str) -> Iterator[str]:
         yield f"report.analyses.{name}: needs models, which {runs} runs do not leave. Take it out (null)"
 
 
-def unsharable(graph: Graph, processes: int) -> Iterator[str]:
-    """Yield why this number of processes cannot share the trainings of a study."""
+def sharing_errors(graph: Graph, processes: int) -> Iterator[str]:
+    """Yield the trainings of a study that this number of processes cannot share."""
     experiment = graph.experiment
     sizes = [
         (f"stages.{name}.data.{entry}.recipe.batch_size", work.recipe.batch_size)
@@ -129,10 +129,10 @@ def unsharable(graph: Graph, processes: int) -> Iterator[str]:
         for entry, work in stage.data.items()
         if work.recipe
     ]
-    for model, stage in graph.passages:
-        if stage in experiment.models[model].deviations:
+    for model, stage in graph.model_stages:
+        if graph.changed_work(model, stage):
             sizes += [
-                (f"models.{model}.deviations.{stage}.recipe.batch_size", work.recipe.batch_size)
+                (f"models.{model}.changes.{stage}.recipe.batch_size", work.recipe.batch_size)
                 for work in graph.works(model, stage).values()
                 if work.recipe
             ]
@@ -152,8 +152,8 @@ def unsharable(graph: Graph, processes: int) -> Iterator[str]:
             )
 
 
-def _files(graph: Graph, report: Report) -> Iterator[str]:
-    """Yield the results whose files or rules would have the name of an earlier one, as `f1_imdb` of `f1` on imdb."""
+def _files(graph: Graph, report: ReportSettings) -> Iterator[str]:
+    """Yield the results whose files or rules would be named like those of another, as `f1_imdb` of `f1` on imdb."""
     for section in ("tables", "figures"):
         first: dict[str, str] = {}
         made = [
@@ -167,38 +167,38 @@ def _files(graph: Graph, report: Report) -> Iterator[str]:
                 yield f"{place}: makes {section} called {name}, a name of those of {other}. Rename one of them"
 
 
-# Of one table or figure: sentences that begin with the setting below it
+# Checks of one table or figure: their errors begin with the setting below it
 
 
 def _skips(graph: Graph, model: str, entries: Mapping[str, Sequence[str]]) -> str:
-    """Return in words why a model has no runs of stages on any of those entries."""
+    """Return why a model has no runs at stages on any of those entries, as a sentence without its subject."""
     made_for = graph.experiment.models[model].datasets or []
-    if skipped := [stage for stage in entries if not graph.passes(model, stage)]:
+    if skipped := [stage for stage in entries if not graph.has_runs(model, stage)]:
         return f"skips {', '.join(skipped)}"
     names = dict.fromkeys(name for of_stage in entries.values() for name in of_stage)
     return f"has no run on {', '.join(names)} (its datasets: {', '.join(made_for)})"
 
 
-def _models(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _models(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     entries = {stage: shown_entries(graph, settings, stage) for stage in graph.experiment.stages}
 
-    def passes(model: str, stage: str) -> bool:
-        return any(graph.passes(model, stage, entry) for entry in entries[stage])
+    def has_runs(model: str, stage: str) -> bool:
+        return any(graph.has_runs(model, stage, entry) for entry in entries[stage])
 
     models, stages, added = graph.experiment.models, settings.stages_passed(), settings.stages_added()
-    skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in models}
-    if not stages:  # then a model passes at least one of the others
+    skipped = {name: [stage for stage in stages if not has_runs(name, stage)] for name in models}
+    if not stages:  # then a model has runs at one of the others, at least
         stages = added
-        skipped = {name: [] if any(passes(name, stage) for stage in added) else added for name in models}
+        skipped = {name: [] if any(has_runs(name, stage) for stage in added) else added for name in models}
     for model in settings.models or []:
         if skipped[model]:
-            lacking = {stage: entries[stage] for stage in skipped[model]}
-            yield f".models: {model} {_skips(graph, model, lacking)}. Leave it out"
+            missing = {stage: entries[stage] for stage in skipped[model]}
+            yield f".models: {model} {_skips(graph, model, missing)}. Leave it out"
     if stages and not settings.models and all(skipped.values()):
         yield f".stage: no model passes {' and '.join(stages)}. Name others"
 
 
-def _comparisons(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _comparisons(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     rows = rows_of(graph, settings) if settings.reads == "runs" else None
     for place, *sides in settings.compared():
         assert rows is not None  # only runs are compared
@@ -209,7 +209,7 @@ def _comparisons(graph: Graph, report: Report, settings: ResultSettings) -> Iter
             yield f".{place}: the runs of {one} are those of {other}, so there is no difference. Name another model"
 
 
-def _costs(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _costs(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     if not settings.adds_costs:
         return
     rows = rows_of(graph, settings)
@@ -228,7 +228,7 @@ def _costs(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[s
             )
 
 
-def _columns(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _columns(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     if settings.reads != "runs" or not isinstance(settings, TableSettings):
         return
     stages = [*settings.stages_passed(), *settings.stages_added()]
@@ -265,7 +265,7 @@ def _columns(graph: Graph, report: Report, settings: ResultSettings) -> Iterator
             )
 
 
-def _baseline(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _baseline(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     if not settings.leaves_out_baseline or report.baseline is None:
         return
     rows = rows_of(graph, settings)
@@ -276,7 +276,7 @@ def _baseline(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
         )
 
 
-def _own_rows(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _own_rows(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     if not settings.own_rows:
         return
     rows = rows_of(graph, settings)
@@ -289,23 +289,23 @@ def _own_rows(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
             yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"
 
 
-def _published(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _printed_values(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     if settings.needs_published and report.published is None:
         yield ": shows printed values, but report.published is null. Name the study that printed them"
 
 
-def _reference(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     reference = report.reference
     if "reference" not in settings.compares_with:
         return
     if reference is None:
         yield ": compares models, but report.reference is null. Name the model to compare with there"
-    elif skipped := [stage for stage in settings.stages_passed() if not graph.passes(reference, stage)]:
+    elif skipped := [stage for stage in settings.stages_passed() if not graph.has_runs(reference, stage)]:
         yield f": compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
     else:
         for stage in [*settings.stages_passed(), *settings.stages_added()]:
-            for entry in shown_entries(graph, settings, stage) if graph.passes(reference, stage) else ():
-                if not graph.passes(reference, stage, entry):
+            for entry in shown_entries(graph, settings, stage) if graph.has_runs(reference, stage) else ():
+                if not graph.has_runs(reference, stage, entry):
                     yield (
                         f": compares models with {reference} on {entry}, which its datasets leave out. Name other "
                         "datasets here, or add it to them"
@@ -318,10 +318,10 @@ def _reference(graph: Graph, report: Report, settings: ResultSettings) -> Iterat
             )
 
 
-def _training(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _training(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     experiment = graph.experiment
     for stage in settings.stages_passed() if settings.needs_training else []:
-        models = [each for each in settings.models or experiment.models if graph.passes(each, stage)]
+        models = [each for each in settings.models or experiment.models if graph.has_runs(each, stage)]
         still = [
             each for each in models if not any(graph.trains(each, stage, entry) for entry in graph.entries(each, stage))
         ]
@@ -332,7 +332,7 @@ def _training(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
             yield f".stage: no model trains at {stage}. Name another stage"
 
 
-def _geometry(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _geometry(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     experiment = graph.experiment
     if settings.needs_geometry and len(settings.stages_added()) > 1:
         for row in (rows := rows_of(graph, settings)).shown:
@@ -343,7 +343,7 @@ def _geometry(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
         if experiment.stages[stage].geometry is None:
             yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
             continue
-        for model in [each for each in settings.models or experiment.models if graph.passes(each, stage)]:
+        for model in [each for each in settings.models or experiment.models if graph.has_runs(each, stage)]:
             for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
                 if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
                     yield (
@@ -352,9 +352,9 @@ def _geometry(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
                     )
 
 
-def _state(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _state(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     for stage in settings.stages_passed() if settings.needs_state else []:
-        for model in [each for each in settings.models or graph.experiment.models if graph.passes(each, stage)]:
+        for model in [each for each in settings.models or graph.experiment.models if graph.has_runs(each, stage)]:
             for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
                 if backbone.state_numbers(1) is None:
                     yield (
@@ -364,7 +364,7 @@ def _state(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[s
                     )
 
 
-def _searches(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     for stage in [*settings.stages_passed(), *settings.stages_added()]:
         section = graph.experiment.stages[stage]
         if not section.variants and settings.takes_variants == "needed":
@@ -383,7 +383,7 @@ def _searches(graph: Graph, report: Report, settings: ResultSettings) -> Iterato
             )
 
 
-def _scores(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     for stage in [*settings.stages_passed(), *settings.stages_added()]:
         shown = {}
@@ -409,7 +409,7 @@ def _scores(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[
                     )
 
 
-def _documents(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _documents(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     for name in (settings.datasets or datasets) if settings.reads == "documents" else ():
         dataset = datasets.get(name)
@@ -417,10 +417,10 @@ def _documents(graph: Graph, report: Report, settings: ResultSettings) -> Iterat
             yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
 
 
-def _predictions(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+def _predictions(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     asked = settings.stages_passed() if settings.needs_predictions else []
-    for model, stage in graph.passages:
+    for model, stage in graph.model_stages:
         if stage not in asked or model not in (settings.models or graph.experiment.models):
             continue
         for entry, work in graph.works(model, stage).items():

@@ -1,4 +1,4 @@
-"""Sections of stages and models: what a step in a model's life does, and what a model does otherwise."""
+"""Settings of stages and models, and how a model overrides those of a stage."""
 
 import itertools
 import math
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.core.files import MOST_RUNS, check_expansion
@@ -13,8 +14,7 @@ from lib.core.search_space import Setting, VariedSetting, laid_over, short_name,
 from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.data.settings.texts import MaxTokens
-from lib.study.geometry import Geometry
-from lib.study.recipe import Recipe
+from lib.study.recipe import Geometry, Recipe
 from lib.study.tuning import Tuning
 from lib.tasks.settings import AnyTask
 
@@ -22,7 +22,7 @@ SCRATCH = "scratch"
 
 
 def _start(values: Any) -> Any:
-    """Return a typed start, so that what is wrong with one is not told once for every form that it may have."""
+    """Return a typed start, so that an error is reported for the form that was meant, and not for every form."""
     if isinstance(values, dict):
         kind = WordVectorsStart if "word_vectors" in values else ForeignStart
         return kind.model_validate(values)
@@ -33,36 +33,37 @@ def _start(values: Any) -> Any:
     )
 
 
-class Parts(BaseSettings):
+class Override(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
     mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
 
 
-class Change(Parts):
-    """Overrides of a model from a stage on; omitted fields are inherited."""
+class Change(Override):
+    """Overrides of a model at a stage; omitted fields are inherited."""
 
-    data: dict[Name, Parts] = Field(
+    data: dict[Name, Override] = Field(
         default_factory=dict,
         description="What it changes on some entries of the stage's `data` only, for the runs there and all that start "
         "from them.",
     )
-
-
-class Deviation(BaseSettings):
-    """Overrides of a stage for one model; omitted settings are those of the stage."""
-
     task: dict[str, Any] = Field(
         default_factory=dict,
-        description="Settings of its task that replace those of the stage; another `kind` replaces the task itself.",
+        description="Settings of the stage's task, replaced for this stage only; another `kind` replaces the task.",
     )
     recipe: dict[str, Any] | None = Field(
-        default_factory=dict, description="Settings of its recipe that replace those of the stage; null = no training."
+        default_factory=dict,
+        description="Settings of the stage's recipe, replaced for this stage only; null = no training.",
     )
 
+    @property
+    def changes_work(self) -> bool:
+        """Whether the model has a task or a recipe of its own at the stage."""
+        return bool(self.task) or self.recipe != {}
+
     def of(self, work: "Work") -> "Work":
-        """Return what the model does in place of `work`.
+        """Return `work` with the settings of the model.
 
         Raises:
             pydantic.ValidationError: a setting is unknown or its value wrong, by itself or together with the others.
@@ -91,18 +92,16 @@ class Model(BaseSettings):
     )
     start: Annotated[Literal["scratch"] | ForeignStart | WordVectorsStart | None, BeforeValidator(_start)] = Field(
         None,
-        description="First weights of the first stage that it does not skip; `scratch` = drawn weights, even if "
+        description="First weights of the first stage that it does not skip; `scratch` = random weights, even if "
         "that stage starts from another one; null = the weights that the stages name.",
     )
     skip: list[str] = Field(
         default_factory=list, description="Stages that it leaves out; later ones start from the one before."
     )
     changes: dict[str, Change] = Field(
-        default_factory=dict, description="What it changes at a stage, for this stage and all that start from it."
-    )
-    deviations: dict[str, Deviation] = Field(
         default_factory=dict,
-        description="Settings of task and recipe that replace those of a stage for this model, at this stage only.",
+        description="What it changes at a stage: backbone and mechanism for this stage and all that start from it, "
+        "task and recipe for this stage only.",
     )
     datasets: list[str] | None = Field(
         None,
@@ -110,6 +109,17 @@ class Model(BaseSettings):
         description="Labelled datasets that it is made for; on the others, tables leave it out or show a dash. It "
         "passes stages on corpora all the same. null = all.",
     )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Refuse the former key `deviations`, with the line that replaces it."""
+        if isinstance(values, dict) and isinstance(former := values.get("deviations"), dict):
+            changes = {stage: dict(change or {}) for stage, change in (values.get("changes") or {}).items()}
+            for stage, settings in former.items():
+                changes[stage] = changes.get(stage, {}) | (settings or {})
+            line = yaml.safe_dump(changes, sort_keys=False, default_flow_style=True, width=math.inf).strip()
+            raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
+        return values
 
 
 class Work(BaseSettings):
@@ -140,8 +150,8 @@ class Work(BaseSettings):
         return (self.recipe and self.recipe.keep) or [self.task.keeps]
 
     @property
-    def lack_of_model(self) -> str | None:
-        """Why no other run can take over what it leaves; None = it leaves a whole model."""
+    def no_model_reason(self) -> str | None:
+        """Why it leaves no complete model to start from; None = it leaves one."""
         if self.recipe is None:
             return "has no recipe and so leaves no model"
         if self.recipe.lora and not self.recipe.lora.merge:
@@ -158,7 +168,7 @@ class Stage(BaseSettings):
         description="How it trains, for all entries of `data`. If it is null here and there, nothing trains: models "
         "are evaluated as they are, with the head of the stage that they start from.",
     )
-    start: str | None = Field(None, description="Stage whose weights it starts from; null = drawn weights.")
+    start: str | None = Field(None, description="Stage whose weights it starts from; null = random weights.")
     models: list[str] | None = Field(
         None, min_length=1, description="Models that pass it; null = all models that do not skip it."
     )
@@ -193,7 +203,7 @@ class Stage(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Lay the entries of `data` over the settings that they share."""
+        """Merge the settings that entries of `data` share into each entry."""
         if not isinstance(values, dict) or not isinstance(values.get("data"), dict):
             return values
         entries = {}
@@ -210,7 +220,7 @@ class Stage(BaseSettings):
         return values | {"data": entries}
 
     def combinations(self) -> list[dict[str, Setting]]:
-        """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone.
+        """Return the settings of every variant, the last setting varying fastest; [{}] without variants.
 
         Raises:
             ConfigError: there are too many.
@@ -220,11 +230,11 @@ class Stage(BaseSettings):
 
     @property
     def search(self) -> Literal["variants", "tuning"] | None:
-        """Name of the section by which it searches settings; None = it searches none."""
+        """Section with its search of settings; None = it has none."""
         return "tuning" if self.tuning else "variants" if self.variants else None
 
     def tried(self) -> list[dict[str, Setting]]:
-        """Return the settings that its search may choose: those of every variant, or examples of those of trials."""
+        """Return the settings that its search may choose: all variants, or examples of the settings of trials."""
         return self.tuning.examples() if self.tuning else self.combinations()
 
     @check
@@ -278,14 +288,14 @@ class Stage(BaseSettings):
                 yield f"{self.search}: {need} a recipe, but data.{entry} has none. Add one"
                 continue
             for settings in self.tried():
-                for place, sentence in problems_of_settings(work, settings):
+                for place, sentence in settings_errors(work, settings):
                     found.setdefault((place, sentence), variant_name(settings))
         for (place, sentence), name in found.items():
             yield f"{section}.{place}: {sentence} (in {name})"
 
 
-def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
-    """Yield where settings do not fit into a work, and why."""
+def settings_errors(work: Work, settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
+    """Yield the settings that do not fit into a work, each with the reason."""
     try:
         work.with_settings(settings)
     except ValidationError as error:

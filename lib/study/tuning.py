@@ -1,4 +1,4 @@
-"""What a stage tunes, and the settings of such a run."""
+"""Settings of a search by trials, and of a run that does it."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from lib.study.run import RunSettings
 
 
 class Tuning(BaseSettings):
-    """A search by optuna: trainings one after the other, with settings that follow from the scores of those before."""
+    """A search by optuna: trainings in sequence, whose settings follow from the scores of earlier ones."""
 
     trials: Size = Field(description="Trainings.")
     space: dict[VariedSetting, Dimension] = Field(
@@ -41,11 +41,11 @@ class Tuning(BaseSettings):
 
     @property
     def startup_trials(self) -> int:
-        """How many trials sampler and pruner wait for."""
+        """Number of trials before sampler and pruner begin."""
         return self.startup or min(max(self.trials // 4, 2), 10)
 
     def examples(self) -> list[dict[str, Setting]]:
-        """Return examples of the settings of all trials: every two settings in all pairs of their examples.
+        """Return settings that trials may have: each two dimensions in all pairs of their examples.
 
         Raises:
             ConfigError: there are too many.

@@ -1,7 +1,7 @@
 """Interface of a task: model with head, batches, scores and predictions.
 
-The workflow, which must not import torch, reads tasks of one file; so this module does not import torch either, and
-such a task imports it inside its methods.
+The workflow reads tasks of one file, and must not import torch. So this module does not import it, and such a task
+imports it inside its methods.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Task(ABC):
     best: ClassVar[str]
     """Validation metric that selects the best epoch."""
     greater_is_better: ClassVar[bool] = True
-    beside: ClassVar[str | None] = None
-    """Key of training batches that `loss` gets in addition to the inputs of the model; None = no such key."""
+    extra_input: ClassVar[str | None] = None
+    """Key of training batches that `loss` gets and the model does not; None = no such key."""
 
     def __init__(self, parameters: TaskSettings, *, labels: Sequence[str] | None, seed: int) -> None:
         self.parameters = parameters
@@ -83,16 +83,16 @@ class Task(ABC):
         """Return loss, outputs and labels to keep of a batch; None = all logits and labels."""
         return None
 
-    def loss(self, loss: Tensor, logits: Tensor, beside: Tensor, items: Tensor | int | None) -> Tensor:
-        """Return the loss of a training batch with an additional input, `beside`.
+    def loss(self, loss: Tensor, logits: Tensor, extra: Tensor, items: Tensor | int | None) -> Tensor:
+        """Return the loss of a training batch with an input that the model does not get.
 
         Args:
             loss: loss of the model.
             logits: scores of the model.
-            beside: value of that key in the batch.
+            extra: value of the key `extra_input` in the batch.
             items: number of items over all parts of an accumulated batch; None = those of this part.
         """
-        raise TypeError(f"{type(self).__name__} has no method `loss`, but sets `beside`")
+        raise TypeError(f"{type(self).__name__} has no method `loss`, but sets `extra_input`")
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """Return one row per document: `id`, `label`, `prediction`, other predicted columns, and `group`.

@@ -40,7 +40,7 @@ class Task(DocumentClassification):
     Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
     """
 
-    beside: ClassVar[str | None] = "teacher_logits"
+    extra_input: ClassVar[str | None] = "teacher_logits"
     parameters: Settings
 
     @classmethod
@@ -56,10 +56,10 @@ class Task(DocumentClassification):
 
         return TaughtCollator(tokenizer.pad_token_id)
 
-    def loss(self, loss: Tensor, logits: Tensor, beside: Tensor, items: Tensor | int | None) -> Tensor:
+    def loss(self, loss: Tensor, logits: Tensor, extra: Tensor, items: Tensor | int | None) -> Tensor:
         """See `lib.tasks.contract.Task.loss`."""
         from lib.backbones.heads.loss import distillation
 
         settings = self.parameters
-        taught = distillation(logits, beside, settings.temperature, items)
+        taught = distillation(logits, extra, settings.temperature, items)
         return (1 - settings.weight) * loss + settings.weight * taught

@@ -88,10 +88,11 @@ class DocumentClassification(contract.Task):
 
         classifier.fit(_texts(documents["train"]), documents["train"]["label"])
         frames: list[pd.DataFrame] = []
-        metrics: dict[str, float] = {}
+        metrics = {"featureless_train": classifier.featureless}
         for split, prefix in (("validation", "eval"), ("test", "test")):
             rows = documents[split]
             probabilities = classifier.class_probabilities(_texts(rows), len(self.labels))
+            metrics[f"featureless_{split}"] = classifier.featureless
             if rows["label"].notna().all():
                 scores = classification_metrics(rows["label"], probabilities, self.labels)
                 metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
@@ -106,7 +107,7 @@ def _texts(documents: pd.DataFrame) -> pd.Series | pd.DataFrame:
 
 
 def class_predictions(
-    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Sequence[int] | None
+    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Sequence[int | str] | None
 ) -> pd.DataFrame:
     """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
 

@@ -47,8 +47,8 @@ class Settings(TaskSettings):
         if len(set(self.phrases)) < len(self.phrases) or not all(phrase.strip() for phrase in self.phrases):
             yield f"phrases = {self.phrases}; expected a different phrase for each class. Give each one"
 
-    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
-        """See `TaskSettings.problems_of_labels`."""
+    def label_errors(self, labels: Sequence[str]) -> Iterator[str]:
+        """See `TaskSettings.label_errors`."""
         if len(self.phrases) != len(labels):
             yield (
                 f"phrases: {len(self.phrases)} for the classes {', '.join(labels)}. Give one for each, in the order of "

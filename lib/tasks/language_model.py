@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,8 +39,12 @@ class LanguageModelTask(contract.Task):
         return None, loss.float().view(1) * predicted, predicted
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return the mean loss over predicted tokens (not over batches of unequal size), and the perplexity."""
+        """Return the mean loss over predicted tokens (not over batches of unequal size), and the perplexity.
+
+        Both are NaN if no token is predicted.
+        """
         from lib.evaluation.metrics import perplexity
 
-        loss = float(prediction.predictions.sum() / max(prediction.label_ids.sum(), 1))
+        predicted = prediction.label_ids.sum()
+        loss = float(prediction.predictions.sum() / predicted) if predicted else math.nan
         return {"loss": loss, "perplexity": perplexity(loss)}

@@ -25,7 +25,7 @@ class Settings(TaskSettings):
     kind: Literal["masked_lm"]
     objective: Literal["mlm", "mntp"] = Field(
         "mlm",
-        description="Position at which a token is predicted: `mlm`, its own; `mntp`, the one before it, as "
+        description="Position that predicts a token: `mlm`, its own; `mntp`, the one before it, as "
         "the head of a causal language model learnt to.",
     )
     mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")

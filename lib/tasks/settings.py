@@ -68,7 +68,7 @@ class TaskSettings(KindSettings):
         """Return the additional folders that a run of it reads, by their name in its record."""
         return {}
 
-    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
+    def label_errors(self, labels: Sequence[str]) -> Iterator[str]:
         """Yield reasons why the task does not support these classes, as sentences that begin with the setting."""
         yield from ()
 
@@ -90,5 +90,5 @@ def _lacks_model(kind: str, head: str) -> bool:
         return False
     is_shared = find_spec(f"lib.backbones.heads.{head}") is not None
     if is_shared:
-        return bool(BACKBONES.load(kind, "settings").Settings.own_heads)
+        return bool(BACKBONES.settings(kind).own_heads)
     return any(BACKBONES.has(other, head) for other in kinds)

@@ -17,18 +17,18 @@ from lib.tasks.settings import TASKS
 from lib.training.interruptions import explained_size
 
 
-class Parts(NamedTuple):
+class Components(NamedTuple):
     """The components of a run on tokens."""
 
     task: Task
     backbone: TokenBackbone
     tokenizer: PreTrainedTokenizerBase
     model: PreTrainedModel
-    """The model with newly drawn weights, before any others are loaded."""
+    """The model with random weights; others are loaded later."""
 
 
 @explained_size()
-def assemble(run: RunSettings) -> Parts:
+def assemble(run: RunSettings) -> Components:
     """Build the components of a run on tokens; the same run gives the same initial weights.
 
     Raises:
@@ -44,7 +44,7 @@ def assemble(run: RunSettings) -> Parts:
     model = task.model(backbone.config(tokenizer, task.model_options()))
     backbone.check(model)
     set_kernels(model, run.execution.kernels)
-    return Parts(task, backbone, tokenizer, model)
+    return Components(task, backbone, tokenizer, model)
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:

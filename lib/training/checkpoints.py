@@ -24,7 +24,7 @@ from lib.core.attempts import remove
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.files import atomic_path, file_digest, files_in, settle, write_json
 from lib.study.recipe import Recipe
-from lib.training import ranks
+from lib.training import distributed
 from lib.training.folders import TRACKERS, RunFolders
 from lib.training.interruptions import died_of_worker
 
@@ -36,8 +36,8 @@ STATE = "state.json"
 NAME = re.compile(r"checkpoint-(\d+)")
 MANIFEST = "manifest.json"
 """File in a checkpoint: the SHA-256 of every other file in it, by name."""
-BESIDE = ".partial"
-"""Subfolder of the checkpoint folder in which a checkpoint is being written."""
+PARTIAL = ".partial"
+"""Subfolder for a checkpoint that is being written."""
 KEPT = 2
 """Number of last checkpoints kept, in addition to that of the best model."""
 
@@ -84,22 +84,22 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
 
     Args:
         work: folder of the checkpoints.
-        progress: of the training.
+        progress: progress of the training.
 
     Raises:
         RunError: it cannot be written.
     """
     place = checkpoint_folder(work, progress.step)
-    beside = work / BESIDE / place.name
+    partial = work / PARTIAL / place.name
     try:
-        for folder in (beside.parent, beside):  # never recreates the attempt's folder, which a takeover removes
+        for folder in (partial.parent, partial):  # never recreates the attempt's folder, which a takeover removes
             folder.mkdir(exist_ok=True)
-        yield beside
-        ranks.wait()
-        if not ranks.index():
-            seal(beside)
+        yield partial
+        distributed.wait()
+        if not distributed.index():
+            seal(partial)
             remove(place)
-            beside.rename(place)
+            partial.rename(place)
             rotate(work, progress.best_step)
     except (OSError, RuntimeError, SafetensorError) as error:
         if died_of_worker(error):  # this error can come from any call
@@ -109,9 +109,9 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
             "next start of this run resumes from the checkpoint before."
         ) from error
     finally:
-        if not ranks.index():
-            shutil.rmtree(work / BESIDE, ignore_errors=True)
-    ranks.wait()
+        if not distributed.index():
+            shutil.rmtree(work / PARTIAL, ignore_errors=True)
+    distributed.wait()
 
 
 def save_random_states(checkpoint: Path) -> None:
@@ -131,7 +131,7 @@ def load_random_states(checkpoint: Path) -> None:
 
 
 def _random_states_file() -> str:
-    return RANDOM_STATES.replace("*", f"_{ranks.index()}" if ranks.count() > 1 else "")
+    return RANDOM_STATES.replace("*", f"_{distributed.index()}" if distributed.count() > 1 else "")
 
 
 def load_tensors(path: Path) -> Any:
@@ -150,8 +150,8 @@ def seal(checkpoint: Path) -> None:
     settle(checkpoint)
 
 
-def fault(checkpoint: Path) -> str | None:
-    """Return what is wrong with a checkpoint, None if it is valid."""
+def error_in(checkpoint: Path) -> str | None:
+    """Return the error in a checkpoint, None if it is valid."""
     try:
         manifest = _manifest(checkpoint)
         differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
@@ -167,17 +167,17 @@ def fault(checkpoint: Path) -> str | None:
 def take_over(folders: RunFolders) -> None:
     """Copy the newest valid checkpoint of the earlier attempts, and that of its best model, and remove those attempts.
 
-    Meanwhile an earlier process may rotate its checkpoints, and a third one may take them over: so the search repeats
-    until a checkpoint has been copied completely, or none is left.
+    An earlier process may still rotate its checkpoints, and a third one may take them over. So the search repeats until
+    a checkpoint has been copied completely, or none is left.
 
     Args:
-        folders: of the run.
+        folders: folders of the run.
 
     Raises:
         ProjectError: this attempt's folder cannot be written, or another process has begun a later attempt.
     """
-    if ranks.index():
-        ranks.wait()
+    if distributed.index():
+        distributed.wait()
         return
     tried: set[Path] = set()
     while found := [path for attempt in folders.earlier() for path in _sealed(attempt) if path not in tried]:
@@ -198,7 +198,7 @@ def take_over(folders: RunFolders) -> None:
         with contextlib.suppress(OSError):  # shutil.Error is an OSError
             shutil.copytree(attempt / TRACKERS, folders.trackers, symlinks=True, dirs_exist_ok=True)
         remove(attempt)
-    ranks.wait()
+    distributed.wait()
 
 
 def copy_checkpoint(source: Path, target: Path) -> None:
@@ -214,8 +214,8 @@ def copy_checkpoint(source: Path, target: Path) -> None:
                 (partial / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, partial / name)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError) as error:
-            raise DamagedError(f"{source}: {fault(source) or error}") from error
-        if found := fault(partial):
+            raise DamagedError(f"{source}: {error_in(source) or error}") from error
+        if found := error_in(partial):
             raise DamagedError(f"{source}: {found}")
         _refuse_code(partial)
 
@@ -249,12 +249,12 @@ def check_start(checkpoint: Path, recipe: Recipe) -> None:
 
     Args:
         checkpoint: folder set as the start.
-        recipe: of the run.
+        recipe: recipe of the run.
 
     Raises:
         RunError: the checkpoint is damaged, or no steps are left.
     """
-    if found := fault(checkpoint):
+    if found := error_in(checkpoint):
         raise RunError(
             f"{checkpoint}: {found}. Expected a valid working checkpoint, since start.load_only_model_state is false; "
             "set it to true to load only the weights, or give another checkpoint."
@@ -284,17 +284,17 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
     Raises:
         RunError: the numbers differ, so the training could not resume exactly.
     """
-    written, processes = len(fnmatch.filter(_manifest(checkpoint), RANDOM_STATES)), ranks.count()
+    written, processes = len(fnmatch.filter(_manifest(checkpoint), RANDOM_STATES)), distributed.count()
     if written != processes:
         raise RunError(
             f"{checkpoint}: written by {written} process(es), each with random numbers of its own, but {processes} are "
-            f"to go on. Expected as many: set execution.gpus_per_run to {written} until the run is finished, or "
-            f"{remedy}."
+            f"to continue. Expected the same number: set execution.gpus_per_run to {written} until the run is "
+            f"finished, or {remedy}."
         )
 
 
 def write_state(checkpoint: Path, progress: Progress, others: dict[str, Any]) -> None:
-    """Write the progress of a training run and the `others` values by name to a checkpoint."""
+    """Write the progress of a training run, and other values by name, to a checkpoint."""
     state = {"progress": asdict(progress)} | others
     (checkpoint / STATE).write_text(json.dumps(state), encoding="utf-8")
 

@@ -31,12 +31,12 @@ def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, 
     else:
         from lib.training.evaluate_texts import evaluate as evaluated
     with RunFolders(run, out, work, code) as folders:
-        if folders.is_published():
+        if folders.is_done():
             return
         record, predictions = evaluated(run, folders)
         staged = folders.stage()
         predictions.to_parquet(staged / PREDICTIONS, index=False)
         write_record(record, staged, code)
-        folders.publish(staged)
+        folders.move_to_out(staged)
     scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
     logger.info("%s", ", ".join(scores))

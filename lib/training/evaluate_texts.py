@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
-from lib.core.memory import resident_peak_mb
+from lib.core.program import resident_peak_mb
 from lib.core.record import RunRecord
+from lib.data.shared import shared_documents
 from lib.study.run import RunSettings
 from lib.tasks.settings import TASKS
 from lib.training.folders import RunFolders
-from lib.training.record import Machine, run_record
+from lib.training.record import Environment, run_record
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
@@ -32,8 +33,16 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     except DataError as error:
         raise DataError(f"{run.data['train']}: {error}") from error
     seconds = time.perf_counter() - start
-    machine = Machine("cpu", platform.machine(), ["scikit-learn", "numpy", "scipy"], resident_peak_mb())
-    record = run_record(run, folders.parents, machine, {"total": backbone.weights}, metrics, seconds)
+    environment = Environment("cpu", platform.machine(), ["scikit-learn", "numpy", "scipy"], resident_peak_mb())
+    record = run_record(
+        run,
+        folders.parents,
+        environment,
+        {"total": backbone.weights},
+        metrics,
+        seconds,
+        shared=shared_documents(run.data),
+    )
     return record, predictions
 
 

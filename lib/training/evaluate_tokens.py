@@ -29,5 +29,5 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     start = time.perf_counter()
     metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start
-    record = run_record(run, folders.parents, predictor.machine, count_parameters(model), metrics, seconds)
+    record = run_record(run, folders.parents, predictor.environment, count_parameters(model), metrics, seconds)
     return record, predictions

@@ -2,7 +2,7 @@
 
 Every process works in its own folder, an attempt, which is not an output of the workflow: two processes on the same run
 never share files. A later attempt resumes from the earlier ones, and earlier processes that are still alive stop.
-Results are published by one renaming, and a finished run is never replaced.
+Results appear by one renaming, and a finished run is never replaced.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from lib.core.files import explained, folders_in, litter, read_mapping, settle, 
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
-from lib.training import ranks
+from lib.training import distributed
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ TRACKERS = "trackers"
 
 
 class RunFolders:
-    """Folders of one run; a context manager for one process that executes it.
+    """The folders of one run, as a context manager for a process that executes it.
 
     Args:
         run: the run's settings.
@@ -90,9 +90,9 @@ class RunFolders:
         Raises:
             RunError: a folder cannot be created, or another process has just begun a later attempt.
         """
-        if ranks.index() == 0:
+        if distributed.index() == 0:
             self._begin()
-        self.work = ranks.first(self.work)
+        self.work = distributed.first(self.work)
         return self
 
     def _begin(self) -> None:
@@ -131,7 +131,7 @@ class RunFolders:
         Raises:
             RunError: it failed because another process has taken the run over.
         """
-        if ranks.index():
+        if distributed.index():
             return
         self._let_go()
         if error is None:
@@ -172,7 +172,7 @@ class RunFolders:
         later = f"in {found[-1]}" if found else "and has removed this one's folder"
         raise RunError(
             f"{self.work}: another process has taken this run over, {later}. This one stops, since both would give "
-            "the same results; nothing is lost. If no other one is meant to run, start this one again."
+            "the same results; nothing is lost. If no other process should run, start this one again."
         ) from cause
 
     def beat(self, **news: object) -> None:
@@ -211,7 +211,7 @@ class RunFolders:
             self._staged = None
 
     def _check(self, staged: Path) -> None:
-        """Raise an error unless `staged` is the folder that was staged, with all files in its record.
+        """Raise an error unless `staged` is the folder that `stage` returned, with all files in its record.
 
         A takeover moves the folders of earlier attempts away; a process that still writes there creates new ones.
 
@@ -229,12 +229,12 @@ class RunFolders:
             self.refuse_later()
             raise RunError(
                 f"{staged}: not the folder that the results were written to, which something has removed "
-                "meanwhile. Nothing was published; start this run again."
+                "meanwhile. The result folder was not changed; start this run again."
             )
         if problems := differing_files(staged, read_record(staged)):
             raise RunError(
-                f"{staged}: incomplete ({', '.join(problems)}). Expected all files that its record names. Nothing was "
-                "published; start this run again."
+                f"{staged}: incomplete ({', '.join(problems)}). Expected all files that its record names. The result "
+                "folder was not changed; start this run again."
             )
 
     @property
@@ -242,7 +242,7 @@ class RunFolders:
         """Folder that trackers write to during the run."""
         return self.work / TRACKERS
 
-    def publish(self, staged: Path) -> None:
+    def move_to_out(self, staged: Path) -> None:
         """Move the finished results to `out` by one renaming.
 
         A finished run with the same settings, code and inputs stays, since its results are the same. Files of an
@@ -268,23 +268,23 @@ class RunFolders:
 
     def _put(self, staged: Path) -> None:
         self.out.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.out.parent / f".{self.out.name}.{self.work.name.rpartition('-')[2]}"
+        copy = self.out.parent / f".{self.out.name}.{self.work.name.rpartition('-')[2]}"
         try:
-            while not self.is_published():
+            while not self.is_done():
                 try:
                     os.rename(staged, self.out)
                     return
                 except OSError as error:
-                    if error.errno == errno.EXDEV and staged != beside:
-                        shutil.copytree(staged, beside, symlinks=True, ignore=litter)
-                        settle(beside)
-                        staged = beside
+                    if error.errno == errno.EXDEV and staged != copy:
+                        shutil.copytree(staged, copy, symlinks=True, ignore=litter)
+                        settle(copy)
+                        staged = copy
                     elif error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                         self._clear()
                     else:
                         raise
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(copy, ignore_errors=True)
 
     def _clear(self) -> None:
         """Remove files that an unfinished run left in the result folder."""
@@ -293,13 +293,13 @@ class RunFolders:
         aside = self.out.parent / f"{TRASH}{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.out, aside)
-            if _is_finished(aside):  # another process published in the meantime
+            if _is_finished(aside):  # another process has put its results here in the meantime
                 with contextlib.suppress(OSError):
                     os.rename(aside, self.out)
             shutil.rmtree(aside, ignore_errors=True)
 
-    def is_published(self) -> bool:
-        """Whether another process has published the results of this run.
+    def is_done(self) -> bool:
+        """Whether another process has finished this run.
 
         Raises:
             RunError: finished results of other settings, code or inputs are there.

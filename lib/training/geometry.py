@@ -1,6 +1,6 @@
 """Measure the geometry of attention during training; changes no number of the training.
 
-It is part of the code digests of runs that measure only: see `OPTIONAL` in `lib.workflow.digests`.
+It is part of the code digests of runs that measure only: see `OPTIONAL` in `lib.workflow.staleness.digests`.
 """
 
 import logging
@@ -18,9 +18,9 @@ from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
 from lib.backbones.settings import BACKBONES
 from lib.core.randomness import derive_seed
 from lib.evaluation.attention_geometry import Form, Measures, largest_move, measure, upper_triangle_share
-from lib.study.geometry import Geometry
+from lib.study.recipe import Geometry
 from lib.study.run import RunSettings
-from lib.training import ranks
+from lib.training import distributed
 from lib.training.predictor import Observer, load_split
 from lib.training.trainer import Trainer
 
@@ -68,17 +68,17 @@ class GeometryRecorder(Observer):
 
     def began(self, trainer: Trainer) -> None:
         """Measure the initial weights."""
-        if not (ranks.index() or self.rows):
+        if not (distributed.index() or self.rows):
             self._measure(trainer)
 
     def has_gradients(self, trainer: Trainer) -> None:
         """Measure the gradients of a step whose weights are measured; the optimiser clears them."""
-        if not ranks.index() and self._is_due(trainer.progress.step + 1, trainer.steps):
+        if not distributed.index() and self._is_due(trainer.progress.step + 1, trainer.steps):
             self._gradients = [gradient_norm(layer) for layer in self._layers(trainer.model)]
 
     def stepped(self, trainer: Trainer) -> None:
         """Measure the weights."""
-        if not ranks.index() and self._is_due(trainer.progress.step, trainer.steps):
+        if not distributed.index() and self._is_due(trainer.progress.step, trainer.steps):
             self._measure(trainer)
 
     def _is_due(self, step: int, last: int) -> bool:

@@ -1,4 +1,4 @@
-"""The history of a training run: one row of numbers per evaluation; survives interruptions."""
+"""The history of a training run: one row of numbers per evaluation. Checkpoints store it."""
 
 import logging
 import math
@@ -10,14 +10,14 @@ import pandas as pd
 import torch
 
 from lib.core.errors import RunError
-from lib.core.memory import resident_peak_mb
-from lib.training import ranks
+from lib.core.program import resident_peak_mb
+from lib.training import distributed
 
 logger = logging.getLogger(__name__)
 
 
 class History:
-    """Rows of training numbers since the previous evaluation, each completed by its evaluation.
+    """Rows of numbers of the training since the previous evaluation, with the scores of the next one.
 
     Args:
         multipliers: factor on the learning rate by part of the model, named as the optimiser's groups. Each part has
@@ -96,8 +96,8 @@ class History:
                 diverged=True,
             )
         seconds = self._elapsed()
-        self.peak_memory_mb = ranks.largest(self.measured_peak())
-        # The rate of the recipe: that of a part with multiplier 1, or computed from another part.
+        self.peak_memory_mb = distributed.largest(self.measured_peak())
+        # The recipe's rate is that of a part with multiplier 1, or follows from the part with the largest one.
         part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
         rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
         row = {

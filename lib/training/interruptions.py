@@ -1,4 +1,4 @@
-"""External ends of a training run: signals, lack of memory, dead workers. Changes no number."""
+"""External causes that end a training run: signals, lack of memory, dead workers. Changes no number."""
 
 import contextlib
 import os
@@ -12,10 +12,10 @@ from accelerate.utils.memory import should_reduce_batch_size
 
 from lib.core.errors import RunError
 from lib.study.execution import Training
-from lib.training import ranks
+from lib.training import distributed
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""Signals that Slurm and Snakemake end a job with, and that Slurm can warn with before (`--signal`)."""
+"""Signals with which Slurm and Snakemake end a job; Slurm can also send them as a warning (`--signal`)."""
 
 
 class Interruption:
@@ -66,7 +66,7 @@ class OutOfMemoryError(RunError):
     """Memory ran out.
 
     Args:
-        message: what the user reads.
+        message: message for the user.
         fitting: `micro_batch_tokens` that halve the micro-batch; None = it cannot be halved.
     """
 
@@ -131,9 +131,9 @@ def explained_failures(
             fitting = micro_batch // 2 * longest
             raise OutOfMemoryError(
                 f"out of memory ({first}), with {now}: {execution.micro_batch_tokens}). Lower it to {fitting}, or set "
-                "execution.training.auto_micro_batch to true, which does this by itself. The batch that is learnt from "
-                "stays the same. The next start resumes from the last checkpoint.",
-                fitting=fitting if ranks.count() == 1 else None,
+                "execution.training.auto_micro_batch to true, which does this automatically. The size of an "
+                "optimiser step stays the same. The next start resumes from the last checkpoint.",
+                fitting=fitting if distributed.count() == 1 else None,
             ) from error
         if died_of_worker(error):
             if interruption.is_wanted:  # the workers received it, too

@@ -12,8 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 from transformers import PreTrainedModel, get_cosine_with_min_lr_schedule_with_warmup
 from transformers.trainer_pt_utils import get_parameter_names
 
-from lib.core.errors import RunError
-from lib.core.packages import require
+from lib.core.errors import RunError, require
 from lib.study.recipe import Recipe
 
 UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
@@ -76,7 +75,7 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
 
     Args:
         optimizer: optimiser with the peak rate of each group.
-        recipe: of the run.
+        recipe: recipe of the run.
         steps: optimiser steps of the whole training.
 
     Source:
@@ -124,7 +123,7 @@ def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
     Call it after the optimiser is made, which contains only weights that are trainable then.
 
     Args:
-        model: of the run.
+        model: model of the run.
         recipe: frozen parts and number of epochs.
         epoch: epoch that begins, counted from 0.
     """

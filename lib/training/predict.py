@@ -1,24 +1,34 @@
-"""Predict the class, or the number, of each document in a file with a fine-tuned model."""
+"""Predict the class, or the number, of each document in a file with a fine-tuned model.
 
+Documents are read, tokenised and predicted in chunks, each of which is written as it is finished. So memory does not
+grow with the file, and a prediction that was killed resumes.
+"""
+
+import itertools
+import json
 import logging
 import math
-from collections.abc import Iterable
-from operator import itemgetter
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import torch
 import transformers
-from torch import Tensor
-from transformers import PretrainedConfig, TextClassificationPipeline, pipeline
+from accelerate.utils import send_to_device
+from tqdm import tqdm
+from transformers import PretrainedConfig, PreTrainedModel
 
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import RunError
-from lib.core.files import atomic_path
-from lib.data.cutting import encode_cut_pairs
-from lib.data.encoding import encode
+from lib.core.files import atomic_path, write_json
+from lib.data.cutting import encode_cut, encode_cut_pairs
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
 from lib.data.tokenizer import TextTokenizer
@@ -27,38 +37,12 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "probability_"
 """Prefix of the columns of all classes if a class has the name of another column."""
+CHUNK = 50_000
+"""Documents that are held in memory, and written, at a time."""
+LARGEST = 2_048
+"""Most tokens of a batch on a CPU, whose cache larger ones leave."""
 
-
-class _Classification(TextClassificationPipeline):
-    """Truncates texts as the run of the model did."""
-
-    def preprocess(self, inputs: Record, max_length: int) -> dict[str, Tensor]:
-        """Return the tokens of a document, or of the texts of a pair read separately, each [1, N]."""
-        tokenizer = TextTokenizer(self.tokenizer)
-        if inputs.text_pair is None:
-            return encode([inputs.text], tokenizer, max_length)
-        if _has(PairClassification, self.model.config):
-            first, second = (encode([text], tokenizer, max_length) for text in (inputs.text, inputs.text_pair))
-            return first | {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
-        (ids,), (segments,) = encode_cut_pairs(tokenizer, [(inputs.text, inputs.text_pair)], max_length)
-        batch = pad_examples(
-            [{"id": inputs.id, "input_ids": ids, "token_type_ids": segments}], self.tokenizer.pad_token_id
-        )
-        if getattr(self.model.config, "token_types", 0) < 2:
-            del batch["token_type_ids"]
-        return batch
-
-
-def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
-    """Whether a model was saved with a head."""
-    return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
-
-
-def _columns(labels: Iterable[str]) -> dict[str, str]:
-    """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
-    labels = list(labels)
-    prefix = PREFIX if {"id", "label"} & set(labels) else ""
-    return {label: f"{prefix}{label}" for label in labels}
+Example = dict[str, Any]
 
 
 def predict(
@@ -74,6 +58,8 @@ def predict(
 ) -> None:
     """Write the predicted label and the probability of every class of each document, or its predicted number.
 
+    Chunks that an earlier call with the same arguments and files has finished are taken over.
+
     Args:
         model: model folder of a fine-tuning run.
         source: documents, in any format of `lib.data.formats`; a text file has one per line.
@@ -83,7 +69,7 @@ def predict(
         pair_column: column of the second texts, if documents are pairs; read as in the run of the model.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
             run of the model.
-        batch_size: documents at once.
+        batch_size: documents of `max_tokens` at once; of shorter ones, as many as have no more tokens.
         device: `cpu`, `cuda`, ...; None = a GPU if there is one.
 
     Raises:
@@ -92,7 +78,7 @@ def predict(
         ConfigError: pairs leave no room for their tokens.
         DataError: the documents or the tokeniser cannot be read.
     """
-    path = Path(model)
+    path, target = Path(model), Path(target)
     config = open_config(path)
     head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
     if head is None:
@@ -103,36 +89,174 @@ def predict(
     if head is PairClassification and pair_column is None:
         raise RunError(f"{path}: reads two texts of each document. Name the column of the second ones.")
     tokenizer = TextTokenizer.of_model(path, config.vocab_size)
-    records = list(read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column))
-    classify = pipeline(
-        "text-classification",
-        model=open_model(getattr(transformers, head.auto_model), path),
-        tokenizer=tokenizer.backend,
-        trust_remote_code=False,
-        device=device,
-        top_k=None,
-        pipeline_class=_Classification,
+    limit = max_tokens or tokenizer.backend.model_max_length
+    classifier = _Classifier(
+        open_model(getattr(transformers, head.auto_model), path).eval(),
+        tokenizer,
+        limit,
+        batch_size * limit,
+        torch.device(device or torch.accelerator.current_accelerator() or "cpu"),
     )
-    limit = max_tokens or classify.tokenizer.model_max_length
-    # Documents of similar length share a batch; the longest come first, so that a lack of memory shows at once.
-    order = sorted(
-        range(len(records)), key=lambda index: -len(records[index].text) - len(records[index].text_pair or "")
-    )
-    scores = classify((records[index] for index in order), batch_size=batch_size, max_length=limit)
-    named = _columns(config.id2label.values())
-    rows: dict[int, dict[str, float | str]] = {}
-    for index, result in zip(order, scores, strict=True):
-        if not all(math.isfinite(entry["score"]) for entry in result):
-            raise RunError(
-                f"{path}: its scores of the document {records[index].id} are NaN or inf. Expected finite ones; run the "
-                "stage again with precision fp32 or bf16, or with a lower learning rate."
-            )
-        rows[index] = {"id": records[index].id}
-        if config.problem_type == "regression":
-            rows[index]["prediction"] = result[0]["score"]
+
+    def records() -> Iterator[Record]:
+        return read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column)
+
+    total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
+    parts = _Parts(target, [path, Path(source)], [column, pair_column, limit, batch_size])
+    with closing(tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())) as bar:
+        documents = records()
+        for number in range(math.ceil(total / CHUNK)):
+            chunk = list(itertools.islice(documents, CHUNK))
+            if (part := parts.path(number)).exists():
+                bar.update(len(chunk))
+            else:
+                rows = classifier.rows(chunk, bar)
+                with atomic_path(part) as partial:
+                    pd.DataFrame(rows).to_csv(partial, index=False, header=number == 0)
+    parts.join()
+    logger.info("%s: %d documents, cut to %d tokens", target, total, limit)
+
+
+class _Parts:
+    """The finished chunks of a prediction, in a hidden folder next to its target.
+
+    Args:
+        target: file to appear.
+        files: model folder and documents; chunks that were made from other files are removed.
+        arguments: what else decides the predictions.
+    """
+
+    def __init__(self, target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> None:
+        self.target, self.folder = target, target.with_name(f".{target.name}.parts")
+        stats = [each.stat() for path in files for each in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+        made_from = [*map(str, files), *arguments, CHUNK, *([each.st_size, each.st_mtime_ns] for each in stats)]
+        note = self.folder / "made_from.json"
+        if self.folder.exists():
+            if note.exists() and json.loads(note.read_text(encoding="utf-8")) == made_from:
+                logger.info("%s: takes over %d chunks", target, len(list(self.folder.glob("*.csv"))))
+                return
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+        write_json(note, made_from)
+
+    def path(self, number: int) -> Path:
+        """Return the file of a chunk."""
+        return self.folder / f"{number:06d}.csv"
+
+    def join(self) -> None:
+        """Make the target of all chunks, and remove them."""
+        with atomic_path(self.target) as partial, partial.open("wb") as file:
+            for part in sorted(self.folder.glob("*.csv")):
+                with part.open("rb") as chunk:
+                    shutil.copyfileobj(chunk, file)
+        shutil.rmtree(self.folder)
+
+
+class _Classifier:
+    """A model, and what it reads of documents.
+
+    Args:
+        model: with a head for documents.
+        tokenizer: of the model.
+        limit: tokens that a text is cut to.
+        budget: tokens of a batch, padding included.
+        device: to compute on.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: TextTokenizer, limit: int, budget: int, device: torch.device
+    ) -> None:
+        self.model, self.tokenizer, self.limit, self.device = model.to(device), tokenizer, limit, device
+        self.budget = min(budget, max(limit, LARGEST)) if device.type == "cpu" else budget
+        self.config = model.config
+        self.names = _columns(self.config.id2label.values())
+
+    def rows(self, records: Sequence[Record], bar: tqdm) -> list[dict[str, float | str]]:
+        """Return the columns of every document, in order.
+
+        Raises:
+            RunError: a score is NaN or inf.
+        """
+        found: dict[int, dict[str, float | str]] = {}
+        examples = self._examples(records)
+        for places in batches([_length(example) for example in examples], self.budget):
+            scores = self._scores([examples[place] for place in places])
+            for place, row in zip(places, scores, strict=True):
+                if not all(map(math.isfinite, row)):
+                    raise RunError(
+                        f"{self.config.name_or_path}: its scores of the document {records[place].id} are NaN or inf. "
+                        "Expected finite ones; run the stage again with precision fp32 or bf16, or with a lower "
+                        "learning rate."
+                    )
+                found[place] = {"id": records[place].id, **self._named(row)}
+            bar.update(len(places))
+        return [found[place] for place in range(len(records))]
+
+    def _named(self, scores: Sequence[float]) -> dict[str, float | str]:
+        if self.config.problem_type == "regression":
+            return {"prediction": scores[0]}
+        labels = list(self.config.id2label.values())
+        named = sorted((label, score) for label, score in zip(labels, scores, strict=True))
+        return {"label": labels[scores.index(max(scores))]} | {self.names[label]: score for label, score in named}
+
+    @torch.inference_mode()
+    def _scores(self, examples: Sequence[Example]) -> list[list[float]]:
+        padding = self.tokenizer.backend.pad_token_id
+        batch = pad_examples(examples, padding)
+        if "pair_ids" in examples[0]:
+            second = pad_examples([{"id": each["id"], "input_ids": each["pair_ids"]} for each in examples], padding)
+            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        logits = self.model(**send_to_device(batch, self.device)).logits.float()
+        return (logits if self.config.problem_type == "regression" else logits.softmax(-1)).tolist()
+
+    def _examples(self, records: Sequence[Record]) -> list[Example]:
+        """Return the tokens of documents, or of the texts of pairs that are read separately."""
+        examples: list[Example] = [{"id": record.id} for record in records]
+        texts, seconds = [record.text for record in records], [record.text_pair or "" for record in records]
+        columns: dict[str, list[list[int]]] = {}
+        if records and records[0].text_pair is not None and not _has(PairClassification, self.config):
+            pairs = list(zip(texts, seconds, strict=True))
+            columns["input_ids"], segments = encode_cut_pairs(self.tokenizer, pairs, self.limit)
+            if getattr(self.config, "token_types", 0) > 1:
+                columns["token_type_ids"] = segments
         else:
-            rows[index]["label"] = result[0]["label"]
-            rows[index] |= {named[entry["label"]]: entry["score"] for entry in sorted(result, key=itemgetter("label"))}
-    with atomic_path(target) as partial:
-        pd.DataFrame([rows[index] for index in range(len(records))]).to_csv(partial, index=False)
-    logger.info("%s: %d documents, cut to %d tokens", target, len(records), limit)
+            columns["input_ids"] = encode_cut(self.tokenizer, texts, self.limit)
+            if _has(PairClassification, self.config):
+                columns["pair_ids"] = encode_cut(self.tokenizer, seconds, self.limit)
+        for name, rows in columns.items():
+            for example, row in zip(examples, rows, strict=True):
+                example[name] = row
+        return examples
+
+
+def _length(example: Example) -> int:
+    """Return the tokens of the longer text of a document."""
+    return max(len(example["input_ids"]), len(example.get("pair_ids", ())))
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the places of documents in batches of similar length, the longest first.
+
+    A batch has as many documents as `budget` tokens hold, padding included, but one at least. The longest come first,
+    so that a lack of memory shows at once.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
+    """Whether a model was saved with a head."""
+    return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
+
+
+def _columns(labels: Iterable[str]) -> dict[str, str]:
+    """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
+    labels = list(labels)
+    prefix = PREFIX if {"id", "label"} & set(labels) else ""
+    return {label: f"{prefix}{label}" for label in labels}

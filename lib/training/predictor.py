@@ -1,4 +1,4 @@
-"""A predictor runs a model on its device, in the precision of its run, and scores its predictions of the splits."""
+"""A predictor runs a model on its device and in the precision of its run, and scores its predictions."""
 
 import functools
 import inspect
@@ -27,9 +27,9 @@ from lib.data.padding import known_beforehand
 from lib.data.tokens import TokenDataset, has_labels, load_tokens
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
-from lib.training import ranks
+from lib.training import distributed
 from lib.training.history import peak_memory_mb
-from lib.training.record import Machine
+from lib.training.record import Environment
 
 Batch = dict[str, torch.Tensor]
 
@@ -39,9 +39,9 @@ SPLITS = {"eval": "validation", "test": "test"}
 
 
 class Observer:
-    """The base class of callbacks of a training run; its methods do nothing, and no callback changes a number.
+    """Base class of callbacks of a training run; its methods do nothing. No callback changes a number.
 
-    Heartbeats, measurements and searches derive from it, see `lib.training.trainer`.
+    Heartbeats, trackers, measurements and searches derive from it.
     """
 
     def began(self, trainer: Any) -> None:
@@ -76,8 +76,8 @@ class Predictor:
     Args:
         run: settings of the run.
         task: task of the run, which scores the predictions.
-        model: with its task's head.
-        tokenizer: of the run.
+        model: model with the head of its task.
+        tokenizer: tokeniser of the run.
         longest: tokens of the longest document that is evaluated.
         observers: callbacks.
 
@@ -101,7 +101,7 @@ class Predictor:
         scored = "scored" in inspect.signature(model.forward).parameters
         typed = getattr(model.config, "token_types", 0) > 1
         self._collator = functools.partial(_collated, task.collator(tokenizer), scored, typed)
-        # accelerate keeps its state within a process, where the run before may have had another precision.
+        # accelerate keeps its state in the process, and an earlier run may have had another precision.
         AcceleratorState._reset_state(reset_partial_state=True)
         self.accelerator = Accelerator(
             cpu=run.execution.device == "cpu" or not torch.accelerator.is_available(),
@@ -110,7 +110,7 @@ class Predictor:
         self.model: PreTrainedModel = self.accelerator.prepare_model(model)
         self.model.config.use_cache = False  # only generation needs the cache
         # Dropout draws from torch's global state, which differs between processes.
-        set_seed(derive_seed("dropout", run.seed, ranks.index()) % 2**32 if ranks.index() else run.seed)
+        set_seed(derive_seed("dropout", run.seed, distributed.index()) % 2**32 if distributed.index() else run.seed)
 
     @property
     def device(self) -> torch.device:
@@ -123,11 +123,11 @@ class Predictor:
         return peak_memory_mb()
 
     @property
-    def machine(self) -> Machine:
+    def environment(self) -> Environment:
         """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
         kernels = next((mechanism.computed_by for mechanism in mechanisms(self.model)), None)
-        return Machine(
+        return Environment(
             device=str(self.device),
             hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
             packages=[*PACKAGES, *(["triton"] if kernels == "triton" else [])],
@@ -137,7 +137,7 @@ class Predictor:
             kernels=kernels,
         )
 
-    def tell(self, event: str, *news: Any) -> None:
+    def notify(self, event: str, *news: Any) -> None:
         """Call a method of every observer."""
         for observer in self.observers:
             getattr(observer, event)(self, *news)
@@ -171,13 +171,13 @@ class Predictor:
         self.task.begin(SPLITS[prefix], tokens.tokens)
         self.model.eval()
         size = self.eval_batch_size
-        own = [place for place in range(len(tokens)) if place // size % ranks.count() == ranks.index()]
+        own = [place for place in range(len(tokens)) if place // size % distributed.count() == distributed.index()]
         found = []
         for batch in self.loader(tokens, size, own):
             found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
-            self.tell("predicted_batch")
-        if ranks.count() > 1:
-            found = ranks.in_turns(send_to_device(found, "cpu"))
+            self.notify("predicted_batch")
+        if distributed.count() > 1:
+            found = distributed.in_turns(send_to_device(found, "cpu"))
         losses: list[torch.Tensor] = []
         predictions, labels = (EvalLoopContainer(do_nested_concat=True, padding_index=IGNORED) for _ in range(2))
         for loss, predicted, label in found:
@@ -204,7 +204,7 @@ class Predictor:
 
 
 def items(batches: Iterable[Batch]) -> torch.Tensor | int:
-    """Return the number of labels in batches over which their loss is a mean."""
+    """Return the number of labels in batches; the loss is a mean over them."""
     found = [batch["labels"] for batch in batches]
     # Regression labels may have any value.
     return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)

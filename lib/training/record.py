@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import subprocess
 from collections import Counter
@@ -16,7 +17,7 @@ from lib.core.files import file_digest, files_in
 from lib.core.identity import NamesRun
 from lib.core.record import Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
-from lib.training import ranks
+from lib.training import distributed
 
 if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from torch import nn
@@ -27,7 +28,7 @@ NUMERICAL = {"micro_batch_tokens", "kernels", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
 
 
-class Machine(NamedTuple):
+class Environment(NamedTuple):
     """Hardware, packages and peak memory of a run."""
 
     device: str
@@ -46,7 +47,7 @@ class Machine(NamedTuple):
 def run_record(
     run: RunSettings,
     parents: Mapping[str, Parent],
-    machine: Machine,
+    environment: Environment,
     parameters: Mapping[str, int],
     metrics: Mapping[str, float | None],
     seconds: float,
@@ -56,21 +57,23 @@ def run_record(
     tokens: int = 0,
     approximated: float | None = None,
     stretches: Sequence[Stretch] = (),
+    shared: Mapping[str, float] | None = None,
 ) -> RunRecord:
     """Return the record of a finished run.
 
     Args:
         run: the run's settings.
         parents: inputs of the run.
-        machine: hardware and packages of the run.
+        environment: hardware and packages of the run.
         parameters: numbers of weights.
-        metrics: scores of the model that was kept.
+        metrics: scores of the model that was kept; NaN or inf is recorded as unknown.
         seconds: wall time of the training loop, or of the evaluation if there was none.
         epochs: passes over the training documents; 0 = there was no training loop.
         steps: optimiser steps.
         tokens: tokens seen in training.
         approximated: share of the training documents that the attention mechanism approximates.
         stretches: parts of the training under different conditions.
+        shared: share of the documents of each other split whose text training has as well.
     """
     return RunRecord(
         **NamesRun.of(run).model_dump(),
@@ -84,44 +87,47 @@ def run_record(
         seconds=seconds,
         seconds_per_epoch=seconds / epochs if epochs else None,
         tokens_per_second=tokens / seconds if epochs else None,
-        peak_memory_mb=machine.peak_memory_mb,
-        peak_memory_kind="gpu" if machine.gpu else "resident",
-        device=machine.device,
-        hardware=machine.hardware,
-        instruction_set=machine.instruction_set,
-        kernels=machine.kernels,
+        peak_memory_mb=environment.peak_memory_mb,
+        peak_memory_kind="gpu" if environment.gpu else "resident",
+        device=environment.device,
+        hardware=environment.hardware,
+        instruction_set=environment.instruction_set,
+        kernels=environment.kernels,
         approximated=approximated,
-        processes=ranks.count(),
-        versions=_versions(machine),
+        processes=distributed.count(),
+        versions=_versions(environment),
         stretches=list(stretches),
         git_commit=_git_commit(),
-        metrics=dict(metrics),
+        shared=dict(shared or {}),
+        metrics={
+            name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()
+        },
     )
 
 
-def stretch(run: RunSettings, machine: Machine, step: int, threads: int) -> Stretch:
+def stretch(run: RunSettings, environment: Environment, step: int, threads: int) -> Stretch:
     """Return a new stretch of a training run.
 
     Args:
         run: the run's settings.
-        machine: hardware and packages of the run.
+        environment: hardware and packages of the run.
         step: optimiser steps done.
         threads: CPU threads of each process.
     """
     return Stretch(
         step=step,
-        device=machine.device,
-        hardware=machine.hardware,
-        instruction_set=machine.instruction_set,
+        device=environment.device,
+        hardware=environment.hardware,
+        instruction_set=environment.instruction_set,
         threads=threads,
-        processes=ranks.count(),
-        versions=_versions(machine),
+        processes=distributed.count(),
+        versions=_versions(environment),
         execution=run.execution.model_dump(mode="json", include=NUMERICAL),
     )
 
 
-def _versions(machine: Machine) -> dict[str, str]:
-    return {"python": platform.python_version()} | {package: version(package) for package in machine.packages}
+def _versions(environment: Environment) -> dict[str, str]:
+    return {"python": platform.python_version()} | {package: version(package) for package in environment.packages}
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:

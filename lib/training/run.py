@@ -19,9 +19,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
+from lib.data.shared import shared_documents
 from lib.data.tokens import share_longer
 from lib.study.run import RunSettings
-from lib.training import ranks
+from lib.training import distributed
 from lib.training.assembly import assemble, check_vocabulary
 from lib.training.checkpoints import (
     check_start,
@@ -33,12 +34,11 @@ from lib.training.checkpoints import (
 )
 from lib.training.folders import RunFolders
 from lib.training.geometry import geometry_recorder, write_geometry
-from lib.training.heartbeats import Heartbeats
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
 from lib.training.optimisation import trained
 from lib.training.predictor import Observer, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
-from lib.training.trackers import Trackers
+from lib.training.reporting import Heartbeats, Trackers
 from lib.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def train(
         raise RunError("recipe: missing. Expected a training recipe; without one, use scripts/evaluate.py.")
     repeating = repeatable(wanted=run.execution.deterministic)
     with RunFolders(run, out, work, code) as folders, Interruption() as interruption, repeating:
-        if ranks.first(folders.is_published()):
+        if distributed.first(folders.is_done()):
             return
         take_over(folders)
         fitting = run.execution.micro_batch_tokens
@@ -81,7 +81,7 @@ def train(
 def _try(
     run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer], fitting: int
 ) -> int | None:
-    """Train with `fitting` tokens per micro-batch; return the number to try next, None if they fitted."""
+    """Train with `fitting` tokens per micro-batch; return the next number to try, None if memory was enough."""
     execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
     try:
         _train(run.model_copy(update={"execution": execution}), folders, interruption, observers)
@@ -95,11 +95,11 @@ def _try(
 
 @explained_size()
 def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer]) -> None:
-    """Train, predict and publish."""
+    """Train, predict, and move the results into place."""
     recipe = run.recipe
     assert recipe is not None  # the caller checks this
-    parts = assemble(run)
-    _, backbone, tokenizer, model = parts
+    components = assemble(run)
+    _, backbone, tokenizer, model = components
     if recipe.lora is not None:
         from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
 
@@ -119,18 +119,18 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     recorder = geometry_recorder(run) if run.geometry else None
-    trackers = None if ranks.index() else Trackers(run, folders.trackers)
+    trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
-    trainer = Trainer(run, parts, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
+    trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
     with explained_failures(run.execution, trainer.micro_batch, max(lengths), interruption):
         _fit(trainer)
         # All processes of a training run predict; one of them writes.
-        staged = None if ranks.index() else folders.stage()
+        staged = None if distributed.index() else folders.stage()
         row = _keep(trainer, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
         if adapters:
             adapters.merge()
         metrics, predictions = _scores(trainer, splits, row)
-    ranks.wait()  # until no process reads the working folder
+    distributed.wait()  # until no process reads the working folder
     if staged is None or trackers is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
@@ -143,7 +143,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     record = run_record(
         run,
         folders.parents,
-        trainer.machine,
+        trainer.environment,
         parameters,
         metrics,
         float(history["seconds"].sum()),
@@ -152,10 +152,11 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         tokens=trainer.progress.tokens,
         approximated=share_longer(splits["train"], backbone.parameters.exact_up_to()),
         stretches=trainer.stretches,
+        shared=shared_documents(run.data) if predictions is not None else None,
     )
     trackers.close(trainer, record)
     write_record(record, staged, folders.code)
-    folders.publish(staged)
+    folders.move_to_out(staged)
 
 
 def _fit(trainer: Trainer) -> None:
@@ -163,7 +164,7 @@ def _fit(trainer: Trainer) -> None:
     start = trainer.run.start
     checkpoint = last_checkpoint(trainer.work)
     if checkpoint is not None:
-        refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to begin anew")
+        refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to start again")
     elif start is not None and not start.load_only_model_state:
         checkpoint = Path(start.checkpoint)
         check_start(checkpoint, trainer.recipe)
@@ -173,7 +174,7 @@ def _fit(trainer: Trainer) -> None:
         disable_progress_bar()
     trainer.train(checkpoint)
     if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.progress.step).name:
-        # No step was left, and not every task evaluates after training; but the record needs the implementation.
+        # No step was left, and some tasks do not evaluate after training, but the record needs `computed_by`.
         batch = next(iter(trainer.loader(trainer.validation, trainer.eval_batch_size, range(len(trainer.validation)))))
         trainer.prediction_step(send_to_device(batch, trainer.device))
 

@@ -1,8 +1,8 @@
 """The training loop: epochs, steps, evaluations and checkpoints, in the order of execution.
 
 Order, masks and random features depend only on their keys, and all other random state is in every checkpoint; so an
-interrupted training run resumes exactly. Several processes may share one, see `lib.training.ranks`: each takes its
-share of every batch, in training and in evaluation.
+interrupted training resumes exactly. Several processes may share a training (`lib.training.distributed`): each takes
+its share of every batch, in training and in evaluation.
 """
 
 import itertools
@@ -29,8 +29,8 @@ from lib.core.record import Stretch, with_stretch
 from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
 from lib.data.tokens import TokenDataset
 from lib.study.run import RunSettings
-from lib.training import checkpoints, ranks
-from lib.training.assembly import Parts
+from lib.training import checkpoints, distributed
+from lib.training.assembly import Components
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
@@ -44,7 +44,7 @@ NON_FINITE_STEPS = 20
 """Consecutive steps with NaN or inf in loss or gradients after which training stops: more than the loss scale of fp16
 needs to fall from its initial value, 2^16, to 1."""
 LEAVE = 2
-"""Request to stop training after a checkpoint; a request for only a checkpoint is 1."""
+"""Request to write a checkpoint and stop; a request for only a checkpoint is 1."""
 
 
 class Trainer(Predictor):
@@ -52,10 +52,10 @@ class Trainer(Predictor):
 
     Args:
         run: settings of a run with a recipe.
-        parts: task, backbone, tokeniser and model.
+        components: task, backbone, tokeniser and model.
         splits: tokens of `train` and `validation`, and perhaps of others.
         work: folder of the checkpoints.
-        interruption: a signal that was received; it stops training after a checkpoint.
+        interruption: received signals; they stop the training after a checkpoint.
         observers: callbacks.
 
     Attributes:
@@ -72,7 +72,7 @@ class Trainer(Predictor):
     def __init__(
         self,
         run: RunSettings,
-        parts: Parts,
+        components: Components,
         splits: Mapping[str, Dataset],
         work: Path,
         interruption: Interruption,
@@ -80,11 +80,11 @@ class Trainer(Predictor):
     ) -> None:
         assert run.recipe is not None  # the caller checks this
         evaluated = longest_document(split for name, split in splits.items() if name != "train")
-        super().__init__(run, parts.task, parts.model, parts.tokenizer, evaluated, observers)
-        self.recipe, self.backbone, self.work, self.interruption = run.recipe, parts.backbone, work, interruption
+        super().__init__(run, components.task, components.model, components.tokenizer, evaluated, observers)
+        self.recipe, self.backbone, self.work, self.interruption = run.recipe, components.backbone, work, interruption
         self.tokens, self.validation = TokenDataset(splits["train"]), TokenDataset(splits["validation"])
         self.lengths = splits["train"]["length"][:]
-        size, processes = self.recipe.batch_size, ranks.count()
+        size, processes = self.recipe.batch_size, distributed.count()
         if size < processes:
             raise RunError(
                 f"recipe.batch_size: {size} documents cannot be shared by {processes} processes. Expected one for each "
@@ -123,12 +123,14 @@ class Trainer(Predictor):
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
-        conditions = stretch(self.run, self.machine, self.progress.step, torch.get_num_threads())
+        conditions = stretch(self.run, self.environment, self.progress.step, torch.get_num_threads())
         self.stretches = with_stretch(self.stretches, conditions)
         self.model.zero_grad()
-        self.tell("began")
-        self.interruption.waits = True  # until a checkpoint has been written
-        bar = tqdm(total=self.steps, initial=self.progress.step, disable=not sys.stderr.isatty() or ranks.index() > 0)
+        self.notify("began")
+        self.interruption.waits = True  # a signal stops the training only after a checkpoint
+        bar = tqdm(
+            total=self.steps, initial=self.progress.step, disable=not sys.stderr.isatty() or distributed.index() > 0
+        )
         while self.progress.step < self.steps:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             freeze(self.model, self.recipe, epoch)
@@ -136,14 +138,14 @@ class Trainer(Predictor):
             for batches in self._steps_of_epoch(epoch, begun, checkpoint):
                 self._step(batches)
                 bar.update()
-                wish = self._wish()
+                request = self._request()
                 if is_due := self._is_evaluation_due():
                     self._evaluate()
-                if is_due or wish:
+                if is_due or request:
                     self.save()
                     self.saved_at = time.monotonic()
-                    self.tell("saved")
-                    if wish == LEAVE:
+                    self.notify("saved")
+                    if request == LEAVE:
                         self.interruption.leave()
                 if self.progress.step == self.steps:
                     break
@@ -161,7 +163,7 @@ class Trainer(Predictor):
         """
         order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
         order.set_epoch(epoch)
-        share = Share(order, self.recipe.batch_size, self.micro_batch, ranks.index(), ranks.count())
+        share = Share(order, self.recipe.batch_size, self.micro_batch, distributed.index(), distributed.count())
         loader = self.loader(self.tokens, self.micro_batch, share)
         if checkpoint is not None and not begun:
             checkpoints.load_random_states(checkpoint)
@@ -172,71 +174,71 @@ class Trainer(Predictor):
             yield [send_to_device(batch, self.accelerator.device) for batch in found]
 
     def _step(self, batches: list[Batch]) -> None:
-        """Do one optimiser step on the micro-batches of this process; some may be empty."""
+        """Do one optimiser step; the micro-batches are those of this process, and may be empty."""
         progress = self.progress
         filled = [batch for batch in batches if batch]
-        number = torch.as_tensor(items(filled), device=self.accelerator.device)
+        labels = torch.as_tensor(items(filled), device=self.accelerator.device)
         tokens = torch.as_tensor(sum(map(_real_tokens, filled)), device=self.accelerator.device)
-        number, tokens = ranks.total(number), ranks.total(tokens)
+        labels, tokens = distributed.total(labels), distributed.total(tokens)
         set_step(self.model, progress.step)
         self.backbone.set_step(self.model, progress.step)
         self.history.start_clock()
         step_loss: torch.Tensor | float = 0.0
         for batch in batches:
-            loss = ranks.total(self.training_step(batch, number))
+            loss = distributed.total(self.training_step(batch, labels))
             self.history.add_loss(loss)
             step_loss = step_loss + loss
-        ranks.add_gradients(self.model.parameters())
+        distributed.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
         self.loss, self.grad_norm = float(step_loss), float(norm)
         self._check_finite(self.grad_norm + self.loss)
-        self.tell("has_gradients")
+        self.notify("has_gradients")
         self.optimizer.step()
-        if not self.accelerator.optimizer_step_was_skipped:  # in fp16, until the scale of the loss fits
+        if not self.accelerator.optimizer_step_was_skipped:  # fp16 skips steps until the scale of the loss fits
             self.schedule.step()
         self.model.zero_grad()
         progress.step += 1
         progress.epoch = progress.step / self.steps_per_epoch
         progress.tokens += int(tokens)
         self.history.steps += 1
-        self.tell("stepped")
+        self.notify("stepped")
 
-    def training_step(self, batch: Batch, number: torch.Tensor) -> torch.Tensor:
+    def training_step(self, batch: Batch, labels: torch.Tensor) -> torch.Tensor:
         """Add the gradients of a micro-batch, and return its loss.
 
         Args:
             batch: micro-batch of this process; may be empty.
-            number: number of labels in the micro-batches of all processes; the loss of the step is a mean over them.
+            labels: number of labels in the micro-batches of all processes; the loss of the step is a mean over them.
         """
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
-        beside = batch.get(self.task.beside) if self.task.beside else None
-        inputs = {name: value for name, value in batch.items() if name != self.task.beside}
-        outputs = self.model(**inputs, num_items_in_batch=number)
+        extra = batch.get(self.task.extra_input) if self.task.extra_input else None
+        inputs = {name: value for name, value in batch.items() if name != self.task.extra_input}
+        outputs = self.model(**inputs, num_items_in_batch=labels)
         loss = outputs.loss
-        if beside is not None:
-            loss = self.task.loss(loss, outputs.logits, beside, number)
+        if extra is not None:
+            loss = self.task.loss(loss, outputs.logits, extra, labels)
         self.accelerator.backward(loss)
         return loss.detach()
 
-    def _wish(self) -> int:
-        """Return whether any process requests a checkpoint (it is time) or a stop (a signal was received)."""
+    def _request(self) -> int:
+        """Return the request of any process: 0 = none, 1 = a checkpoint (it is time), `LEAVE` = a stop (a signal)."""
         is_time = time.monotonic() - self.saved_at >= 60 * self.run.execution.checkpoint_minutes
-        return int(ranks.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
+        return int(distributed.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
 
     def _is_evaluation_due(self) -> bool:
         every = self.recipe.evaluate_every or self.steps_per_epoch
         return self.progress.step % every == 0 or self.progress.step == self.steps
 
     def _evaluate(self) -> None:
-        """Add a row to the history, with an evaluation, and note whether it is the best one."""
+        """Evaluate on validation, add a row to the history, and note whether it is the best one."""
         progress = self.progress
         rates = {group["part"]: group["lr"] for group in self.optimizer.param_groups}
         self.history.add_row(progress.step, progress.epoch, progress.tokens, rates)
         metrics = self.predict(self.validation, "eval").metrics
         self.history.complete_row(metrics)
-        self.tell("evaluated")
+        self.notify("evaluated")
         if self.keeps_best:
             progress.note(metrics[f"eval_{self.task.best}"], self.task.greater_is_better)
 
@@ -244,14 +246,14 @@ class Trainer(Predictor):
         """Stop if gradients or loss have been NaN or inf for many steps.
 
         Raises:
-            RunError: they were NaN or inf in the last steps.
+            RunError: they were NaN or inf in each of the last steps.
         """
         self.non_finite = 0 if math.isfinite(norm_and_loss) else self.non_finite + 1
         if self.non_finite == NON_FINITE_STEPS:
             self._refuse_non_finite(last=self.progress.step + 1)
 
     def _refuse_non_finite(self, last: int) -> None:
-        """Raise an error with the step since when loss or gradients are NaN or inf, and its documents."""
+        """Raise an error that names the first step with NaN or inf in loss or gradients, and its documents."""
         first = last - self.non_finite + 1
         order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
         epoch, step = divmod(first - 1, self.steps_per_epoch)
@@ -275,8 +277,8 @@ class Trainer(Predictor):
         if self.non_finite and self.run.precision != "fp16":  # fp16 skips such a step; otherwise the weights are NaN
             self._refuse_non_finite(last=self.progress.step)
         with checkpoints.writing(self.work, self.progress) as folder:
-            if not ranks.index():
-                # With adapters, all other weights are frozen: the start of the run has them.
+            if not distributed.index():
+                # With adapters, all other weights are frozen, so the start of the run has them.
                 weights = {name: each.detach() for name, each in trained(self.model).items()}
                 self.model.save_pretrained(folder, state_dict=weights if self.recipe.lora else None)
                 for name, part in self._stateful().items():
@@ -301,7 +303,7 @@ class Trainer(Predictor):
                 observer.restore(found)
 
     def _stateful(self) -> dict[str, Any]:
-        """Return the objects with a state of tensors, by file."""
+        """Return the objects whose state holds tensors, by the name of their file in a checkpoint."""
         parts = {"optimizer.pt": self.optimizer, "scheduler.pt": self.schedule}
         return parts | ({"scaler.pt": self.accelerator.scaler} if self.accelerator.scaler else {})
 

@@ -67,7 +67,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None, code: s
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # logged here in more detail
     with RunFolders(run, out, work, code) as folders:
-        if folders.is_published():
+        if folders.is_done():
             return
         _take_over(folders)
         _search(run, folders)
@@ -94,7 +94,7 @@ def _search(run: TunedRun, folders: RunFolders) -> None:
         logger.info("trial %d: %s, %s %s", number, ended.user_attrs["state"], score, ended.value)
         journal.add_trial(ended)
         remove(scratch)
-    _publish(folders, study, score)
+    _write_results(folders, study, score)
 
 
 def _take_over(folders: RunFolders) -> None:
@@ -243,8 +243,8 @@ class Reports(Observer):
             raise optuna.TrialPruned
 
 
-def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
-    """Write trials, best settings and record, and publish them."""
+def _write_results(folders: RunFolders, study: optuna.Study, score: str) -> None:
+    """Write trials, best settings and record, and move them into place."""
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(
             f"all {len(study.trials)} trials of {folders.run.stage} diverged: every loss was NaN or inf. Expected at "
@@ -254,7 +254,7 @@ def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
     pd.DataFrame([_row(trial, score) for trial in study.trials]).to_csv(staged / TRIALS, index=False)
     write_json(staged / BEST, study.best_params)
     write_record(_record(study), staged, folders.code)
-    folders.publish(staged)
+    folders.move_to_out(staged)
 
 
 def _row(trial: optuna.trial.FrozenTrial, score: str) -> dict[str, Any]:

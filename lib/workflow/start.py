@@ -14,9 +14,9 @@ from pathlib import Path
 
 from lib.core import program
 from lib.core.errors import ConfigError
-from lib.workflow.digests import code_digest
-from lib.workflow.paths import PLANNED
+from lib.workflow.planning.paths import PLANNED
 from lib.workflow.preloaded import hand_over
+from lib.workflow.staleness.digests import code_digest
 
 REMEDY = "Nothing was done. Undo the change, or stop snakemake and start it again: it makes a new plan."
 
@@ -55,7 +55,7 @@ def check_code(planned: Path) -> None:
             f"{planned}: not readable ({error}). Expected the code that this job was planned with; the code has "
             f"probably changed since then. {REMEDY}"
         ) from error
-    from lib.workflow.kept_code import code_since
+    from lib.workflow.staleness.kept_code import code_since
 
     changes = "; ".join(code_since(planned.parent, planned.stem))
     raise ConfigError(f"the code has changed since this job was planned: {changes}. {REMEDY}")

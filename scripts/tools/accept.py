@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.acceptance import accept
-from lib.workflow.plan import Plan
-from lib.workflow.staleness import stale_report
-from lib.workflow.steps import in_order, planned
+from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.steps import in_order, planned
+from lib.workflow.staleness.acceptance import accept
+from lib.workflow.staleness.causes import stale_report
 
 
 def main(argv: Sequence[str] | None = None) -> None:

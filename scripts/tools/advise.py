@@ -1,14 +1,13 @@
-"""Recommend an attention mechanism for your own texts, and estimate its cost on this machine.
+"""Recommend a model, an attention mechanism and a length for your own texts, and write the study that runs them.
 
-python scripts/tools/advise.py --texts my_documents.parquet --column text
-python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
+python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --out config/texts.yaml
 
-Prints a summary of the texts and possible problems (few documents, another language). Then it prints, for each length
-limit and model, the share of the text that is lost, the time of adaptation and fine-tuning relative to exact attention,
-with its interval, the memory, and the scores of finished runs; then the advice, and the recommended study, which --out
-writes to a file. Training steps of all models are measured in turns, within the time of --seconds.
+The first line is the advice: model, attention, length, expected minutes and the command. Then come three reasons, what
+the study does to the documents, and the times of the published encoder and of all mechanisms at each length limit,
+relative to exact attention, with intervals. Training steps are measured in turns, within the time of --seconds.
 """
 
+import logging
 import os
 import sys
 import time
@@ -25,15 +24,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from lib.advice.advice import LIMITS, advise
     from lib.advice.question import Question
+    from lib.data.settings.sources import Dialect
 
     parser = program.parser(__doc__)
     parser.add_argument(
         "--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML, also gzipped"
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns (text)")
-    parser.add_argument("--label", metavar="COLUMN", help="column of the label, if there is one; needs --labels")
+    parser.add_argument("--label", metavar="COLUMN", help="column of the label, if there is one")
     parser.add_argument(
-        "--labels", nargs="+", default=[], metavar="NAME", help="classes, in the order of their numbers"
+        "--dialect",
+        metavar="{KEY: VALUE}",
+        help="how text files are written, where that cannot be told: the settings of `dialect` in a study",
     )
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
     parser.add_argument(
@@ -52,15 +54,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="FOLDER",
         help="model folder of a pretraining, from which the study then starts",
     )
-    parser.add_argument("--out", metavar="FILE", help="write the study there, for instance to config/texts.yaml")
+    parser.add_argument(
+        "--out", default="config/texts.yaml", metavar="FILE", help="file of the study (config/texts.yaml)"
+    )
     arguments = vars(parser.parse_args(argv))
-    if bool(arguments["label"]) != bool(arguments["labels"]):
-        parser.error("--label needs --labels, and the reverse: the column, and its classes")
+    if (dialect := arguments["dialect"]) is not None:
+        arguments["dialect"] = program.read_settings(Dialect, dialect)
     out = arguments.pop("out")
-    advice, study = advise(Question(**arguments), out or "config/texts.yaml", begun)
-    print(f"{advice}\n\n```yaml\n{study}```")
-    if out:
-        write_text(out, study)
+    logger = logging.getLogger("lib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # the advice says what matters of the warnings
+    try:
+        advice, study = advise(Question(**arguments), out, begun)
+    finally:
+        logger.setLevel(level)
+    print(advice)
+    write_text(out, study)
 
 
 if __name__ == "__main__":

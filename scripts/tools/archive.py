@@ -12,8 +12,8 @@ from pathlib import Path
 
 from lib.core import program
 from lib.study.configuration import load_study, merged, read_layers
-from lib.workflow.archive import archive
-from lib.workflow.plan import Plan
+from lib.workflow.commands.archive import archive
+from lib.workflow.planning.plan import Plan
 
 CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
 

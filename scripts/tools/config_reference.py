@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.workflow.config_reference import write_reference
+from lib.workflow.commands.config_reference import write_reference
 
 
 def main(argv: Sequence[str] | None = None) -> None:

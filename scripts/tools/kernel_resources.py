@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.measure import options
-from lib.measure.kernel_resources import ARCHITECTURES, kernel_resources
+from lib.measure.kernels import ARCHITECTURES, kernel_resources
 
 
 def main(argv: Sequence[str] | None = None) -> None:

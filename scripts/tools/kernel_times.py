@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.measure import options
 from lib.measure.implementations import own_cases
-from lib.measure.kernel_times import best, kernel_times, sweep
+from lib.measure.kernels import best, kernel_times, sweep
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from lib.core import program
 from lib.core.errors import ProjectError
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTION = "What Snakemake's linter is refused"
+SECTION = "Allowed findings of Snakemake's linter"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.experiments import new_experiment, resumed_experiment
-from lib.workflow.plan import Plan
+from lib.workflow.commands.experiments import new_experiment, resumed_experiment
+from lib.workflow.planning.plan import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> None:

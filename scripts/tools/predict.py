@@ -25,7 +25,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--max-tokens", type=int, help="tokens that a document is truncated to; default as in the run of the model"
     )
-    parser.add_argument("--batch-size", type=int, default=8, help="documents at once")
+    parser.add_argument(
+        "--batch-size", type=int, default=8, help="documents of the full length at once; of shorter ones, more"
+    )
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = parser.parse_args(argv)
     predict(

@@ -19,9 +19,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     import transformers
     from datasets import Dataset
 
-    from lib.analysis.relations import computation, figure
-    from lib.analysis.relations.settings import Settings
-    from lib.analysis.subject import Subject
+    from lib.analysis.computations.relations import analyse
+    from lib.analysis.computations.subject import Subject
+    from lib.analysis.relations import Settings, draw, summarise
     from lib.backbones.pretrained.families import FAMILIES
     from lib.backbones.stored import open_config, open_model
     from lib.core.errors import DataError
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--sentences", type=int, default=Settings.model_fields["sentences"].default, help="generated (%(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="seed of sentences and drawn weights (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of sentences and random weights (%(default)s)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to write to")
     arguments = parser.parse_args(argv)
     transformers.set_seed(arguments.seed)
@@ -52,13 +52,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         drawn=transformers.AutoModel.from_config(trained.config, attn_implementation="eager"),
         load_trained=lambda model: model.load_state_dict(trained.state_dict(), strict=False),
     )
-    frame = computation.analyse(subject, sentences=arguments.sentences)
+    frame = analyse(subject, sentences=arguments.sentences)
     frame.insert(0, "model", subject.name)
     out = Path(arguments.out)
     write_text(out / "relations.csv", frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-    figure.summarise(frame).write([out / "relations.md"])
+    summarise(frame).write([out / "relations.md"])
     families = {subject.name: trained.config.model_type}
-    save_figure(figure.draw(frame, families), [out / f"relations.{suffix}" for suffix in ("svg", "png")])
+    save_figure(draw(frame, families), [out / f"relations.{suffix}" for suffix in ("svg", "png")])
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
-from lib.workflow.sharing import share
+from lib.workflow.commands.sharing import share
+from lib.workflow.planning.plan import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> None:

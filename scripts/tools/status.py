@@ -1,5 +1,7 @@
 """Show the progress of a study: runs by stage, running runs and their expected ends, failures, hours spent and left.
 
+Before anything ran, it shows the plan of the study: jobs, GPU and CPU hours, the longest job, memory, downloads.
+
 python scripts/tools/status.py
 python scripts/tools/status.py --configfile config/demo.yaml
 python scripts/tools/status.py --watch
@@ -13,9 +15,11 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
-from lib.workflow.progress import progress, progress_report
-from lib.workflow.watching import watch
+from lib.workflow.commands.progress import progress, progress_report
+from lib.workflow.commands.requirements import requirements_report
+from lib.workflow.commands.watching import watch
+from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.steps import in_order, planned
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = watch(plan) if arguments.watch and sys.stdout.isatty() else progress(plan)
-    print(progress_report(plan, found))
+    if plan.study.execution.runs == "made" and all(run.state == "waiting" for run in found.values()):
+        with planned(arguments.configfile, []) as workflow:
+            print(requirements_report(plan, in_order(workflow)))
+    else:
+        print(progress_report(plan, found))
     return int(any(run.state in ("failed", "missing") for run in found.values()))
 
 

@@ -3,7 +3,7 @@
 python scripts/tools/t5_parts.py --pretrained RUN --finetuned RUN --out FOLDER
 
 RUN is the folder of a finished run: the first of span corruption, the second of text_to_text. Settings and data are
-those of the second. The parts in TAKEN start from the pretrained weights, the other weights are drawn. Writes
+those of the second. The parts in TAKEN start from the pretrained weights, the other weights are random. Writes
 parts.csv, and one run per choice and seed; existing runs are kept.
 
 Columns of parts.csv, all but the test's F1 measured on validation:
@@ -45,7 +45,7 @@ def part_of(weight: str) -> str:
 
 
 def save_start(run: "RunSettings", pretrained: Path, taken: Sequence[str], folder: Path) -> None:
-    """Save a model of `run` with pretrained weights in the parts `taken` and the run's drawn weights elsewhere."""
+    """Save a model of `run` with pretrained weights in the parts `taken` and the run's random weights elsewhere."""
     from lib.training.assembly import assemble
 
     _, backbone, _, model = assemble(run)
@@ -55,8 +55,8 @@ def save_start(run: "RunSettings", pretrained: Path, taken: Sequence[str], folde
     model.save_pretrained(folder)
 
 
-def reading(run: "RunSettings", weights: Path | None) -> dict[str, float]:
-    """Return the measured columns of parts.csv for a model of `run`; without `weights`, for one with drawn weights."""
+def measured_parts(run: "RunSettings", weights: Path | None) -> dict[str, float]:
+    """Return the measured columns of parts.csv for a model of `run`; without `weights`, for one with random weights."""
     import numpy as np
     import torch
 
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     weights = arguments.pretrained / MODEL
     rows = [
-        {"stage": pretraining.stage, "taken": taken, "seed": pretraining.seed} | reading(pretraining, found)
+        {"stage": pretraining.stage, "taken": taken, "seed": pretraining.seed} | measured_parts(pretraining, found)
         for taken, found in (("nothing", None), ("all", weights))
     ]
     for seed in arguments.seeds:
@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 train(run, folder / "run")
             row = {"stage": run.stage, "taken": taken, "seed": seed}
             row["test_f1_macro"] = read_record(folder / "run").metrics["test_f1_macro"]
-            rows.append(row | reading(run, folder / "run" / MODEL))
+            rows.append(row | measured_parts(run, folder / "run" / MODEL))
             frame = pd.DataFrame(rows)
             write_text(arguments.out / "parts.csv", frame.to_csv(index=False, float_format="%.6g"))
     print(frame.round(3).to_string(index=False))

@@ -24,7 +24,7 @@ from lib.core.errors import RunError
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
-    from lib.measure.survival import report, survive
+    from lib.workflow.survival import report, survive
 
     parser = program.parser(__doc__)
     parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="settings of a run")

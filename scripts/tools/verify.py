@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.core.record import RUN
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
-from lib.workflow.staleness import forcing
-from lib.workflow.verification import verification_report, verify
+from lib.workflow.commands.verification import verification_report, verify
+from lib.workflow.planning.plan import Plan
+from lib.workflow.staleness.causes import forcing
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,12 +16,12 @@ from pathlib import Path
 from lib.core import program
 from lib.core.record import RUN, read_record
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.acceptance import unknown_steps
-from lib.workflow.agreement import unlike_plan
-from lib.workflow.plan import Plan
-from lib.workflow.staleness import forcing, missing_report, missing_results, stale_report, stale_steps
-from lib.workflow.steps import in_order, planned
-from lib.workflow.verification import other_versions, version_lines
+from lib.workflow.commands.verification import other_versions, version_lines
+from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.steps import in_order, planned
+from lib.workflow.staleness.acceptance import unknown_steps
+from lib.workflow.staleness.agreement import unlike_plan
+from lib.workflow.staleness.causes import forcing, missing_report, missing_results, stale_report, stale_steps
 
 
 def main(argv: Sequence[str] | None = None) -> int:

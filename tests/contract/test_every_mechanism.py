@@ -24,6 +24,7 @@ from mechanism_cases import (
     masks,
     run,
     truth,
+    without_shortcuts,
 )
 from studies import study
 from torch.profiler import ProfilerActivity, profile
@@ -37,7 +38,24 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
+HAVE_SHORTCUTS = {"lsh", "window", "bigbird", "strided", "topk", "topk_blocks"}
+every_way = pytest.mark.parametrize(
+    ("name", "shortcuts"),
+    [
+        pytest.param(name, shortcuts, id=f"{name}{'-short' * shortcuts}")
+        for name, values in (EXAMPLES | BIASED).items()
+        for shortcuts in ([False, True] if values["kind"] in HAVE_SHORTCUTS else [False])
+    ],
+)
+"""Every mechanism; those that have a faster way for short texts also by that."""
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 130]
+
+
+@pytest.fixture(autouse=True)
+def _shortcuts(request, monkeypatch):
+    """Without them, few tokens are enough to test what computes many."""
+    if not getattr(request.node, "callspec", None) or not request.node.callspec.params.get("shortcuts"):
+        without_shortcuts(monkeypatch)
 
 
 def skip_beyond_its_reach(mechanism, length):
@@ -56,9 +74,9 @@ def test_every_mechanism_has_parameters_reference_and_examples():
         assert issubclass(MECHANISMS.load(kind, "mechanism").Mechanism, Attention)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.parametrize("length", LENGTHS)
-def test_output_and_gradients_equal_the_reference(name, length):
+def test_output_and_gradients_equal_the_reference(name, shortcuts, length):
     mechanism = build(name)
     skip_beyond_its_reach(mechanism, length)
     tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
@@ -75,8 +93,8 @@ def test_equals_the_reference_at_every_width_of_heads(name):
         assert_close(actual, truth(mechanism, tensors, mask, cotangent), 2e-5, of_gradients=1e-4)
 
 
-@every_mechanism
-def test_equals_the_reference_to_the_last_digits_in_float64(name):
+@every_way
+def test_equals_the_reference_to_the_last_digits_in_float64(name, shortcuts):
     mechanism = build(name)
     if hasattr(mechanism.settings, "eps"):
         mechanism.settings = mechanism.settings.model_copy(update={"eps": 1e-13})
@@ -85,8 +103,8 @@ def test_equals_the_reference_to_the_last_digits_in_float64(name):
     assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-11)
 
 
-@every_mechanism
-def test_reference_holds_in_training_too(name):
+@every_way
+def test_reference_holds_in_training_too(name, shortcuts):
     mechanism = build(name).train()
     set_step(mechanism, 7)
     tensors, mask, cotangent = draw(mechanism, 4, 30), masks(30), cotangent_of(4, 30)
@@ -102,9 +120,9 @@ def test_no_mask_is_a_mask_of_ones(name):
     assert_close(without, run(lambda *rows: mechanism(*rows, torch.ones(2, 21)), tensors, cotangent), 1e-5)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.parametrize("place", ["right", "left", "middle", "scattered"])
-def test_padding_is_exact(name, place):
+def test_padding_is_exact(name, shortcuts, place):
     """One document stands in several rows, whose padding holds different things, between two that are longer."""
     if name in BIASED and place in ("middle", "scattered"):
         pytest.skip("padding between two tokens counts as distance, as in every position encoding")
@@ -143,8 +161,8 @@ def test_padding_is_exact(name, place):
             assert (mine[row, :, mask[row] == 0] == 0).all(), f"where padding holds {content}"
 
 
-@every_mechanism
-def test_rows_of_a_batch_do_not_see_one_another(name):
+@every_way
+def test_rows_of_a_batch_do_not_see_one_another(name, shortcuts):
     mechanism = build(name)
     tensors, mask, cotangent = draw(mechanism, 4, 50), masks(50), cotangent_of(4, 50)
     with torch.no_grad():
@@ -159,10 +177,10 @@ def test_rows_of_a_batch_do_not_see_one_another(name):
         assert_close([part[row : row + 1] for part in together], single, 1e-5)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("training", [False, True])
-def test_a_row_of_padding_only_comes_out_as_zeros(name, training):
+def test_a_row_of_padding_only_comes_out_as_zeros(name, shortcuts, training):
     mechanism = build(name).train(training)
     length, contents = 13, (1.0, float("nan"))
     rows = 1 + len(contents)
@@ -217,9 +235,9 @@ for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.
     fresh_python(program)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
-def test_half_precision_is_near_the_reference(name, dtype, tolerance):
+def test_half_precision_is_near_the_reference(name, shortcuts, dtype, tolerance):
     mechanism = build(name)
     tensors, mask, cotangent = draw(mechanism, 4, 50, dtype=dtype), masks(50), cotangent_of(4, 50)
     output = mechanism(*tensors, mask)
@@ -228,9 +246,9 @@ def test_half_precision_is_near_the_reference(name, dtype, tolerance):
     assert_close(actual, truth(mechanism, tensors, mask, cotangent), tolerance)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast_is_near_the_reference(name, dtype):
+def test_autocast_is_near_the_reference(name, shortcuts, dtype):
     mechanism = build(name)
     tensors, mask, cotangent = draw(mechanism, 4, 50), masks(50), cotangent_of(4, 50)
     with torch.autocast("cpu", dtype=dtype):
@@ -239,10 +257,10 @@ def test_autocast_is_near_the_reference(name, dtype):
     assert_close(actual, truth(mechanism, tensors, mask, cotangent), 3e-2)
 
 
-@every_mechanism
+@every_way
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("opposite", [False, True])
-def test_norms_up_to_fifty_stay_finite(name, dtype, opposite):
+def test_norms_up_to_fifty_stay_finite(name, shortcuts, dtype, opposite):
     mechanism = build(name)
     if getattr(mechanism.settings, "stabilize", True) is False:
         pytest.skip("the unstabilised feature map overflows, as documented")
@@ -363,8 +381,8 @@ def test_weights_are_those_before_dropout_which_others_refuse(name):
     assert mechanism.dropout == 0.5
 
 
-@every_mechanism
-def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name):
+@every_way
+def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name, shortcuts):
     mechanism, mask = build(name), masks(20)
     query, key, _ = draw(mechanism, 4, 20, dtype=torch.bfloat16)
     with torch.no_grad():

@@ -1,6 +1,6 @@
 """Digests of code that is edited while the tests run."""
 
-from lib.workflow import digests
+from lib.workflow.staleness import digests
 
 
 def forget(function, *arguments):

@@ -158,7 +158,7 @@ class Words:
     def work(self, model: str, stage: str, entry: str) -> dict[str, Any]:
         """Return task and recipe of a model at a stage."""
         section, own = self.stages[stage], self.stages[stage]["data"][entry] or {}
-        other = self.models[model].get("deviations", {}).get(stage, {})
+        other = self.models[model].get("changes", {}).get(stage, {})
         return {key: {**section.get(key, {}), **own.get(key, {}), **other.get(key, {})} for key in ("task", "recipe")}
 
     def reads(self, model: str, entry: str) -> tuple[str | None, int | None]:

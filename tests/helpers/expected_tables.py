@@ -18,7 +18,7 @@ from lib.evaluation.detection import best_threshold, detection_scores
 from lib.evaluation.statistics import Estimate, PairedPredictions, mcnemar_test, smallest_difference
 
 Cell = str | float | int | None
-BESIDE = {
+EXTRA = {
     "difference": ("reference", "baseline"),
     "relative": ("reference",),
     "requirements": ("reference", "baseline"),
@@ -107,7 +107,7 @@ class View:
         named = settings.get("models") or _named_elsewhere(settings) or list(self.row_of)
         self.named = [model for model in named if model in self.row_of]
         self.rows = list(dict.fromkeys(self.row_of[model] for model in self.named))
-        self.beside = {name: report.get(name) for name in BESIDE.get(kind, ())}
+        self.beside = {name: report.get(name) for name in EXTRA.get(kind, ())}
         """The report's reference and baseline, as far as its kind compares rows with them."""
         self.reference = self.row_of.get(self.beside.get("reference") or "")
         self.baseline = self.row_of.get(self.beside.get("baseline") or "")

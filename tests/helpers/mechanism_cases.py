@@ -5,7 +5,9 @@ import importlib
 import torch
 
 from lib.attention import contract
+from lib.attention.block_sparse.computation import BlockSparse
 from lib.attention.settings import MECHANISMS
+from lib.attention.topk import mechanism as topk
 
 HEADS, WIDTH = 2, 8
 SLOPES = (0.5, 0.0625)
@@ -21,6 +23,13 @@ def build(name, **changes):
     values = changes.pop("values", None) or (EXAMPLES | BIASED)[name]
     arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
     return contract.build(MECHANISMS.parse(values), **arguments).eval()
+
+
+def without_shortcuts(monkeypatch):
+    """Let every mechanism compute short texts as it computes long ones."""
+    monkeypatch.setattr(contract.Attention, "is_exact_at", lambda self, query: False)
+    monkeypatch.setattr(BlockSparse, "_is_dense_at", lambda self, tokens: False)
+    monkeypatch.setattr(topk, "DENSE", 0)
 
 
 def draw(mechanism, batch, length, seed=0, dtype=torch.float32, device="cpu"):

@@ -31,7 +31,7 @@ from lib.results.scope import scope
 from lib.results.settings import FIGURES
 from lib.study.configuration import load_study
 from lib.study.execution import ROOT
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 make_table: Callable[[Sequence[str]], None] = runpy.run_path(str(ROOT / "scripts" / "table.py"))["main"]
 """The program that makes a table."""
@@ -175,9 +175,7 @@ def _figures(number: int, words: Words, plan: Plan) -> Iterator[Difference]:
         SEEN[f"figure {kind}"] += 1
         try:
             settings = FIGURES.parse(shown["settings"])
-            figure = FIGURES.load(kind, "figure").draw(
-                settings, scope(shown["scope"], plan.report.inputs(shown["scope"]))
-            )
+            figure = settings.draw(scope(shown["scope"], plan.report.inputs(shown["scope"])))
         except Exception as error:  # whatever it is, it is no figure
             yield Difference(number, f"figure {kind}", name, "-", f"{type(error).__name__}: {error}", "a figure")
             continue

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from expected_runs import Words
-from expected_tables import BESIDE, VALUES, View, comparable, pairs_of_runs, shown_entries, stages_passed
+from expected_tables import EXTRA, VALUES, View, comparable, pairs_of_runs, shown_entries, stages_passed
 from random_studies import Draw
 
 Settings = dict[str, Any]
@@ -36,7 +36,7 @@ class Reporter:
         entries = list(dict.fromkeys(entry for stage in stages for entry in words.entries(stage)))
         if self.draw.chance(0.25):
             settings["datasets"] = self.draw.some(entries)
-        if "reference" in BESIDE.get(settings.get("kind", ""), ()) and not self._refers(settings):
+        if "reference" in EXTRA.get(settings.get("kind", ""), ()) and not self._refers(settings):
             return None
         shown = [
             model

@@ -226,7 +226,9 @@ def _change(draw: Draw, row: dict[str, Any], experiment: dict[str, Any]) -> None
     if what == "search" and searches:
         stage = searches[0]
     if what in ("search", "deviation"):
-        row.setdefault("deviations", {})[stage] = {"recipe": {"learning_rate": draw.choice([0.003, 0.005, 0.007])}}
+        row.setdefault("changes", {}).setdefault(stage, {})["recipe"] = {
+            "learning_rate": draw.choice([0.003, 0.005, 0.007])
+        }
     elif what == "from":
         row.setdefault("changes", {}).setdefault(stage, {})["mechanism"] = draw.choice(list(MECHANISMS))
     elif what == "on":
@@ -246,7 +248,7 @@ def _change(draw: Draw, row: dict[str, Any], experiment: dict[str, Any]) -> None
 def _fits(study: dict[str, Any], name: str) -> bool:
     """Whether a model has a run, weights to start from wherever it has one, and changes only what it passes.
 
-    A model that skips the only stage before another one starts there from drawn weights.
+    A model that skips the only stage before another one starts there from random weights.
     """
     words, row = Words(study, 0), study["experiment"]["models"][name]
     places = [
@@ -280,9 +282,7 @@ def _choose_searchers(draw: Draw, study: dict[str, Any]) -> None:
         taking = [model for model in trained if any(words.has_run(model, name, entry) for entry in words.entries(name))]
         if everywhere and draw.chance(0.3):
             only = draw.choice(everywhere)
-            if not any(
-                source in {**row.get("deviations", {}), **row.get("changes", {})} for row in words.models.values()
-            ):
+            if not any(source in row.get("changes", {}) for row in words.models.values()):
                 words.stages[source]["models"] = [only]
         searching = [m for m in trained if any(words.has_run(m, source, entry) for entry in words.entries(source))]
         complete = all(

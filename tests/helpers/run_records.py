@@ -42,6 +42,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "approximated": None,
         "instruction_set": None,
         "stretches": [],
+        "shared": {},
         "versions": {"torch": "2"},
         "git_commit": None,
         "code": None,
@@ -89,7 +90,7 @@ def write_spans(folder: Path, counts: Sequence[tuple[int, int, int]]) -> Path:
     return folder
 
 
-def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, Any]]) -> Path:
+def write_group_predictions(folder: Path, documents: Sequence[tuple[int | str, Any, Any]]) -> Path:
     """Write test documents (group, label, prediction), and wrong ones of validation, to a run's folder."""
     rows = pd.DataFrame(documents, columns=["group", "label", "prediction"])
     nothing_right = rows.assign(

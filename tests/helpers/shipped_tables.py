@@ -24,7 +24,7 @@ from lib.core.record import write_run as write_record
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import ROOT
 from lib.study.runs import Run
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 DOCUMENTS = 60
 MOST_CLASSES = 20
@@ -194,10 +194,10 @@ def write_texts_of(plan: Plan) -> None:
             for number in range(DOCUMENTS)
         ]
         write_texts(Path(plan.paths.texts(name)), *rows, {"id": "train0", "words": 900, "split": "train"})
-    for corpus, reading in plan.report.tokenised:
-        file = Path(plan.paths.token_lengths(corpus, reading))
+    for corpus, tokens_name in plan.report.tokenised:
+        file = Path(plan.paths.token_lengths(corpus, tokens_name))
         file.parent.mkdir(parents=True, exist_ok=True)
-        draw = draw_of("lengths", corpus, reading)
+        draw = draw_of("lengths", corpus, tokens_name)
         names = ("documents", "mean", "std", "median", "min", "max")
         file.write_text(json.dumps({split: {name: int(draw.integers(1, 900)) for name in names} for split in SPLITS}))
 

@@ -1,6 +1,6 @@
 """Measurements of training steps with made costs."""
 
-from lib.measure.steps import Steps
+from lib.measure.estimates import Steps
 
 
 def made_steps(*, fixed=0.0, per_token=1e-3, growth=0.0, lengths=(128, 512, 2048), **changes):

@@ -9,7 +9,15 @@ import pyarrow.parquet as pq
 from lib.data.description import SCHEMA
 
 NEAR_COPIES = {"unit": "words", "size": 1, "threshold": 0.6, "permutations": 128, "recall": 0.988}
-USUAL = {"split": "test", "label": "no", "words": 5, "language": "en", "repeated": False, "near_copy": False}
+USUAL = {
+    "split": "test",
+    "label": "no",
+    "words": 5,
+    "language": "en",
+    "repeated": False,
+    "near_copy": False,
+    "featureless": False,
+}
 
 
 def write_texts(path: Path, *documents: dict, near_copies: dict | None = None) -> Path:

@@ -5,10 +5,10 @@ python -m torch.distributed.run --nproc-per-node 2 tests/helpers/train_all.py CO
 
 import sys
 
-from lib.training import ranks
+from lib.training import distributed
 
 if __name__ == "__main__":
-    with ranks.joined():
+    with distributed.joined():
         from lib.core.files import read_mapping
         from lib.study.run import RunSettings
         from lib.training.run import train

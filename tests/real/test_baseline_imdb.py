@@ -8,8 +8,8 @@ import pytest
 from lib.core.record import RUN, read_record
 from lib.data.labelled import prepare_dataset
 from lib.data.settings.preparation import Preparation
+from lib.results.kinds.classes import ClassesTable
 from lib.results.scope import Scope
-from lib.results.tables import classes
 from lib.study.run import RunSettings
 from lib.training.evaluate import evaluate
 
@@ -48,6 +48,6 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
         owners={"finetune": {"tfidf": "tfidf"}},
         files=[tmp_path / "run" / RUN],
     )
-    table = classes.make(classes.Settings(kind="classes", stage="finetune", models=["tfidf"]), scope)
+    table = ClassesTable(kind="classes", stage="finetune", models=["tfidf"]).make(scope)
     macro = table.frame.set_index("label").loc["macro average", "f1"]
     assert macro == pytest.approx(100 * record.metrics["test_f1_macro"])

@@ -64,7 +64,7 @@ def study(folder):
 
 @pytest.fixture(scope="module")
 def make(study):
-    """Make a model on the backbone of the study, with drawn weights."""
+    """Make a model on the backbone of the study, with random weights."""
     (run,) = study.runs
 
     def model(tokenizer, mechanism=None):

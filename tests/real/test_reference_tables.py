@@ -1,19 +1,20 @@
 """The published records as a study of ours: its tables hold the printed numbers, to the last digit."""
 
 import json
+import runpy
 import time
 from pathlib import Path
 
 import pytest
 
-from lib.results.foreign import import_runs
 from lib.results.scope import Scope, scope
 from lib.results.settings import FIGURES, TABLES
 from lib.results.style import save_figure
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan, as_json
+from lib.workflow.planning.plan import Plan, as_json
 
 ROOT = Path(__file__).resolve().parents[2]
+import_runs = runpy.run_path(str(ROOT / "scripts/tools/import_runs.py"))["import_runs"]
 REFERENCE = ROOT / "../shared/reference"
 DATASETS = ["imdb", "hyperpartisan", "arxiv"]
 OTHERWISE = {
@@ -63,12 +64,12 @@ def made(imported):
     for name, shown in plan.report.tables.items():
         settings = TABLES.parse(shown["settings"])
         given = scope(json.loads(as_json(shown["scope"])), plan.report.inputs(shown["scope"]))
-        tables[name] = TABLES.load(settings.kind, "table").make(settings, given)
+        tables[name] = settings.make(given)
         tables[name].write([plan.paths.table(name, suffix) for suffix in ("csv", "md", "tex")])
     for name, shown in plan.report.figures.items():
         settings = FIGURES.parse(shown["settings"])
         given = scope(json.loads(as_json(shown["scope"])), plan.report.inputs(shown["scope"]))
-        figure = FIGURES.load(settings.kind, "figure").draw(settings, given)
+        figure = settings.draw(given)
         save_figure(figure, [plan.paths.figure(name, suffix) for suffix in ("svg", "png", "pdf")])
     return tables, time.process_time() - begin
 
@@ -128,7 +129,7 @@ def test_the_table_of_stability_is_of_validation(imported):
             published="grid",
             files=files,
         )
-        table = TABLES.load("published", "table").make(TABLES.parse({"kind": "published", "stages": ["search"]}), given)
+        table = TABLES.parse({"kind": "published", "stages": ["search"]}).make(given)
         numbers = table.frame.query("table == 'C.1'")
         assert numbers["agrees"].tolist() == ["yes"] * 3, variant
 
@@ -152,7 +153,7 @@ def test_the_table_of_the_search_is_of_one_seed(imported):
             published="grid",
             files=files,
         )
-        table = TABLES.load("published", "table").make(TABLES.parse({"kind": "published", "stages": ["search"]}), given)
+        table = TABLES.parse({"kind": "published", "stages": ["search"]}).make(given)
         best[seed] = table.frame.query("quantity == 'chosen' and ours == 1")["item"].tolist()
         if seed == "seed-420":
             assert set(table.frame.query("table in ('4.8', '4.9')")["agrees"]) == {"yes"}

@@ -156,7 +156,7 @@ def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters,
 
 
 def test_a_checkpoint_with_adapters_is_no_start(with_adapters):
-    with pytest.raises(ValidationError, match="load_only_model_state: false does not go with recipe.lora"):
+    with pytest.raises(ValidationError, match="load_only_model_state:.*recipe.lora"):
         with_adapters("finetune", load_only_model_state=False)
 
 
@@ -164,15 +164,13 @@ def test_without_a_start_what_is_drawn_is_kept(run_of, tmp_path):
     recipe = RECIPE | {"epochs": 1}
     train(run_of("pretrain", model="llama", backbone=DECODER, recipe=recipe), tmp_path / "out")
     assert read_record(tmp_path / "out").parents.keys() == {"train", "validation", "tokenizer"}
-    with pytest.raises(ValidationError, match="merge: false would lose the weights that were drawn"):
+    with pytest.raises(ValidationError, match=r"recipe\.lora\.merge: false"):
         run_of("pretrain", model="llama", backbone=DECODER, recipe=recipe | {"lora": {"merge": False}})
 
 
 def test_a_multiplier_of_a_head_without_weights_is_refused_before_training(with_adapters, tmp_path):
     run = with_adapters("tapt", recipe={"head_lr_multiplier": 2.0})
-    with pytest.raises(
-        RunError, match="recipe.head_lr_multiplier: 2 does nothing, since the head has no trainable weights"
-    ):
+    with pytest.raises(RunError, match="recipe.head_lr_multiplier: 2"):
         train(run, tmp_path / "out")
 
 

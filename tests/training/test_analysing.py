@@ -12,11 +12,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
-from lib.analysis.approximation import computation as approximation
-from lib.analysis.attention_maps import computation as attention_maps
-from lib.analysis.embeddings import computation as embeddings
-from lib.analysis.gradients import computation as gradients
-from lib.analysis.heads import computation as heads
+from lib.analysis.computations import approximation, attention_maps, embeddings, gradients, heads
 from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping

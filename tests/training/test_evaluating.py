@@ -77,6 +77,9 @@ def test_record_and_predictions(values, splits, tmp_path):
     assert {name: parent.path for name, parent in record.parents.items()} == values["data"]
     assert len({parent.digest for parent in record.parents.values()}) == 3
     assert "scikit-learn" in record.versions
+    texts = {split: pd.read_parquet(splits[split])["text"] for split in ("train", "validation", "test")}
+    assert record.shared == {name: texts[name].isin(texts["train"]).mean() for name in ("validation", "test")}
+    assert [record.metrics[f"featureless_{split}"] for split in texts] == [0, 0, 1 / 4]
 
     assert predictions["split"].tolist() == ["validation"] * 8 + ["test"] * 4
     assert predictions["id"].tolist() == [f"d{n}" for n in (*range(100, 108), *range(200, 204))]
@@ -155,7 +158,7 @@ def test_settings_are_checked_with_all_problems_at_once(values, tmp_path):
 
 def test_a_run_goes_to_the_program_that_can_do_it(values, tmp_path):
     recipe = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8}
-    with pytest.raises(ConfigError, match="the backbone tfidf cannot train the task sequence_classification"):
+    with pytest.raises(ConfigError, match="tfidf.*sequence_classification"):
         program(values | {"recipe": recipe, "tokenizer": "somewhere"}, tmp_path / "out")
     with pytest.raises(RunError, match=r"recipe: missing.*scripts/evaluate\.py"):
         train(RunSettings.model_validate(values), tmp_path / "out")
@@ -244,9 +247,9 @@ def test_what_an_evaluation_of_a_model_needs_is_named_at_once(trained, tmp_path)
         program(lacking, tmp_path / "out")
     for part in ("tokenizer is missing", "start is missing", "data: validation, test is missing"):
         assert part in str(error.value)
-    with pytest.raises(ConfigError, match="the backbone encoder cannot evaluate without a recipe the task masked_lm"):
+    with pytest.raises(ConfigError, match="encoder.*masked_lm"):
         program(as_it_is(values, folder, task={"kind": "masked_lm"}, labels=None), tmp_path / "out")
-    with pytest.raises(RunError, match=r"recipe: expected none.*scripts/train\.py"):
+    with pytest.raises(RunError, match=r"recipe: .*scripts/train\.py"):
         program(values, tmp_path / "out")
 
 
@@ -285,5 +288,5 @@ def test_phrases_are_matched_by_any_weights_but_not_without(trained, run_of, tmp
     with pytest.raises(ConfigError, match="start is missing"):
         program(as_it_is(values, tmp_path / "pretrained", task=PHRASES) | {"start": None}, tmp_path / "other")
     three = PHRASES | {"phrases": ["bal", "bel", "bil"]}
-    with pytest.raises(ConfigError, match=r"task\.phrases: 3 for the classes low, high\. Give one for each"):
+    with pytest.raises(ConfigError, match=r"task\.phrases: 3 .*low, high"):
         program(as_it_is(values, tmp_path / "pretrained", task=three), tmp_path / "other")

@@ -171,7 +171,7 @@ def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "training_step", kill_worker)
     run = run.model_copy(update={"execution": run.execution.model_copy(update={"workers": 1})})
-    with pytest.raises(RunError, match="a data loader worker died .*Raise execution.job.mem_mb, or lower the workers"):
+    with pytest.raises(RunError, match="data loader worker.*execution.job.mem_mb"):
         train(run, tmp_path / "out")
     assert list(attempt(tmp_path / "out").glob("checkpoint-*"))
 
@@ -235,7 +235,7 @@ class Memory:
 
 def test_memory_that_does_not_suffice_ends_in_a_message(run, tmp_path, monkeypatch):
     Memory(monkeypatch, documents=4)
-    with pytest.raises(RunError, match=r"of memory.*8 documents of up to 26 tokens.*to 104.*auto_micro_batch"):
+    with pytest.raises(RunError, match="of memory.*8.*26 tokens.*to 104.*auto_micro_batch"):
         train(run, tmp_path / "out")
     Memory(monkeypatch, documents=0)
     one = run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 1})})

@@ -121,10 +121,10 @@ def with_lora(monkeypatch):
     assemble = training_run.assemble
 
     def adapted(run):
-        parts = assemble(run)
+        components = assemble(run)
         torch.manual_seed(3)
-        inject_adapter_in_model(LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj"]), parts.model)
-        return parts
+        inject_adapter_in_model(LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj"]), components.model)
+        return components
 
     monkeypatch.setattr(training_run, "assemble", adapted)
 

@@ -165,7 +165,7 @@ def test_every_checkpoint_holds_the_rows_of_its_finished_epochs(run, tmp_path, m
 @pytest.mark.parametrize("keep", [["best"], ["last", "best"], ["last", "state"]])
 def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp_path, monkeypatch):
     run = run.model_copy(update={"recipe": run.recipe.model_copy(update={"keep": keep})})
-    with killed_in(RunFolders, "publish"):
+    with killed_in(RunFolders, "move_to_out"):
         train(run, tmp_path / "out")
     with monkeypatch.context() as context:
         context.setattr(Trainer, "training_step", kill)

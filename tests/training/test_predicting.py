@@ -2,20 +2,27 @@
 
 import json
 import math
+import os
 import shutil
+import signal
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
+from transformers import pipeline
 
 from lib.core.errors import DataError, ProjectError, RunError
+from lib.training import predict as predicting
 from lib.training.assembly import assemble
-from lib.training.predict import predict
+from lib.training.predict import batches, predict
 from lib.training.predictor import Predictor, load_split, longest_document, predict_splits
 from lib.training.run import train
-from lib.workflow.sharing import _require_whole
+from lib.workflow.commands.sharing import _require_whole
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +162,76 @@ def test_only_a_model_that_others_can_use_is_shared(copied):
     weights(copied, lambda found: dict(list(found.items())[:-1]))
     with pytest.raises(RunError, match="1 weights are missing"):
         _require_whole(copied, "sequence_classification")
+
+
+def test_chunks_are_predicted_as_the_whole_file_is_and_as_the_pipeline_of_transformers_does(
+    trained, corpus, tmp_path, monkeypatch
+):
+    model, source = trained("low", "high"), corpus / "test.parquet"
+    predict(model, source, tmp_path / "whole.csv")
+    monkeypatch.setattr(predicting, "CHUNK", 7)
+    predict(model, source, tmp_path / "chunks.csv", batch_size=2)
+    whole, chunks = (pd.read_csv(tmp_path / name) for name in ("whole.csv", "chunks.csv"))
+    pd.testing.assert_frame_equal(whole, chunks, atol=1e-6, rtol=0)
+    classify = pipeline("text-classification", model=str(model), top_k=None)
+    documents = pd.read_parquet(source)
+    assert whole["id"].tolist() == documents["id"].tolist()
+    for row, scores in zip(
+        whole.to_dict("records"), classify(documents["text"].tolist(), truncation=True), strict=True
+    ):
+        assert row["label"] == max(scores, key=lambda each: each["score"])["label"]
+        assert {each["label"]: each["score"] for each in scores} == pytest.approx(
+            {label: row[label] for label in ("low", "high")}, abs=1e-5
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chunks.csv", "whole.csv"]
+
+
+def predict_until_killed(model, source, target, chunks):
+    """Predict in a process that is killed after some chunks."""
+    pid = os.fork()
+    if not pid:
+        rows, done = predicting._Classifier.rows, []
+
+        def killed(*arguments):
+            if len(done) == chunks:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done.append(1)
+            return rows(*arguments)
+
+        predicting._Classifier.rows = killed
+        predict(model, source, target)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("change", ["nothing", "document", "argument"])
+def test_a_killed_prediction_resumes_if_nothing_has_changed(change, trained, corpus, tmp_path, monkeypatch):
+    model, source, target = trained("low", "high"), tmp_path / "texts.csv", tmp_path / "out.csv"
+    documents = pd.read_parquet(corpus / "test.parquet")[["text"]]
+    documents.to_csv(source, index=False)
+    monkeypatch.setattr(predicting, "CHUNK", 9)
+    torch.set_num_threads(1)  # other threads do not live in a fork
+    predict_until_killed(model, source, target, 2)
+    assert not target.exists()
+    assert len(list((tmp_path / ".out.csv.parts").glob("*.csv"))) == 2
+    if change == "document":
+        documents = pd.concat([documents, documents.tail(1)])
+        documents.to_csv(source, index=False)
+    sizes, rows = [], predicting._Classifier.rows
+    monkeypatch.setattr(
+        predicting._Classifier, "rows", lambda self, chunk, bar: sizes.append(len(chunk)) or rows(self, chunk, bar)
+    )
+    predict(model, source, target, batch_size=4 if change == "argument" else 8)
+    assert sum(sizes) == len(documents) - (18 if change == "nothing" else 0)
+    assert not (tmp_path / ".out.csv.parts").exists()
+    predict(model, source, tmp_path / "other.csv", batch_size=4 if change == "argument" else 8)
+    assert target.read_bytes() == (tmp_path / "other.csv").read_bytes()
+
+
+@given(st.lists(st.integers(1, 600), max_size=80), st.integers(1, 4_000))
+def test_batches_hold_every_document_once_within_their_budget(lengths, budget):
+    found = list(batches(lengths, budget))
+    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
+    longest = [max(lengths[place] for place in batch) for batch in found]
+    assert longest == sorted(longest, reverse=True)
+    assert all(len(batch) == 1 or len(batch) * most <= budget for batch, most in zip(found, longest, strict=True))

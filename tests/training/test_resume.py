@@ -69,9 +69,9 @@ def test_runs_went_on_from_checkpoints(counts):
 
 def test_torture_sees_a_difference(settings, tmp_path):
     """Of runs with different seeds, that is."""
-    from lib.measure.survival import differing
     from lib.study.run import RunSettings
     from lib.training.run import train
+    from lib.workflow.survival import differing
 
     for seed in (1, 2):
         train(RunSettings.model_validate(settings("finetune", seed=seed, recipe={"epochs": 1})), tmp_path / str(seed))

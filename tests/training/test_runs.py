@@ -104,6 +104,8 @@ def test_a_finetuning_keeps_the_best_epoch_and_tests_it(stages):
         found = classification_metrics(rows["label"], np.stack(rows["probabilities"]), ["low", "high"])
         assert found["f1_macro"] == pytest.approx(record.metrics[f"{prefix}_f1_macro"])
     assert record.parents["start"].path == str(stages / "pretrain" / "model")
+    assert set(record.shared) == {"validation", "test"}
+    assert not read_record(stages / "pretrain").shared
 
 
 def test_words_are_learnt_to_be_told_by_their_context(tagging):

@@ -136,7 +136,7 @@ def test_every_checkpoint_holds_the_rows_before_it(recipe, expected, run_of, tmp
 @pytest.mark.parametrize("keep", [["best"], ["last", "state"]])
 def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_path, monkeypatch):
     run = run_of("finetune", recipe={"steps": 9, "keep": keep})
-    with killed_in(RunFolders, "publish"):
+    with killed_in(RunFolders, "move_to_out"):
         train(run, tmp_path / "out")
     with monkeypatch.context() as context:
         context.setattr(Trainer, "training_step", kill)

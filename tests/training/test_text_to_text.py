@@ -132,20 +132,20 @@ def test_bf16_trains_on_a_cpu(writing, tmp_path):
 
 
 def test_what_the_tokeniser_cannot_write_is_refused_before_training(writing, tmp_path):
-    with pytest.raises(ConfigError, match="task.targets: the tokeniser cannot write 'WOW', only"):
+    with pytest.raises(ConfigError, match="task.targets:.*'WOW', only"):
         train(writing(task={"targets": ["bal", "WOW"]}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_run_has_a_target_for_each_label(writing):
-    with pytest.raises(ValidationError, match=r"task.targets: 3 for 2 labels \(low, high\). Give one for each"):
+    with pytest.raises(ValidationError, match=r"task.targets: 3 for 2 labels \(low, high\)"):
         writing(task={"targets": ["bal", "kut", "dem"]})
 
 
 def test_a_backbone_without_a_model_for_a_task_is_refused(run_of, writing):
-    with pytest.raises(ValidationError, match="the backbone encoder_decoder cannot train the task sequence_classific"):
+    with pytest.raises(ValidationError, match="encoder_decoder.*sequence_classific"):
         run_of("finetune", backbone=T5)
-    with pytest.raises(ValidationError, match="the backbone encoder cannot train the task text_to_text"):
+    with pytest.raises(ValidationError, match="encoder.*text_to_text"):
         run_of("finetune", task=TASK)
 
 

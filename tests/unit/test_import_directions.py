@@ -14,7 +14,7 @@ from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.results.settings import FIGURES, TABLES
 from lib.tasks.settings import TASKS
-from lib.workflow.digests import reached
+from lib.workflow.staleness.digests import reached
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,25 +59,18 @@ ALLOWED = {
     },
     "measure": {"core", "attention", "backbones", "data", "tasks", "results", "study", "workflow"},
 }
-AXES = {
-    "attention": MECHANISMS,
-    "backbones": BACKBONES,
-    "tasks": TASKS,
-    "results/tables": TABLES,
-    "results/figures": FIGURES,
-    "analysis": ANALYSES,
-}
+AXES = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
 # What the Snakefile's process imports, or may import.
 WITHOUT_TORCH = {
-    "core": ["*.py"],
-    "study": ["*.py"],
-    "results": ["*.py"],
-    "workflow": ["*.py"],
-    "analysis": ["settings.py", "figure.py", "table.py", "__init__.py"],
-    "attention": ["settings.py"],
-    "backbones": ["settings.py", "state_size.py", "contract.py", "__init__.py"],
-    "tasks": ["settings.py", "contract.py", "__init__.py", *(f"{kind}.py" for kind in TASKS.kinds())],
-    "word_vectors": ["*.py"],
+    "core": ["**/*.py"],
+    "study": ["**/*.py"],
+    "results": ["**/*.py"],
+    "workflow": ["**/*.py"],
+    "analysis": ["*.py"],
+    "attention": ["**/settings.py"],
+    "backbones": ["**/settings.py", "state_size.py", "contract.py", "**/__init__.py"],
+    "tasks": ["**/settings.py", "contract.py", "**/__init__.py", *(f"{kind}.py" for kind in TASKS.kinds())],
+    "word_vectors": ["**/*.py"],
 }
 
 
@@ -149,13 +142,20 @@ def modules_of(program):
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
     costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
-    measuring = {*costs, "favor_error", "lsh_recall", "implementations", "cost"}
+    measuring = {
+        "attention_cost",
+        "training_cost",
+        "length_cost",
+        "adaptation_cost",
+        "approximation",
+        "implementations",
+        "cost",
+    }
     for program in ("measure_figure", "measure_summary", "tools/cost_page"):
         assert not modules_of(program) & measuring, program
     for program in (*costs, "favor_error", "lsh_recall"):
         assert modules_of(program) & measuring, program
-        drawing = {"cost_figures", "length_figures", "approximation_figures", "summaries", "crossovers"}
-        assert not modules_of(program) & drawing, program
+        assert not modules_of(program) & {"figures", "summaries"}, program
 
 
 def test_the_core_needs_pydantic_and_yaml_only():
@@ -170,10 +170,10 @@ def test_the_core_imports_no_other_room():
         assert {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")} <= {"core"}, file
 
 
-@pytest.mark.parametrize("room", AXES)
-def test_a_kind_is_imported_by_nobody(room):
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.noun)
+def test_a_kind_is_imported_by_nobody(axis):
     """They are found by name, so that editing one makes no other's runs stale."""
-    kinds = AXES[room].kinds()
+    kinds = {axis.module(kind, "settings").removesuffix(".settings") for kind in axis.kinds()}
     assert kinds
     programs = [
         ROOT / "scripts" / f"{name}.py"
@@ -181,24 +181,30 @@ def test_a_kind_is_imported_by_nobody(room):
     ]
     for file in [*(ROOT / "lib").rglob("*.py"), *programs]:
         for kind in kinds:
-            own = (ROOT / "lib" / room / kind) in file.parents
-            if own or (room == "backbones" and (ROOT / "lib" / "measure") in file.parents):
+            own = (ROOT / kind.replace(".", "/")) in file.parents or file.stem == kind.rpartition(".")[2]
+            if own or (axis is BACKBONES and (ROOT / "lib" / "measure") in file.parents):
                 continue  # what measures the encoder says so
-            found = {name for name in imported_modules(file) if f"{name}.".startswith(f"{AXES[room].package}.{kind}.")}
-            assert not found, file
+            assert not {name for name in imported_modules(file) if f"{name}.".startswith(f"{kind}.")}, file
 
 
 def test_every_kind_of_a_folder_is_found():
-    for room, axis in AXES.items():
-        folder = ROOT / "lib" / room
-        assert folder == ROOT / axis.package.replace(".", "/")
+    computations = {path.stem for path in (ROOT / "lib/analysis/computations").glob("*.py")}
+    assert computations - {"__init__", "subject", "reading", "sentences"} == set(ANALYSES.kinds())
+    for axis in (MECHANISMS, BACKBONES, TASKS):
+        folder = ROOT / axis.package.replace(".", "/")
         found = {path.parent.name for path in folder.glob("*/settings.py")}
-        if room.startswith("results/"):
-            found |= {path.stem for path in folder.glob("*.py")} - {"__init__"}
-        if room == "tasks":
+        if axis is TASKS:
             shared = {"__init__", "contract", "document_classification", "language_model", "settings"}
             found |= {path.stem for path in folder.glob("*.py")} - shared
         assert found == set(axis.kinds())
+
+
+def test_tables_and_figures_are_classes_called_as_their_kind_in_modules_that_hold_nothing_else():
+    files = {path.stem for path in (ROOT / "lib/results/kinds").glob("*.py")} - {"__init__"}
+    assert files == {axis.module(kind).rpartition(".")[2] for axis in (TABLES, FIGURES) for kind in axis.kinds()}
+    for axis, noun in ((TABLES, "Table"), (FIGURES, "Figure")):
+        for kind in axis.kinds():
+            assert axis.settings(kind).__name__ == kind.title().replace("_", "") + noun
 
 
 def without_torch(modules):
@@ -213,7 +219,7 @@ def modules_in(files):
 
 @pytest.mark.parametrize("room", WITHOUT_TORCH)
 def test_a_room_runs_without_torch(room):
-    files = [file for pattern in WITHOUT_TORCH[room] for file in (ROOT / "lib" / room).rglob(pattern)]
+    files = [file for pattern in WITHOUT_TORCH[room] for file in (ROOT / "lib" / room).glob(pattern)]
     assert files
     assert without_torch(modules_in(files))
 
@@ -228,7 +234,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "import sys\n"
         "from lib.study.configuration import load_study, read_layers\n"
         "from lib.results.settings import FIGURES, TABLES\n"
-        "from lib.workflow.plan import Plan\n"
+        "from lib.workflow.planning.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
         "for run in plan.runs: plan.code(run), plan.data(run), plan.start(run)\n"
         "for axis, results in ((TABLES, plan.report.tables), (FIGURES, plan.report.figures)):\n"

@@ -30,7 +30,7 @@ from lib.study.configuration import load_study, merged, read_layers
 from lib.word_vectors.making import read_vectors
 from lib.word_vectors.settings import WordVectors
 from lib.word_vectors.storage import load_vectors
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = [
@@ -229,6 +229,7 @@ def raw_files():
         ("a.parquet", parquet(ROWS)),
         ("a.jsonl", lines),
         ("a.csv", table.encode()),
+        ("a.tsv", table.replace(",", "\t").encode()),
         ("a.xml", articles(ARTICLE)),
         ("a.txt", "\n".join(row["text"] for row in ROWS).encode()),
     ]
@@ -257,6 +258,9 @@ LABELS = [
     {"label_per": "span", "label": "spans"},
     {"balance": True, "split": {"folds": {"column": "group", "validation": 1, "test": 2}}},
     {"values": {"0": "no", "1": None}, "remove": "<[^>]*>"},
+    {"dialect": {"quotes": False, "escape": "backslash", "encoding_errors": "drop"}},
+    {"dialect": {"encoding": "utf-16", "encoding_errors": "replace", "delimiter": ","}},
+    {"dialect": {"document": "file", "encoding": "cp1252"}, "id": None},
 ]
 
 

@@ -13,10 +13,10 @@ LIMITS = {
         r'^\s*"""(Of|By|In|As|With|The same|Likewise|So|Those|That of)\b[^"]*"""$',
         0,
     ),
-    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 90),
+    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 15),
     "told apart, anew, in vain, whoever: write significantly different, again, without effect, the user": (
         r"\b(anew|in vain|there twice|told apart|tells? .{0,12}apart|whoever|whichever|(for|as) ever|of (then|now))\b",
-        3,
+        1,
     ),
 }
 """By pattern, and what to write instead: how many places there are."""

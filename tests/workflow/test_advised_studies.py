@@ -3,10 +3,11 @@
 import pytest
 import yaml
 
+from lib.advice.preparing import own_texts
 from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy
-from lib.measure.study_steps import find_stages
+from lib.measure.estimates import find_stages
 from lib.study.configuration import load_study, read_layers
 
 pytestmark = pytest.mark.study
@@ -16,22 +17,27 @@ pytestmark = pytest.mark.study
 def project(copy_of_repository):
     """A copy of the repository with some texts and a pretrained model of its own."""
     project = copy_of_repository("advised")
-    (project.folder / "texts.csv").write_text("body,class\n" + "some text,no\nother text,yes\n" * 50)
+    (project.folder / "texts.csv").write_text(
+        "body,class\n" + "".join(f"some text {n},no\nother text {n},yes\n" for n in range(50))
+    )
     return project
 
 
-def question(labelled, **changes):
-    labels = {"label": "class", "labels": ["no", "yes"]} if labelled else {}
-    return Question("config/config.yaml", texts=["texts.csv"], column="body", **labels | changes)
+def question(**changes):
+    return Question("config/config.yaml", texts=["texts.csv"], **changes)
 
 
-COMMON = {"documents": 100, "held_out": 10, "execution": {"results": "results/texts", "job": {"gpu": 0}}}
+def texts(project, labelled):
+    return own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
+
+
+COMMON = {"precision": "fp32", "ngrams": {}, "execution": {"results": "results/texts", "job": {"gpu": 0}}}
 
 
 @pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (True, True), (False, False)])
 def test_the_study_of_a_published_encoder_runs_as_it_is(project, labelled, multilingual):
     encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-    body = published_study(question(labelled), encoder, limit=512, precision="fp32", **COMMON)
+    body = published_study(question(), texts(project, labelled), encoder, limit=512, **COMMON)
     jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
     assert jobs["train"] == 3
     assert jobs.get("table_f1", 0) == labelled
@@ -46,7 +52,7 @@ def test_the_study_of_a_mechanism_runs_as_it_is(project, labelled, weights):
         for name in ("config.json", "model.safetensors"):
             (project.folder / weights / name).write_text("{}")
     layers = read_layers([project.folder / "config" / "config.yaml"])
-    own = OwnStudy(question(labelled, weights=weights), "favor-m64", 1024, precision="fp32", **COMMON)
+    own = OwnStudy(question(weights=weights), texts(project, labelled), "favor-m64", 1024, **COMMON)
     body = own.write(layers, find_stages(load_study(layers).graph), "config/config.yaml")
     jobs = project.stale(project.configure(yaml.safe_load(body), "own.yaml"))
     assert jobs["train"] == 1 + labelled + (weights is None)

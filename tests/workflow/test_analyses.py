@@ -63,9 +63,9 @@ def test_a_setting_concerns_its_own_analysis_alone(looked_at):
 
 EDITS = {
     "the thresholds of a kind": (
-        "lib/analysis/heads/settings.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
+        "lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
     ),
-    "what draws a kind": ("lib/analysis/attention_maps/figure.py", "TICKS = 40", ["figure_maps"]),
+    "what draws a kind": ("lib/analysis/attention_maps.py", "TICKS = 40", ["figure_maps"]),
 }  # fmt: skip
 
 

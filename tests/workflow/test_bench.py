@@ -121,17 +121,6 @@ def test_one_sequence_is_measured_drawn_and_summed_up(script, tmp_path):
         assert "favor-m16" in figures[0].read_text()
 
 
-def test_preparation_is_measured(script, tmp_path):
-    out = tmp_path / "preparation_cost.csv"
-    script("tools/preparation_cost", "--megabytes", 2, "--out", out)
-    table = pd.read_csv(out)
-    assert table[["program", "input"]].to_numpy().tolist() == [
-        ["filter_corpus", "shard.parquet"], ["prepare_dataset", "shard.parquet"], ["prepare_dataset", "articles.xml"]
-    ]  # fmt: skip
-    assert table["megabytes"].tolist() == [1, 1, 2]
-    assert (table[["seconds", "cpu_seconds", "peak_memory_mib"]] > 0).all(axis=None)
-
-
 def test_the_bench_is_planned_beside_the_grid(copy_of_repository):
     planned = copy_of_repository("bench").snakemake("-n", "bench").stdout
     figures = [f"figure_{name}" for name in ("attention_time", "attention_memory", "favor_error", "lsh_recall")]

@@ -387,21 +387,17 @@ from matplotlib.figure import Figure
 from lib.results.settings import FigureSettings
 
 
-class Settings(FigureSettings):
+class BarsFigure(FigureSettings):
     """Bars."""
 
     kind: Literal["bars"]
     stage: str
 
-    def stages_passed(self):
-        return [self.stage]
-
-
-def draw(settings, scope):
-    scores = scope.grid(settings.stage, ["test_accuracy"]).set_index("row")["test_accuracy"]
-    figure = Figure()
-    figure.subplots().bar(list(scope.models), scores.loc[scope.models])
-    return figure
+    def draw(self, scope):
+        scores = scope.grid(self.stage, ["test_accuracy"]).set_index("row")["test_accuracy"]
+        figure = Figure()
+        figure.subplots().bar(list(scope.models), scores.loc[scope.models])
+        return figure
 '''
 
 
@@ -414,7 +410,7 @@ def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(repository
     assert documented
     for path, text in documented:
         (project.folder / path).write_text(text)
-    (project.folder / "lib" / "results" / "figures" / "bars.py").write_text(FIGURE)
+    (project.folder / "lib" / "results" / "kinds" / "bars.py").write_text(FIGURE)
     values = study(texts)
     experiment = values["experiment"]
     experiment["backbones"]["averaging"] = {"kind": "averaging", "hidden_size": 24}

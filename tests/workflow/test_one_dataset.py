@@ -52,7 +52,7 @@ CHANGE = {"changes": {"classify": {"data": {"long": {"mechanism": "favor-m16"}}}
 
 
 def features(folder):
-    """Return the number of features that a model's configuration names, and how many its weights are drawn for."""
+    """Return the number of features that a model's configuration names, and how many its weights are random for."""
     weights = load_file(folder / "model/model.safetensors")
     (drawn,) = (tensor for name, tensor in weights.items() if name.endswith(".mechanism.features"))  # [H, D, d]
     named = json.loads((folder / "model/config.json").read_text())["mechanism"]["nb_features"]

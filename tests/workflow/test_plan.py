@@ -44,7 +44,7 @@ def test_the_workflow_changes_how_snakemake_ends_and_compares(project):
         "from snakemake.persistence import PersistenceBase\n"
         "from snakemake.scheduling.job_scheduler import JobScheduler\n"
         "assert JobScheduler.exit_gracefully.__module__ == 'lib.workflow.ending'\n"
-        "assert PersistenceBase.params_changed.__module__ == 'lib.workflow.known_states'\n"
+        "assert PersistenceBase.params_changed.__module__ == 'lib.workflow.staleness.known_states'\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=project.folder, env=project.environment, check=True)
 
@@ -54,7 +54,7 @@ def test_planning_does_not_import_torch(project):
         "import sys\nfrom snakemake.cli import main\n"
         "try:\n    main(['results/tables/f1.csv', '-n', '--quiet', 'all'])\n"
         "except SystemExit as end:\n    assert not end.code, end.code\n"
-        "assert 'lib.workflow.plan' in sys.modules\n"
+        "assert 'lib.workflow.planning.plan' in sys.modules\n"
         "assert not {'torch', 'transformers', 'datasets'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=project.folder, env=project.environment, check=True)
@@ -215,11 +215,16 @@ def test_long_range_arena_can_be_planned(project):
         project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra.yaml").stdout
     )
     assert (jobs["train"], jobs["evaluate"]) == (rows * 3 * 3, 3 * 3)  # TF-IDF is fitted, not trained
-    for folder in ("aan", "cifar10"):
+    parts = ("train", "validation", "test")
+    for files in (
+        [f"aan/new_aan_pairs.{part}.tsv" for part in ("train", "eval", "test")],
+        [f"cifar10/{part}.txt" for part in parts],
+        [f"cifar10/{part}_labels.txt" for part in parts],
+    ):
         missing = project.snakemake("-n", "--configfile", "config/lra_files.yaml", check=False)
         assert missing.returncode
-        assert f"data/{folder}/train.parquet" in missing.stdout
-        touch(project, *(f"{folder}/{part}.parquet" for part in ("train", "validation", "test")))
+        assert f"data/{files[0]}" in missing.stdout
+        touch(project, *files)
     output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra_files.yaml").stdout
     jobs = project.jobs_of(output)
     assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)

@@ -23,7 +23,7 @@ SMALLER = {
 def finished(copy_of_repository, repository):
     """The study of the page's first block, with its second laid over it."""
     blocks = re.findall(r"```yaml\n(.*?)```", (repository / "docs/text_to_text.md").read_text(), re.DOTALL)
-    study, reading = (yaml.safe_load(block) for block in blocks)
+    study, reading, *_ = (yaml.safe_load(block) for block in blocks)
     project = copy_of_repository("answers")
     project.configure(study, "answers.yaml")
     project.configure({"extends": "answers.yaml", "experiment": reading}, "reading.yaml")

@@ -16,8 +16,8 @@ PROGRAM = """
 import json
 from lib.study.configuration import load_study, read_layers
 from lib.results.settings import FIGURES, TABLES
-from lib.workflow.digests import code_digest
-from lib.workflow.plan import Plan
+from lib.workflow.staleness.digests import code_digest
+from lib.workflow.planning.plan import Plan
 plan = Plan(load_study(read_layers(["config/config.yaml"])))
 making = {"/".join(map(str, run.id)): [run.settings, plan.code(run)] for run in plan.runs}
 others = {
@@ -38,7 +38,7 @@ HARMLESS = {
     ],
     "the wording of an error": [
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
-        ("lib/backbones/loading.py", "weights do not fit", "weights differ"),
+        ("lib/backbones/stored.py", "weights do not fit", "weights differ"),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
         ("lib/data/padding.py", "have no token", "are without a token"),
     ],
@@ -61,17 +61,6 @@ HARMLESS = {
     "a new function beside those that run": [
         ("lib/data/padding.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
     ],
-    "the names of local variables and of a private function": [
-        ("lib/data/padding.py", "for i, row in enumerate(rows)", "for number, ids_of_one in enumerate(rows)"),
-        ("lib/data/padding.py", "ids[i, : len(row)] = row", "ids[number, : len(ids_of_one)] = ids_of_one"),
-        ("lib/data/padding.py", "mask[i, : len(row)] = 1", "mask[number, : len(ids_of_one)] = 1"),
-        ("lib/attention/favor/mechanism.py", "_exponents(", "_powers("),
-    ],
-    "the file of a definition": [
-        ("lib/data/labels.py", "IGNORED = -100\n", "from lib.data.ignored import IGNORED\n"),
-        ("lib/data/ignored.py", None, "IGNORED = -100\n"),
-        ("lib/data/masking.py", "from lib.data.labels import IGNORED", "from lib.data.ignored import IGNORED"),
-    ],
     "a new key of another task": [
         (
             "lib/tasks/other/settings.py",
@@ -85,7 +74,7 @@ HARMLESS = {
         ("lib/backbones/rnn.py", None, "NUMBER = 1\n"),
         ("lib/attention/another/__init__.py", None, ""),
         ("lib/attention/another/mechanism.py", None, "NUMBER = 1\n"),
-        ("lib/results/tables/counts.py", None, "NUMBER = 1\n"),
+        ("lib/results/kinds/counts.py", None, "NUMBER = 1\n"),
         ("config/another.yaml", None, "experiment: {}\n"),
     ],
     "a new stage": [
@@ -114,18 +103,18 @@ HARMLESS = {
         ),
         ("lib/training/record.py", "tokens=tokens,", "tokens=tokens, node=None,"),
     ],
-    "what trackers hear": [("lib/training/trackers.py", '"peak_memory_mb"', '"memory"')],
+    "what trackers hear": [("lib/training/reporting.py", '"peak_memory_mb"', '"memory"')],
     "a type annotation": [("lib/training/predictor.py", "folder: str, *,", "folder: Mapping | str, *,")],
     "the folder of the results": [("config/config.yaml", "results: results", "results: elsewhere")],
     "tables and figures": [
         ("lib/results/quantities.py", '"loss", "loss", 1, 3', '"loss", "loss", 1, 4'),
-        ("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
-        ("lib/results/figures/score_time.py", '"textsize": 7', '"textsize": 8'),
+        ("lib/results/kinds/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
+        ("lib/results/kinds/score_time.py", '"textsize": 7', '"textsize": 8'),
         ("config/config.yaml", "columns: [f1]}", "columns: [f1, test_accuracy]}"),
         ("config/config.yaml", "  baseline: tfidf\n", ""),
         ("config/config.yaml", "  reference: sdpa\n", "  reference: favor-m64\n"),
     ],
-    "what a cluster is asked for": [("lib/workflow/resources.py", "SAFETY = 2", "SAFETY = 3")],
+    "what a cluster is asked for": [("lib/workflow/planning/resources.py", "SAFETY = 2", "SAFETY = 3")],
 }
 
 TRAINED = ["pretrain", "tapt", "finetune"]
@@ -245,13 +234,13 @@ ELSEWHERE = {
         lambda run: False,
     ),
     "the code of a kind of table": (
-        [("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101")],
+        [("lib/results/kinds/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101")],
         lambda name: name.startswith("table baseline_"),
         lambda run: False,
     ),
     "the style of figures": (
         [("lib/results/style.mplstyle", "font.size: 9", "font.size: 10")],
-        lambda name: name.startswith("figure"),
+        lambda name: name.startswith("figure") or name == "table token_lengths",  # its module also draws a figure
         lambda run: False,
     ),
     "the number of workers": (

@@ -110,7 +110,7 @@ def study(files):
                     "backbone": "encoder",
                     "mechanism": "sdpa",
                     "datasets": ["classes"],
-                    "deviations": {"judge": {"task": {"kind": "distillation", "teacher": "encoder"}}},
+                    "changes": {"judge": {"task": {"kind": "distillation", "teacher": "encoder"}}},
                 },
                 "words": {"backbone": "tfidf", "datasets": ["classes"]},
                 "marks": {"backbone": "tfidf_spans", "datasets": ["spans", "spans-csv"]},

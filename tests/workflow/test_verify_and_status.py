@@ -19,8 +19,8 @@ from lib.core.errors import DataError
 from lib.core.files import file_digest
 from lib.core.record import MODEL, RUN, read_record, write_run
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
-from lib.workflow.verification import verify
+from lib.workflow.commands.verification import verify
+from lib.workflow.planning.plan import Plan
 
 CONFIG = "config.test.yaml"
 PRETRAIN, FINETUNE = (

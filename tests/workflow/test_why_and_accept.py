@@ -42,7 +42,7 @@ def changed(clone):
     project.configure({"extends": CONFIG, "experiment": experiment}, "changed.yaml")
     for name, old, new in (
         ("lib/attention/lsh/mechanism.py", "\nBLOCK = 16\n", "\nBLOCK = 8\n"),
-        ("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
+        ("lib/results/kinds/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
         ("workflow/rules/data.smk", "--lengths {output.lengths}", "--lengths {output.lengths} --again"),
     ):
         path = project.folder / name

@@ -77,7 +77,7 @@ def test_baseline_and_encoder_take_the_same_vectors_and_record_them(finished):
     assert records["gru"].parents["start"].digest == digest_of(vectors)
     assert records["mean"].parameters == {"total": 8 + 1}
     log = (finished.results / "logs/classify/gru/imdb/seed-5.log").read_text()
-    assert "tokens begin as word vectors, the others as drawn" in log
+    assert "tokens begin as word vectors, the others as random ones" in log
 
 
 def test_nothing_that_could_run_code_is_stored(finished):

@@ -14,21 +14,21 @@ for name, analysis in plan.study.report.analyses.items():
         log:
             plan.paths.log(f"analyses/{name}"),
         resources:
-            mem_mb=growing(8_000),
-            runtime=growing(30),
+            mem_mb=scaled_by_attempt(8_000),
+            runtime=scaled_by_attempt(30),
         params:
             name=name,
             analysis=constant(planned(plan.report.analysis_settings(name))),
             runs=constant(listed(plan.paths.folder(run.id) for run in plan.report.analysed(name))),
             tokenizers=lambda w, input: listed(input.tokenizers),
             tokens=lambda w, input: listed(input.tokens),
-            beside=plan.report.analysis_beside(name),
+            baseline=plan.report.text_baseline_arguments(name),
             program=constant(coded("analyse", plan.report.analysis_code(name))),
         message:
             "analysis {params.name}"
         shell:
             "{params.program} --analysis {params.analysis:q} --runs @{params.runs}"
-            " --tokenizers @{params.tokenizers} --tokens @{params.tokens} {params.beside} --out {output} > {log} 2>&1"
+            " --tokenizers @{params.tokenizers} --tokens @{params.tokens} {params.baseline} --out {output} > {log} 2>&1"
 
     rule:
         name:
@@ -56,7 +56,7 @@ for name, analysis in plan.study.report.analyses.items():
         params:
             name=name,
             analysis=constant(planned(plan.report.analysis_look(name))),
-            program=program("analysis_figure", ANALYSES.module(analysis.kind, "figure")),
+            program=program("analysis_figure", ANALYSES.module(analysis.kind)),
         message:
             "figure {params.name}"
         shell:

@@ -7,8 +7,8 @@ rule favor_error:
     log:
         plan.paths.log("tables/favor_error"),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(20),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(20),
     params:
         program=program("favor_error", "lib.attention.favor.mechanism", "lib.attention.favor.settings"),
     message:
@@ -23,8 +23,8 @@ rule lsh_recall:
     log:
         plan.paths.log("tables/lsh_recall"),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(20),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(20),
     params:
         program=program("lsh_recall", "lib.attention.lsh.mechanism", "lib.attention.lsh.settings"),
     message:

@@ -1,13 +1,13 @@
 """Cost of attention and training on this machine, as tables and figures. Run with: make bench
 
-What one sequence costs, from short to very long, is apart: snakemake bench_length
-So is what it costs to adapt an opened decoder: snakemake bench_adaptation
+The cost of one sequence, from short to very long, is measured by: snakemake bench_length
+The cost of adapting an opened decoder is measured by: snakemake bench_adaptation
 """
 
 import json
 import os
 
-from lib.measure.beside import BESIDE
+from lib.measure.compared import EXTRA
 
 # Everything that is read from the plan, except paths.
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
@@ -66,14 +66,14 @@ rule attention_cost:
     threads: os.cpu_count()
     resources:
         **gpus(),
-        runtime=growing(60),
-        mem_mb=growing(16_000),
+        runtime=scaled_by_attempt(60),
+        mem_mb=scaled_by_attempt(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        mechanisms=constant(handed(json.dumps(MECHANISMS | BESIDE))),
+        mechanisms=constant(handed(json.dumps(MECHANISMS | EXTRA))),
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
-        program=program("attention_cost", *modules_of(MECHANISMS | BESIDE)),
+        program=program("attention_cost", *modules_of(MECHANISMS | EXTRA)),
     message:
         "cost of attention, compared with other implementations"
     shell:
@@ -89,8 +89,8 @@ rule training_cost:
     threads: os.cpu_count()
     resources:
         **gpus(),
-        runtime=growing(60),
-        mem_mb=growing(16_000),
+        runtime=scaled_by_attempt(60),
+        mem_mb=scaled_by_attempt(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         # One of each kind: they differ less in training than in attention alone.
@@ -114,8 +114,8 @@ rule adaptation_cost:
     threads: os.cpu_count()
     resources:
         **gpus(),
-        runtime=growing(30),
-        mem_mb=growing(16_000),
+        runtime=scaled_by_attempt(30),
+        mem_mb=scaled_by_attempt(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         program=program("adaptation_cost"),
@@ -133,8 +133,8 @@ rule sequence_cost:
     threads: os.cpu_count()
     resources:
         **gpus(),
-        runtime=growing(30),
-        mem_mb=growing(16_000),
+        runtime=scaled_by_attempt(30),
+        mem_mb=scaled_by_attempt(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,
@@ -155,8 +155,8 @@ rule memory_cost:
     threads: os.cpu_count()
     resources:
         **gpus(),
-        runtime=growing(30),
-        mem_mb=growing(16_000),
+        runtime=scaled_by_attempt(30),
+        mem_mb=scaled_by_attempt(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,

@@ -44,18 +44,18 @@ from lib.study.configuration import extended, load_study, merged, read_arguments
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
-from lib.workflow import made_files
-from lib.workflow.corpora import GIVEN
-from lib.workflow.digests import code_digest
+from lib.workflow.staleness import made_files
+from lib.workflow.planning.corpora import UNSEEDED
+from lib.workflow.staleness.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.failures import explain_failures
-from lib.workflow.kept_code import keep_code
-from lib.workflow.known_states import recognise_states
+from lib.workflow.staleness.kept_code import keep_code
+from lib.workflow.staleness.known_states import recognise_states
 from lib.study.graph import LENGTH
 from lib.study.names import rule_name
 from lib.study.runs import as_json
-from lib.workflow.plan import SPLITS, Plan
-from lib.workflow.planned import Planned, Program, planned_code, write_planned
+from lib.workflow.planning.plan import SPLITS, Plan
+from lib.workflow.planning.planned import Planned, Program, planned_code, write_planned
 from lib.workflow.preloaded import SOCKET
 
 if provider := workflow.storage_settings.default_storage_provider:
@@ -110,7 +110,7 @@ os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
-class Silent:
+class Untracked:
     """A parameter that makes no result stale: Snakemake compares only parameters of built-in types."""
 
     def __init__(self, text):
@@ -148,9 +148,9 @@ def constant(value):
     return lambda wildcards: value
 
 
-def uncompared(name):
+def untracked_program(name):
     """Return the parameter of a program whose code is not compared."""
-    return Silent(command(name))
+    return Untracked(command(name))
 
 
 def handed(text, suffix="json"):
@@ -168,9 +168,9 @@ def listed(words):
     return handed("\n".join(map(str, words)), "txt")
 
 
-EXECUTION = Silent(plan.execution)
-DEVICE = Silent(plan.study.execution.training.device)
-WORK = Silent(plan.paths.work)
+EXECUTION = Untracked(plan.execution)
+DEVICE = Untracked(plan.study.execution.training.device)
+WORK = Untracked(plan.paths.work)
 
 RUN = RunId("{place}", "", "", "{seed}")
 """Pattern of a run's paths: `place` holds stage, model, dataset and, where the stage has some, variant."""
@@ -199,7 +199,7 @@ def hand_over_study():
         workflow.config_settings.configfiles = [Path(study.path).absolute()]
 
 
-def growing(amount):
+def scaled_by_attempt(amount):
     """Return a resource that is `amount` times the number of the attempt."""
     return lambda wildcards, attempt: attempt * amount
 

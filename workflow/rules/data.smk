@@ -13,7 +13,7 @@ def documents(split, wildcards):
 
 def longest(wildcards):
     """Return how many tokens of a document are kept, by the name of the tokens or else the dataset."""
-    return int(wildcards.reading.partition(LENGTH)[2] or plan.experiment.datasets[wildcards.corpus].max_tokens)
+    return int(wildcards.tokens_name.partition(LENGTH)[2] or plan.experiment.datasets[wildcards.corpus].max_tokens)
 
 
 rule filter_corpus:
@@ -26,8 +26,8 @@ rule filter_corpus:
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(60),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(60),
     params:
         settings=lambda w: planned(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
         program=program("filter_corpus"),
@@ -53,8 +53,8 @@ rule prepare_dataset:
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(120),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(120),
     params:
         settings=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
         files=lambda w: listed(part_options("--part", plan.corpora.raw_files(w.corpus))),
@@ -84,8 +84,8 @@ rule augment_dataset:
     threads: JOB.cpus_per_task
     resources:
         **gpus(lambda w: JOB.gpu if "masked_lm" in plan.corpora.augmentations[w.corpus].ways else 0),
-        mem_mb=growing(16_000),
-        runtime=growing(480),
+        mem_mb=scaled_by_attempt(16_000),
+        runtime=scaled_by_attempt(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
@@ -112,8 +112,8 @@ rule describe_dataset:
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(60),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(60),
     params:
         settings=lambda w: planned(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
         program=program("describe_dataset"),
@@ -131,8 +131,8 @@ rule train_tokenizer:
     log:
         plan.paths.log("train_tokenizer/{tokenizer}"),
     resources:
-        mem_mb=growing(16_000),
-        runtime=growing(120),
+        mem_mb=scaled_by_attempt(16_000),
+        runtime=scaled_by_attempt(120),
     params:
         settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
         sources=lambda w, input: listed(input),
@@ -151,14 +151,14 @@ rule train_word_vectors:
     log:
         plan.paths.log("train_word_vectors/{vectors}/{draw}"),
     wildcard_constraints:
-        draw=rf"seed-\d+|{GIVEN}",
+        draw=rf"seed-\d+|{UNSEEDED}",
     resources:
-        mem_mb=growing(16_000),
-        runtime=growing(480),
+        mem_mb=scaled_by_attempt(16_000),
+        runtime=scaled_by_attempt(480),
     params:
         settings=lambda w: planned(plan.experiment.word_vectors[w.vectors].model_dump(mode="json")),
         sources=lambda w, input: listed(input),
-        seed=lambda w: [] if w.draw == GIVEN else ["--seed", w.draw.removeprefix("seed-")],
+        seed=lambda w: [] if w.draw == UNSEEDED else ["--seed", w.draw.removeprefix("seed-")],
         program=program("train_word_vectors"),
     message:
         "make the word vectors {wildcards.vectors}, {wildcards.draw}"
@@ -180,8 +180,8 @@ rule tokenize_corpus:
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(240),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(240),
     params:
         slices=lambda w: plan.corpora.slice_options(w.corpus),
         shards=lambda w, input: listed(input.shards),
@@ -197,18 +197,18 @@ rule tokenize_corpus:
 rule tokenize_dataset:
     input:
         **{split: partial(documents, split) for split in SPLITS},
-        tokenizer=lambda w: plan.paths.tokenizer(w.reading.partition(LENGTH)[0]),
+        tokenizer=lambda w: plan.paths.tokenizer(w.tokens_name.partition(LENGTH)[0]),
     output:
-        **{split: directory(plan.paths.tokens("{corpus}", "{reading}", split)) for split in SPLITS},
-        lengths=plan.paths.token_lengths("{corpus}", "{reading}"),
+        **{split: directory(plan.paths.tokens("{corpus}", "{tokens_name}", split)) for split in SPLITS},
+        lengths=plan.paths.token_lengths("{corpus}", "{tokens_name}"),
     log:
-        plan.paths.log("tokenize/{corpus}/{reading}"),
+        plan.paths.log("tokenize/{corpus}/{tokens_name}"),
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
-        reading=rf"({names(plan.experiment.tokenizers)})({LENGTH}\d+)?",
+        tokens_name=rf"({names(plan.experiment.tokenizers)})({LENGTH}\d+)?",
     resources:
-        mem_mb=growing(4_000),
-        runtime=growing(240),
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(240),
     params:
         max_tokens=longest,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
@@ -216,7 +216,7 @@ rule tokenize_dataset:
         folder=subpath(output.lengths, parent=True),
         program=program("tokenize_dataset"),
     message:
-        "tokenise {wildcards.corpus} with {wildcards.reading}"
+        "tokenise {wildcards.corpus} with {wildcards.tokens_name}"
     shell:
         "{params.program} --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"

@@ -8,7 +8,7 @@ rule download_hub:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
     params:
-        program=uncompared("download_hub"),
+        program=untracked_program("download_hub"),
         revision=lambda w: unquote(w.revision),
         path=lambda w: unquote(w.path),
     message:
@@ -25,7 +25,7 @@ rule download_url:
         plan.paths.log("download/urls/{address}"),
     localrule: True
     params:
-        program=uncompared("download_url"),
+        program=untracked_program("download_url"),
         options=lambda w: plan.corpora.remote_files[w.address],
     message:
         "download {wildcards.address}"
@@ -43,8 +43,8 @@ for corpus in plan.corpora.corpora_from("generated"):
         log:
             plan.paths.log(f"generate/{corpus}"),
         resources:
-            mem_mb=growing(2_000),
-            runtime=growing(10),
+            mem_mb=scaled_by_attempt(2_000),
+            runtime=scaled_by_attempt(10),
         params:
             corpus=corpus,
             folder=plan.corpora.raw_folder(corpus),
@@ -68,7 +68,7 @@ rule download_vocabulary:
         plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True
     params:
-        program=uncompared("download_hub"),
+        program=untracked_program("download_hub"),
         revision=lambda w: unquote(w.revision),
     message:
         "download the vocabulary of {wildcards.repository}"
@@ -84,7 +84,7 @@ rule download_tokenizer:
         plan.paths.log("download/tokenizers/{repository}/{revision}"),
     localrule: True
     params:
-        program=uncompared("download_model"),
+        program=untracked_program("download_model"),
         revision=lambda w: unquote(w.revision),
     message:
         "download the tokeniser of {wildcards.repository}"
@@ -100,7 +100,7 @@ rule download_model:
         plan.paths.log("download/models/{repository}/{revision}"),
     localrule: True
     params:
-        program=uncompared("download_model"),
+        program=untracked_program("download_model"),
         revision=lambda w: unquote(w.revision),
     message:
         "download the model {wildcards.repository}"

@@ -21,7 +21,7 @@ rule teach:
     resources:
         **gpus(),
         runtime=lambda w, attempt: attempt * plan.minutes(teacher(w)),
-        mem_mb=growing(JOB.mem_mb),
+        mem_mb=scaled_by_attempt(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
         model=lambda w: plan.paths.model(teacher(w).id),

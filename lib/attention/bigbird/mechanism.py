@@ -39,7 +39,7 @@ class Mechanism(BlockSparse):
         meets = torch.full((len(lists), self.num_heads, len(blocks), max(each.shape[-1] for each in lists)), -1)
         for row, found in zip(meets, lists, strict=True):
             row[:, : found.shape[1], : found.shape[2]] = found
-        # Short texts have fewer blocks than the settings say. Every head sees as many.
+        # Short texts have fewer blocks than the settings say. Every head sees the same number.
         longest = max(1, *(number for found in lists for number in (found[0] >= 0).sum(-1).tolist()))
         meets = meets.sort(dim=-1, descending=True).values[..., :longest]
         yield Part(queries=blocks, keys=blocks, meets=meets.to(device))
@@ -53,7 +53,7 @@ class Mechanism(BlockSparse):
             yield Part(queries=ranks, keys=blocks, meets=everything)
 
     def global_blocks(self, count: int) -> list[int]:
-        """Return which of `count` blocks see all and are seen by all."""
+        """Return which of `count` blocks are global: they see all blocks, and all see them."""
         return _global_blocks(count, self.settings.global_blocks)
 
     def lists(self, count: int) -> Tensor:

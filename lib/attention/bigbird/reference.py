@@ -1,4 +1,4 @@
-"""BigBird's attention, dense and in float64: what `mechanism.py` is tested against. No run uses it."""
+"""BigBird's attention, dense and in float64: the reference for tests of `mechanism.py`. No run uses it."""
 
 import torch
 from torch import Tensor

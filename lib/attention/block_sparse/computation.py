@@ -9,6 +9,7 @@ Shapes: B batch, H heads, N tokens, d head width. A part has T blocks of C queri
 out of M blocks of S keys; W = K S keys in all.
 """
 
+import functools
 import itertools
 import math
 from abc import abstractmethod
@@ -21,18 +22,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lib.attention.contract import Attention, ranks, without_padding
+from lib.attention.dense import ABSENT, alibi, attend_densely
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
-"""Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+"""Number of scores in memory at a time: on a CPU they fit its cache, on a GPU they keep it busy."""
 
 LOG2E = math.log2(math.e)
 """Scores are logarithms to the base 2: on a CPU `exp2` takes a third of the time of `exp`, less where it gives 0."""
 
-ABSENT = -1e30
-"""Score of masked keys. Finite, so that results are never NaN."""
+SHORT, DENSE = 256, 512
+"""Tokens up to which one call under a dense mask is faster on a CPU: for all, and for queries that see a third."""
 
 NOWHERE = 2**31 - 1
-"""A rank that no text has."""
+"""A rank beyond any text, for missing tokens."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,22 @@ class Part:
     meets: Tensor
     sees: Callable[[Tensor, Tensor], Tensor] | None = None
 
+    def seen(self, tokens: int) -> Tensor:
+        """Return which of the first `tokens` ranks see which, [B or 1, H or 1, tokens, tokens]."""
+        meets = self.meets if self.meets.dim() == 4 else self.meets[None, None]  # [B or 1, H or 1, T, K]
+        queries = (self.queries if self.queries.dim() == 3 else self.queries[None])[:, None, :, :, None]
+        keys = self.keys[meets.clamp(min=0)].flatten(-2)[:, :, :, None]  # [B or 1, H or 1, T, 1, W]
+        there = (meets >= 0).repeat_interleave(self.keys.shape[-1], dim=-1)[:, :, :, None] & (keys < tokens)
+        sees = there if self.sees is None else there & self.sees(queries, keys)
+        shape = torch.broadcast_shapes(queries.shape, sees.shape)  # [B or 1, H or 1, T, C, W]
+        columns = keys.clamp(max=tokens).masked_fill(~there, tokens).expand(shape).flatten(2, 3)
+        of_queries = torch.zeros(*columns.shape[:-1], tokens + 1, dtype=torch.bool, device=keys.device)
+        of_queries.scatter_(-1, columns, sees.expand(shape).flatten(2, 3))
+        rows = queries.clamp(max=tokens).expand(*shape[:-1], 1).flatten(2, 3)
+        found = torch.zeros(*shape[:2], tokens + 1, tokens + 1, dtype=torch.bool, device=keys.device)
+        found.scatter_(2, rows.expand(of_queries.shape), of_queries)
+        return found[:, :, :tokens, :tokens]
+
 
 def in_blocks(ranks: Tensor, size: int) -> Tensor:
     """Return `ranks` [..., n] in blocks [..., blocks, size]; missing ranks in the last block are absent."""
@@ -60,7 +78,7 @@ def in_blocks(ranks: Tensor, size: int) -> Tensor:
 
 
 def neighbours(blocks: int, reach: int, device: torch.device) -> Tensor:
-    """Return the blocks that lie at most `reach` blocks from each, of as many in a line [blocks, K].
+    """Return, for each block in a line, the blocks at most `reach` away [blocks, K].
 
     All lists are equally long, so that those at the ends hold a few that lie further away.
     """
@@ -88,8 +106,11 @@ class BlockSparse(Attention):
         if real is not None and not self.pads_queries:  # so nobody has cleaned them
             query = without_padding(query, real)
         dropout = self.dropout if self.training else 0.0
+        parts = list(self.parts(query, key, real))
+        if device.type == "cpu" and not dropout and self._is_dense_at(query.shape[2]):
+            return self._attend_densely(query, key, value, real, parts)
         plan = _Plan(
-            parts=list(self.parts(query, key, real)),
+            parts=parts,
             order=by_rank(query, real),
             lengths=ranks(real, query)[1],
             scale=self.head_size**-0.5 * LOG2E,
@@ -101,9 +122,27 @@ class BlockSparse(Attention):
         with torch.autocast(device.type, enabled=False):
             return _AttendToBlocks.apply(query, key, value, plan)
 
+    def _is_dense_at(self, tokens: int) -> bool:
+        return tokens <= SHORT or tokens <= min(DENSE, 3 * self.settings.keys_per_query(tokens))
+
+    def _attend_densely(
+        self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, parts: Sequence[Part]
+    ) -> Tensor:
+        precision = torch.promote_types(value.dtype, torch.float32)
+        query, key, value = (rows.to(precision) for rows in (query, key, value))
+        seen = functools.reduce(torch.logical_or, (part.seen(query.shape[2]) for part in parts))
+        if real is not None:
+            ranked = real.cumsum(-1).sub_(1).clamp_(min=0)  # of every token
+            row = torch.arange(len(ranked), device=real.device)[:, None, None] if len(seen) > 1 else 0
+            seen = seen.transpose(0, 1)[:, row, ranked[:, :, None], ranked[:, None]].transpose(0, 1)
+        bias = torch.where(seen, 0.0, ABSENT).to(precision)
+        slopes = alibi(self.slopes(query.device), query)
+        with torch.autocast(query.device.type, enabled=False):
+            return attend_densely(query, key, value, real, bias=bias if slopes is None else bias + slopes)
+
     @abstractmethod
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
-        """Yield the parts. Ranks that several of them name should be one tensor, so that they are laid out once.
+        """Yield the parts. Ranks that several of them name should be one tensor, so that they are arranged once.
 
         Args:
             query: [B, H, N, d], zeros at padding; the tensors of the parts are on its device.
@@ -114,16 +153,16 @@ class BlockSparse(Attention):
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is computed.
+    """The plan of a computation.
 
     Args:
         parts: which blocks meet.
         order: token by rank, [B or 1, N]; padding comes last.
         lengths: real tokens, [B or 1].
         scale: factor of the scores.
-        slopes: of ALiBi [H].
+        slopes: slopes of ALiBi [H].
         dropout: probability of dropping a weight.
-        seed: of the dropout.
+        seed: seed of the dropout.
     """
 
     parts: Sequence[Part]
@@ -141,7 +180,7 @@ class _Layout:
     Args:
         ranks: [B, blocks, size] or [blocks, size].
         plan: see `_Plan`.
-        rows: tensors for this layout, by name: [B, H, N, d], or [B * H * N + 1, 1], whose last one is for what is
+        rows: tensors for this layout, by name: [B, H, N, d], or [B * H * N + 1, 1], whose last row is for what is
             absent.
     """
 
@@ -159,9 +198,9 @@ class _Layout:
         start = torch.arange(batch * heads, device=ranks.device).view(batch, heads, 1, 1) * length
         index = self.columns[:, None] + start
         self.some = index.flatten()
-        """Row of every place; any where none is."""
+        """Row of every place; an arbitrary one at empty places."""
         self.index = index.masked_fill(~there[:, None], batch * heads * length).flatten()
-        """Row of every place; one beyond the last where none is."""
+        """Row of every place; the row after the last at empty places."""
 
     def take(self, name: str) -> Tensor:
         """Return the rows of a name in blocks [B, H, blocks, size, d], in float32 at least."""
@@ -255,7 +294,7 @@ class _Layouts(dict[int, _Layout]):
 
 
 def _groups(part: Part, plan: _Plan, queries: _Layout, keys: _Layout) -> Iterator[_Group]:
-    """Yield the tiles of a part in groups, whose scores are only what is added to products."""
+    """Yield the tiles of a part in groups, whose scores contain only what is added to products."""
     (batch, heads, tiles, size), device = queries.shape, part.keys.device
     meets = part.meets if part.meets.dim() == 4 else part.meets[None, None]  # [B or 1, H or 1, T, K]
     width = meets.shape[-1] * part.keys.shape[-1]
@@ -265,7 +304,7 @@ def _groups(part: Part, plan: _Plan, queries: _Layout, keys: _Layout) -> Iterato
     of_rows = min(batch, at_a_time // (of_heads * of_tiles))
     first = torch.arange(batch * heads, device=device).view(batch, heads, 1, 1) * len(part.keys)
     # New memory has to be mapped, which can take a CPU longer than the computation in it.
-    room = queries.take("query").new_empty(of_rows * of_heads * of_tiles * size * width)
+    buffer = queries.take("query").new_empty(of_rows * of_heads * of_tiles * size * width)
     for rows, blocks in itertools.product(_steps(batch, of_rows), _steps(tiles, of_tiles)):
         met = _some(meets, rows)[:, :, blocks]
         seen = _of_keys(keys.ranks, rows, met) < plan.order.shape[-1]
@@ -281,7 +320,7 @@ def _groups(part: Part, plan: _Plan, queries: _Layout, keys: _Layout) -> Iterato
         for some_heads in _steps(heads, of_heads):
             place = rows, some_heads, blocks
             shape = [*(each.stop - each.start for each in place), size, width]
-            scores = room[: math.prod(shape)].view(shape)
+            scores = buffer[: math.prod(shape)].view(shape)
             scores.copy_(_some(added, some_heads, 1))
             if distances is not None and plan.slopes is not None:
                 slopes = plan.slopes[some_heads, None, None, None].to(scores.dtype) * LOG2E

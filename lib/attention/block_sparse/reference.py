@@ -1,4 +1,4 @@
-"""Softmax attention under a dense mask, in float64: what block-sparse mechanisms are tested against. No run uses it."""
+"""Softmax attention under a dense mask, in float64: for tests of block-sparse mechanisms. No run uses it."""
 
 from collections.abc import Callable
 

@@ -18,7 +18,7 @@ from lib.attention.contract import Attention, ranks
 from lib.attention.cosformer.settings import Settings
 
 FEATURES = {"cpu": 2**17, "gpu": 2**27}
-"""Features in memory at a time: on a CPU as many as fit a core's cache, on a GPU as many as keep it busy."""
+"""Number of features in memory at a time: on a CPU they fit the cache of a core, on a GPU they keep it busy."""
 
 
 class Mechanism(Attention):

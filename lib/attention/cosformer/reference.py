@@ -1,4 +1,4 @@
-"""cosFormer, dense and in float64: what `mechanism.py` is tested against. No run uses it."""
+"""cosFormer, dense and in float64: the reference for tests of `mechanism.py`. No run uses it."""
 
 import math
 

@@ -1,6 +1,6 @@
 """FAVOR+ attention with stabilised `exp` features by Triton kernels, which a GPU runs in place of torch's operations.
 
-Fast, and hard to read: `reference.py` has the plain computation. They compute the same as the mechanism's torch
+`reference.py` has the same computation in a readable form. They compute the same as the mechanism's torch
 operations, in its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and
 the output is softmax attention of the queries over the columns: two fused attentions, so that features exist in
 registers only. Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is
@@ -148,7 +148,7 @@ class AttendByTriton(torch.autograd.Function):
 
 
 class _Plan(NamedTuple):
-    """How the work of a kernel is shared out among programs, by shapes and types alone.
+    """The division of a kernel's work into programs, which depends only on shapes and types.
 
     Args:
         programs: their number.
@@ -265,7 +265,7 @@ def _load_summary(summaries, first, own, DRAWS: tl.constexpr, WIDTH: tl.constexp
 
 @triton.jit
 def _low(factors, dtype: tl.constexpr):
-    """Return what of `factors` is lost when they are rounded to a type, in that type."""
+    """Return the rounding error of `factors` in a type, in that type."""
     return (factors - factors.to(dtype).to(tl.float32)).to(dtype)
 
 
@@ -295,7 +295,7 @@ def _combine(weights, factors, total, dtype: tl.constexpr):
 
 @triton.jit
 def _shown(real, row, tokens, last, length, PADDED: tl.constexpr):
-    """Return which of `tokens` [n] are real and before `last`."""
+    """Return which of `tokens` [n] are real and below `last`."""
     inside = tokens < last
     if PADDED:
         inside = tl.load(real + row.to(tl.int64) * length + tokens, inside, 0) != 0
@@ -311,7 +311,7 @@ def _offsets(keys, shown, scale):
 
 @triton.jit
 def _draws_to_meet(shown, DRAWS: tl.constexpr, PADDED: tl.constexpr):
-    """Return how many draws a block of tokens meets: all of them, or none if no token is shown."""
+    """Return the number of draws for a block of tokens: all of them, or none if no token is shown."""
     if PADDED:
         return tl.max(shown.to(tl.int32), 0) * DRAWS
     else:
@@ -320,7 +320,7 @@ def _draws_to_meet(shown, DRAWS: tl.constexpr, PADDED: tl.constexpr):
 
 @triton.jit
 def _take_keys(exponents, values, peak, total, summary):
-    """Let a block of keys join a half's largest exponents, sums and summaries: exponents [D, n], values [n, d]."""
+    """Add a block of keys to the largest exponents, sums and summaries of a half: exponents [D, n], values [n, d]."""
     raised = tl.maximum(peak, tl.max(exponents, 1))
     decay = tl.exp2(peak - raised)
     features = tl.exp2(exponents - raised[:, None])

@@ -18,7 +18,7 @@ from lib.attention.favor.settings import Settings
 from lib.core.randomness import derive_seed
 
 FEATURES = {"cpu": 2**18, "gpu": 2**27}
-"""Features that are held at a time: on a CPU per thread, what its core's cache holds; on a GPU what keeps it busy."""
+"""Number of features in memory at a time: on a CPU they fit the cache of a core, on a GPU they keep it busy."""
 
 
 class Mechanism(Attention):

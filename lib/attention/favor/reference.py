@@ -1,4 +1,4 @@
-"""FAVOR+ attention, dense and in float64: what `mechanism.py` and `kernels.py` are tested against. No run uses it.
+"""FAVOR+ attention, dense and in float64: the reference for tests of `mechanism.py` and `kernels.py`. No run uses it.
 
 It forms the N x N matrix of estimated kernel values.
 """

@@ -10,7 +10,7 @@ from lib.core.settings import PositiveFloat, Size, SizeOrZero, check
 
 
 def _usual(value: Any) -> bool:
-    """Whether features are FAVOR+'s own, which settings leave out, so that those of older runs stay as they were."""
+    """Whether features are the default; stored settings omit them, so that those of older runs are unchanged."""
     return value == "positive"
 
 
@@ -72,7 +72,7 @@ class Settings(MechanismSettings):
 
     @property
     def draws(self) -> int:
-        """Rows drawn per head: half as many as columns for `exp`, none for `elu`."""
+        """Number of rows drawn per head: half the columns for `exp`, none for `elu`."""
         return (self.nb_features or 0) // (2 if self.phi == "exp" else 1)
 
     def name(self) -> str:
@@ -81,7 +81,7 @@ class Settings(MechanismSettings):
         return f"{kind}-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"
 
     def keys_per_query(self, tokens: int) -> int:
-        """Return the features, met once to sum over keys and once to read; `elu` has as many as a head is wide."""
+        """Return the features, met once to sum over keys and once to read; `elu` has one per dimension of a head."""
         return 2 * (self.nb_features or 64)
 
     def state_numbers(self, tokens: int, head_size: int) -> int:

@@ -1,4 +1,4 @@
-"""Linformer, dense and in float64: what `mechanism.py` is tested against. No run uses it."""
+"""Linformer, dense and in float64: the reference for tests of `mechanism.py`. No run uses it."""
 
 import torch
 from torch import Tensor

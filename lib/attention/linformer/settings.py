@@ -20,7 +20,7 @@ class Settings(MechanismSettings):
     length: Size = Field(description="Most tokens that a text may have: each has its own shares.")
 
     def longest(self) -> int | None:
-        """There are shares for so many tokens."""
+        """Return the number of tokens that have shares."""
         return self.length
 
     def name(self) -> str:

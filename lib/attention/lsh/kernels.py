@@ -1,6 +1,6 @@
 """LSH attention by Triton kernels, which a GPU runs in place of the torch operations of `mechanism.py`.
 
-Fast, and hard to read: `reference.py` has the plain computation. Tokens are gathered in the order of their buckets, so
+`reference.py` has the same computation in a readable form. Tokens are gathered in the order of their buckets, so
 that no sorted copies exist.
 
 A program works on a tile of sorted tokens of one sequence, and on those that they see: a window, whose scores it never
@@ -81,11 +81,11 @@ def attend(
         value: [B, H, N, d].
         real: [B, N], true at real tokens; None = all real.
         rotations: [blocks, H, d, R, columns of a block], in float32.
-        slopes: of ALiBi [H], if it is used.
+        slopes: slopes of ALiBi [H], if it is used.
         chunk: C.
         masked: whether a token sees its own bucket only.
         dropout: probability of dropping a weight.
-        seed: of the draws of dropout.
+        seed: seed of the draws of dropout.
 
     Returns:
         [B, H, N, d] in the type of `value`, zeros at padding.
@@ -139,7 +139,7 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
 
 
 def bits_of(length: int) -> int:
-    """Return how many bits tell `length` tokens apart."""
+    """Return the number of bits that can number `length` tokens."""
     return max(1, (length - 1).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""LSH attention by torch's operations, on every device: every token looks at a window of tokens that hash alike.
+"""LSH attention by torch's operations, on every device: every token attends to a window of tokens with similar hashes.
 
 Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal `reference.py`.
 
@@ -23,7 +23,7 @@ BLOCK = 16
 """Columns of the rotations that are drawn, and hashed with, at a time."""
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
-"""Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+"""Number of scores in memory at a time: on a CPU they fit its cache, on a GPU they keep it busy."""
 
 ITSELF, ABSENT = -1e30, -2e30
 """Added to scores. Finite, so that a token sees itself where all others are absent, and nothing is ever nan."""
@@ -50,23 +50,36 @@ class Mechanism(Attention):
         # Not a buffer: rotations are generated, never stored. (key, blocks of columns)
         self._rotations: tuple[tuple, Tensor] = ((), torch.empty(0, device="cpu"))
 
+    def is_exact_at(self, query: Tensor) -> bool:
+        """See `Attention.is_exact_at`: with dropout, rounds are averages of several draws, so they are computed."""
+        dropout = self.dropout and self.training
+        return super().is_exact_at(query) and not dropout and not self.hides_padding(query)
+
+    def exact_bias(self, query: Tensor) -> Tensor:
+        """See `Attention.exact_bias`: a token sees itself only where it would see nothing else."""
+        length = query.shape[2]
+        itself = torch.zeros(1, 1, length, length, dtype=query.dtype, device=query.device)
+        itself.diagonal(dim1=-2, dim2=-1).fill_(ITSELF)
+        bias = super().exact_bias(query)
+        return itself if bias is None else bias + itself
+
     def hides_padding(self, rows: Tensor) -> bool:
-        """See `Attention.hides_padding`."""
-        return self.settings.join == "mean" and self.by_triton(rows)
+        """See `Attention.hides_padding`; there are no kernels for `join: union`."""
+        if self.settings.join == "mean":
+            return self.by_triton(rows)
+        self.computed_by = "torch"
+        return False
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; `key` is `query`.
 
         Computed in float32 at least, also under autocast; by Triton kernels, products are in the type of the rows.
-        There are none for `join: union`.
         """
         length = query.shape[2]
         dropout = self.dropout if self.training else 0.0
         # Dropout's own, global generator decides; the backward pass repeats the draws.
         seed = int(torch.randint(2**62, ())) if dropout else 0
-        if self.settings.join == "union":
-            self.computed_by = "torch"
-        elif self.by_triton(query):
+        if self.hides_padding(query):
             from lib.attention.lsh import kernels
 
             return kernels.attend(
@@ -170,8 +183,8 @@ class _Window:
         reach: tokens of the window on either side of the chunk: C, or 0 where every sequence is one chunk.
         scale: factor of the scores.
         dropout: probability of dropping a weight.
-        seed: of the draws of dropout.
-        slopes: of ALiBi [H], if it is used.
+        seed: seed of the draws of dropout.
+        slopes: slopes of ALiBi [H], if it is used.
         union: whether the rounds share one softmax.
     """
 
@@ -210,7 +223,7 @@ class _Block:
         return tokens.as_strided(shape, (size * width, width, 1), self.start * size * width)
 
     def add_from_windows(self, tokens: Tensor, weights: Tensor, rows: Tensor, scale: float = 1.0) -> None:
-        """Add to every token the rows of those that see it, times their weights: the adjoint of looking.
+        """Add to every token the weighted rows of the tokens that see it: the adjoint of attention.
 
         Args:
             tokens: added to, [reach + tokens + reach, d].
@@ -231,7 +244,7 @@ class _Group:
         sequences: which of the BH sequences, G of them.
         order: tokens in sorted order, [G, R, L].
         real: number of real tokens of each sequence [G].
-        buckets: of the sorted tokens [G, R, L], if a token sees its own bucket only.
+        buckets: buckets of the sorted tokens [G, R, L], if a token sees its own bucket only.
     """
 
     def __init__(self, window: _Window, sequences: slice, order: Tensor, real: Tensor, buckets: Tensor | None) -> None:
@@ -280,15 +293,15 @@ class _Group:
         torch.mean(rows.view(*self.shape, -1), dim=1, out=out[self.sequences])
 
     def rates(self) -> Tensor:
-        """Return how much each round of a sorted token counts in one softmax over all rounds, 1 on average [GRL].
+        """Return the weight of each round of a sorted token in one softmax over all rounds, 1 on average [GRL].
 
-        Call it when all blocks have been weighed.
+        Call it after all blocks.
         """
         shares = self.totals[self.inverse].view(self.shape).softmax(dim=1) * self.shape[1]
         return torch.empty_like(self.totals).index_copy_(0, self.inverse, shares.flatten())
 
-    def room(self, rows: Tensor) -> Tensor:
-        """Return room for the scores of a block, in the type of `rows`: [chunks, C, W].
+    def score_buffer(self, rows: Tensor) -> Tensor:
+        """Return a buffer for the scores of a block, in the type of `rows`: [chunks, C, W].
 
         Blocks reuse the same memory: new memory has to be mapped, which can take a CPU longer than the computation in
         it.
@@ -309,12 +322,12 @@ class _Group:
         window = self.window
         itself = queries.new_zeros(window.chunk, window.width)
         itself.diagonal(window.reach).fill_(ITSELF)
-        room, chunks = self.room(queries), len(self.absence)
+        buffer, chunks = self.score_buffer(queries), len(self.absence)
         if window.union:
             self.totals = queries.new_empty(len(self.order))
-        for start in range(0, chunks, len(room)):
-            block = _Block(window, start, min(start + len(room), chunks))
-            scores = room[: block.stop - start]
+        for start in range(0, chunks, len(buffer)):
+            block = _Block(window, start, min(start + len(buffer), chunks))
+            scores = buffer[: block.stop - start]
             torch.add(itself, self.absence[start : block.stop, None], out=scores)
             if self.buckets is not None:
                 others = block.chunks(self.buckets) != block.windows(self.buckets).transpose(1, 2)
@@ -335,7 +348,7 @@ class _Group:
             yield block, weights, kept
 
     def _times_seen(self, block: _Block) -> Tensor:
-        """Return in how many rounds the tokens of a block see those of their windows, 1 at least [chunks, C, W]."""
+        """Return in how many rounds tokens of a block see those of their windows, at least 1 [chunks, C, W]."""
         times = torch.zeros((), dtype=torch.int32, device=self.device)
         for chunks, *buckets in self.places:
             seen = (block.chunks(chunks) - block.windows(chunks).transpose(1, 2)).abs_() <= 1
@@ -407,13 +420,13 @@ class _AttendInWindows(torch.autograd.Function):
                     group.sort(rows) for rows in (queries, values, gradients)
                 )
                 of_sorted_queries, of_sorted_values = torch.zeros_like(sorted_queries), torch.zeros_like(sorted_values)
-                room = group.room(sorted_queries)
+                buffer = group.score_buffer(sorted_queries)
                 if rates is not None:
                     rate = group.edged(rates[group.sequences])
                     means = group.sort((gradients * output).sum(-1, keepdim=True))  # of the gradients of the weights
                 for block, weights, kept in group.weigh(sorted_queries, generator):
                     of_output = block.chunks(sorted_gradients)
-                    of_scores = room[: len(weights)]
+                    of_scores = buffer[: len(weights)]
                     torch.bmm(of_output, block.windows(sorted_values).transpose(1, 2), out=of_scores)
                     if kept is not None:
                         of_scores *= kept
@@ -455,5 +468,5 @@ def _groups(window: _Window, order: Tensor, real: Tensor, buckets: Tensor | None
 
 
 def _scores(device: torch.device) -> int:
-    """Return how many scores are held at a time."""
+    """Return the number of scores in memory at a time."""
     return SCORES["cpu" if device.type == "cpu" else "gpu"]

@@ -1,4 +1,4 @@
-"""LSH attention, dense and in float64: what `mechanism.py` and `kernels.py` are tested against. No run uses it.
+"""LSH attention, dense and in float64: the reference for tests of `mechanism.py` and `kernels.py`. No run uses it.
 
 It forms an N x N mask for each sequence, head and hash round.
 """
@@ -89,7 +89,7 @@ def softmax_over(sets: list[set[int]], scores: Tensor, value: Tensor) -> Tensor:
 
     Args:
         sets: of each token [n].
-        scores: of all pairs of tokens [n, n].
+        scores: scores of all pairs of tokens [n, n].
         value: [n, d].
 
     Returns:

@@ -10,7 +10,7 @@ from lib.core.settings import Few, Size, check
 
 
 def _usual(value: Any) -> bool:
-    """Whether rounds are joined as they always were; settings leave that out, so that those of older runs stay."""
+    """Whether rounds are joined by default; stored settings omit it, so that those of older runs are unchanged."""
     return value == "mean"
 
 

@@ -61,7 +61,7 @@ class Mechanism(Attention):
 
 
 def pseudo_inverse(matrices: Tensor, iterations: int) -> Tensor:
-    """Return what approaches the Moore-Penrose inverse of each of `matrices` [..., M, M].
+    """Return an approximation of the Moore-Penrose inverse of each of `matrices` [..., M, M].
 
     Args:
         matrices: rows are non-negative and sum to 1, or are zeros.

@@ -9,7 +9,7 @@ from lib.core.settings import Few, Size
 
 
 class Settings(MechanismSettings):
-    """Attention by way of a few landmarks, means of neighbouring queries and keys."""
+    """Attention through a few landmarks, means of neighbouring queries and keys."""
 
     takes_attention_dropout: ClassVar[bool] = False
     row_stochastic: ClassVar[bool] = False  # the inverse has negative entries
@@ -17,7 +17,7 @@ class Settings(MechanismSettings):
 
     kind: Literal["nystrom"]
     landmarks: Size = Field(description="Segments of a text, the mean of each being a landmark.")
-    iterations: Few = Field(6, description="Iterations by which the matrix of the landmarks is inverted.")
+    iterations: Few = Field(6, description="Iterations that invert the matrix of the landmarks.")
 
     def name(self) -> str:
         """Return the canonical name."""

@@ -1,4 +1,4 @@
-"""Exact attention, dense and in float64, one head at a time: what `mechanism.py` is tested against. No run uses it."""
+"""Exact attention, dense and in float64, one head at a time: for tests of `mechanism.py`. No run uses it."""
 
 import torch
 from torch import Tensor

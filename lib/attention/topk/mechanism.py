@@ -1,26 +1,29 @@
 """Top-k attention by torch's operations, on every device: every query attends to the keys of its highest scores.
 
-Linear in N in memory. The choice forms all scores, block by block, and is quadratic in time; what follows it is linear.
+Linear in N in memory. The choice forms all scores, block by block, and is quadratic in time; the rest is linear.
 Must equal `reference.py`.
 
 Shapes: B batch, H heads, N tokens, d head width, K chosen keys, G sequences of a block, n queries of a block.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
+from lib.attention.dense import ABSENT, alibi, attend_densely
 from lib.attention.topk.settings import Settings
 
 SCORES = {"cpu": 2**21, "gpu": 2**27}
-"""Scores that are held at a time."""
+"""Number of scores in memory at a time."""
 
-ABSENT = -1e30
-"""Score of padding. Finite, so that a row without real tokens is never nan."""
+DENSE = 512
+"""Tokens up to which one call under a dense mask of the chosen keys is faster on a CPU than gathering them."""
 
 
 class Mechanism(Attention):
@@ -42,8 +45,11 @@ class Mechanism(Attention):
         precision = torch.promote_types(value.dtype, torch.float32)
         batch, heads, length, _ = query.shape
         with torch.autocast(query.device.type, enabled=False):
-            query = query.to(precision) * self.head_size**-0.5
-            queries, keys, values = (rows.to(precision).flatten(0, 1) for rows in (query, key, value))
+            query, key, value = (rows.to(precision) for rows in (query, key, value))
+            if query.device.type == "cpu" and length <= DENSE and not (self.dropout and self.training):
+                bias, slopes = self._mask(query, key, real), alibi(self.slopes(query.device), query)
+                return attend_densely(query, key, value, real, bias=bias if slopes is None else bias + slopes)
+            queries, keys, values = (rows.flatten(0, 1) for rows in (query * self.head_size**-0.5, key, value))
             chosen, scores = self._choose(queries.detach(), keys.detach(), real)  # [BH, N, K]
             first = torch.arange(batch * heads, device=query.device, dtype=chosen.dtype)[:, None, None] * length
             chosen = (chosen + first).flatten(0, 1)  # rows of all sequences' keys
@@ -54,8 +60,31 @@ class Mechanism(Attention):
         return output.view(batch, heads, length, -1)
 
     @torch.no_grad()
+    def _mask(self, query: Tensor, key: Tensor, real: Tensor | None) -> Tensor:
+        """Return what is added to the scores [B, H, N, N]: 0 at the chosen keys, `ABSENT` at the others."""
+        queries, keys = (query * self.head_size**-0.5).flatten(0, 1), key.flatten(0, 1)
+        mask = torch.full((len(queries), *query.shape[2:3] * 2), ABSENT, dtype=query.dtype)
+        for place, scores in self._scores(queries, keys, real):
+            mask[place].masked_fill_(are_highest(scores, min(self.settings.keys, scores.shape[-1])), 0.0)
+        return mask.unflatten(0, query.shape[:2])
+
+    @torch.no_grad()
     def _choose(self, queries: Tensor, keys: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the columns of the highest scores, and these scores: [BH, N, K] each.
+        """Return the columns of the highest scores, and these scores: [BH, N, K] each; arguments as of `_scores`."""
+        sequences, length, _ = queries.shape
+        number = min(self.settings.keys, length)
+        chosen = torch.empty(sequences, length, number, dtype=torch.int32, device=queries.device)
+        found = queries.new_empty(chosen.shape)
+        for place, scores in self._scores(queries, keys, real):
+            columns = highest(scores, number)
+            chosen[place] = columns.int()
+            found[place] = scores.gather(-1, columns)
+        return chosen, found
+
+    def _scores(
+        self, queries: Tensor, keys: Tensor, real: Tensor | None
+    ) -> Iterator[tuple[tuple[slice, slice], Tensor]]:
+        """Yield the scores of some queries of some sequences [G, n, N], and their place.
 
         Args:
             queries: [BH, N, d], scaled.
@@ -63,9 +92,7 @@ class Mechanism(Attention):
             real: [B, N], true at real tokens; None = all real.
         """
         sequences, length, _ = queries.shape
-        number, device = min(self.settings.keys, length), queries.device
-        chosen = torch.empty(sequences, length, number, dtype=torch.int32, device=device)
-        found = queries.new_empty(chosen.shape)
+        device = queries.device
         places, slopes = torch.arange(length, device=device), self.slopes(device)
         tokens = max(1, SCORES["cpu" if device.type == "cpu" else "gpu"] // length)
         size = max(1, tokens // length)
@@ -74,20 +101,37 @@ class Mechanism(Attention):
             group = slice(start, start + size)
             for first in range(0, length, tokens):
                 block = slice(first, first + tokens)
-                scores = queries[group, block] @ keys[group].mT  # [G, n, N]
+                scores = queries[group, block] @ keys[group].mT
                 if slopes is not None:
                     distances = (places[block, None] - places).abs()
                     scores -= slopes[part % self.num_heads, None, None].to(scores.dtype) * distances
                 if real is not None:
                     scores.masked_fill_(~real[part // self.num_heads, None], ABSENT)
-                columns = highest(scores, number)
-                chosen[group, block] = columns.int()
-                found[group, block] = scores.gather(-1, columns)
-        return chosen, found
+                yield (group, block), scores
+
+
+def are_highest(scores: Tensor, number: int) -> Tensor:
+    """Return which scores of each row are the highest, of equal ones those that come first; on a CPU.
+
+    Args:
+        scores: [..., N]; compared in float32.
+        number: K, N at most.
+
+    Returns:
+        [..., N], K of each row true.
+    """
+    scores = scores.float()
+    place = scores.shape[-1] - number
+    least = torch.from_numpy(np.partition(scores.numpy(), place, axis=-1)[..., place, None])
+    chosen = scores >= least
+    if int(chosen.sum()) > number * chosen[..., 0].numel():
+        equal = scores == least
+        chosen &= ~equal | (equal.cumsum(-1) <= number - (chosen & ~equal).sum(-1, keepdim=True))
+    return chosen
 
 
 def highest(scores: Tensor, number: int) -> Tensor:
-    """Return the columns of the highest scores of each row, of equal ones those that come first; in any order.
+    """Return the columns of the highest scores of each row in any order; of equal scores, the first columns.
 
     Groups of neighbouring columns whose highest scores come first hold all of them, so only these are searched.
 

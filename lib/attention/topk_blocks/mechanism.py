@@ -1,6 +1,6 @@
 """Top-k attention by blocks in torch's operations, on every device: a block attends to a window and to chosen blocks.
 
-Linear in N in memory, and in time but for the choice, which compares all pairs of blocks. See
+Linear in N in memory, and in time except the choice, which compares all pairs of blocks. See
 `lib.attention.block_sparse`.
 
 Shapes: B batch, H heads, N tokens, d head width, n blocks.

@@ -1,4 +1,4 @@
-"""Top-k attention by blocks, dense and in float64: what `mechanism.py` is tested against. No run uses it."""
+"""Top-k attention by blocks, dense and in float64: the reference for tests of `mechanism.py`. No run uses it."""
 
 import torch
 from torch import Tensor

@@ -1,7 +1,4 @@
-"""The encoder: a BERT-style stack whose attention mechanism is exchangeable, and its models with a head.
-
-It does not know data, training or metrics.
-"""
+"""The encoder: a BERT-style stack with an exchangeable attention mechanism, and its models with a head."""
 
 import importlib
 from typing import Any
@@ -17,7 +14,7 @@ __all__ = [*_EXPORTS, *_HEADS]
 
 
 def __getattr__(name: str) -> Any:
-    # On demand, so that importing the masked-language model neither runs nor depends on the classification code.
+    # On demand, so that the masked-language model does not import the classification code.
     if name in _HEADS:
         head = importlib.import_module(f"lib.backbones.heads.{_HEADS[name]}").Head
         return head.on(importlib.import_module(f"{__name__}.model").EncoderModel)

@@ -1,6 +1,6 @@
 """One encoder block: self-attention and feed-forward, each followed by a residual sum and a layer norm (BERT).
 
-The block owns projections, rotary positions, dropout and norms; the mechanism is the inner map alone.
+The block has projections, rotary positions, dropout and norms; the mechanism only maps queries, keys and values.
 Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
 """
 
@@ -62,7 +62,7 @@ class SelfAttention(nn.Module):
         """
         place = states.device.type
         if torch.is_autocast_enabled(place):
-            states = states.to(torch.get_autocast_dtype(place))  # once, and not in each projection
+            states = states.to(torch.get_autocast_dtype(place))  # converts once, not in each projection
         latent = self._latent(states)
         query, key = self._queries_and_keys(states, latent, rotation)
         value = for_every_head(query, self._heads(self.value(latent)))
@@ -111,8 +111,8 @@ class EncoderBlock(nn.Module):
     ) -> Tensor:
         """Return the block's output [B, N, D].
 
-        The first arguments are those of `SelfAttention.forward`; `checkpointed` tells that the backward pass computes
-        the whole block again.
+        The first arguments are those of `SelfAttention.forward`; with `checkpointed`, the backward pass computes the
+        whole block again, so nothing in it needs to be recomputed separately.
         """
         attended = self.attention_dropout(self.attention(states, attention_mask, rotation))
         states = self.attention_layer_norm(states + attended)
@@ -124,9 +124,9 @@ class EncoderBlock(nn.Module):
 
 
 def _recomputed(result: Tensor, function: Callable[[Tensor], Tensor], argument: Tensor) -> AbstractContextManager:
-    """Let operations in this context keep `argument` in place of `result`, and call `function` on it when asked for it.
+    """Save memory for the backward pass: store `argument` instead of `result`, and compute `function` of it again.
 
-    The widest of a block's tensors need then not be kept twice, before and after a cheap function.
+    Otherwise the widest tensor of a block would be stored twice, before and after a cheap function.
     """
     storage, argument = result.untyped_storage().data_ptr(), argument.detach()
 

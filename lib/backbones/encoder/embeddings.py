@@ -1,4 +1,4 @@
-"""From token ids to the states that enter the first block.
+"""The embeddings: from token ids to the input of the first block.
 
 Shapes: B batch, N tokens, D hidden size.
 """
@@ -29,7 +29,7 @@ class Embeddings(nn.Module):
     def forward(
         self, input_ids: Tensor | None, token_type_ids: Tensor | None = None, inputs_embeds: Tensor | None = None
     ) -> Tensor:
-        """Return the states that enter the first block.
+        """Return the input of the first block.
 
         Args:
             input_ids: [B, N]; None if `inputs_embeds` is given.
@@ -37,10 +37,10 @@ class Embeddings(nn.Module):
             inputs_embeds: word embeddings to use instead of those of `input_ids` [B, N, D].
 
         Returns:
-            States [B, N, D]. Position 0 is the first of a row, so padding stands after the text.
+            States [B, N, D]. Position 0 is the first token of a row, so padding must follow the text.
 
         Raises:
-            ValueError: the sequence is longer than learned positions reach, or token types come to a model without.
+            ValueError: the sequence is longer than the learned positions, or the model has no token types.
         """
         states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         length, device = states.shape[1], states.device

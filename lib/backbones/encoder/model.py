@@ -1,4 +1,4 @@
-"""The encoder without a task, and what all its models have in common.
+"""The encoder without a head, and the base of its models.
 
 Shapes: B batch, N tokens, D hidden size.
 """
@@ -18,7 +18,7 @@ from lib.backbones.positions import Phases
 
 
 class EncoderPreTrainedModel(PreTrainedModel):
-    """Base of the encoder's models: configuration, first weights, saving and loading."""
+    """Base of the encoder's models: configuration, initial weights, saving and loading."""
 
     config_class = EncoderConfig
     base_model_prefix = "encoder"
@@ -29,10 +29,10 @@ class EncoderPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if isinstance(module, nn.Embedding) and not getattr(module.weight, "_is_hf_initialized", False):
-            # Scaled, so that the row of the padding stays zero; those that the checkpoint holds are marked and stay.
+            # Scaling keeps the row of the padding zero. Weights from a checkpoint are marked, and stay.
             spread = self.config.embedding_initializer_range or self.config.initializer_range
             module.weight.data *= spread / self.config.initializer_range
-        # from_pretrained creates tensors without content; those that the checkpoint holds are marked and stay.
+        # from_pretrained creates tensors without content. Those from a checkpoint are marked, and stay.
         if isinstance(module, Attention) and not all(
             getattr(tensor, "_is_hf_initialized", False) for tensor in (*module.buffers(), *module.parameters())
         ):
@@ -82,9 +82,8 @@ class EncoderModel(EncoderPreTrainedModel):
             token_type_ids: [B, N], for models with type_vocab_size above 0; None = all of type 0.
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each block, too.
-            output_attentions: return the attention weights of each block, too: those that its mechanism implies, before
-                dropout. For inspection: they are computed separately from the blocks, by `Attention.weights`, which
-                takes far more time and memory than the blocks, also where gradient checkpointing saves theirs.
+            output_attentions: return the attention weights of each block, too, without dropout. For inspection, since
+                `Attention.weights` computes them separately, in far more time and memory than the blocks.
 
         Returns:
             `last_hidden_state` [B, N, D] and, if asked for, `hidden_states` and `attentions`, the latter [B, H, N, N]
@@ -102,7 +101,8 @@ class EncoderModel(EncoderPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
-        # Once here, so that no block masks a batch without padding. A GPU would be waited for: see `known_beforehand`.
+        # Checked once, so that no block masks a batch without padding. On a GPU this would synchronise: see
+        # `known_beforehand`.
         if attention_mask is not None and attention_mask.device.type == "cpu" and attention_mask.all():
             attention_mask = None
         history, attentions = [states], []
@@ -124,7 +124,7 @@ class EncoderModel(EncoderPreTrainedModel):
 
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
-    """Return the modules of each part of the weights: the attention of a block, and the block for everything else."""
+    """Return the modules of each part of the weights; what is not attention in a block counts as feed-forward."""
     return {
         "embeddings": [backbone.embeddings],
         "feed_forward": list(backbone.layers),

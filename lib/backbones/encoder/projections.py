@@ -1,4 +1,4 @@
-"""Where the encoder's queries and keys are, and its attention maps; see `lib.backbones.projections`."""
+"""The query and key projections of the encoder, and its attention maps; see `lib.backbones.projections`."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from lib.backbones.projections import AttentionLayer
 
 
 def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
-    """Return the layers of a live model, from the lowest."""
+    """Return the attention layers of a model, from the lowest."""
     encoder, frequencies = model.base_model, None
     if encoder.phases is not None:
         frequencies = encoder.phases.scale * encoder.phases.frequencies(torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Settings of the encoder that all mechanisms share. Names are those of transformers where it has one."""
+"""Settings of the encoder, the same for all mechanisms. Names follow transformers."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -36,7 +36,7 @@ class Settings(BackboneSettings):
     kv_rank: Size | None = Field(
         None,
         exclude_if=unset,
-        description="Width of one narrow projection of the states, from which keys and values are projected (latent "
+        description="Width of one narrow projection of the states; keys and values are projected from it (latent "
         "attention); null = both are projected from the states themselves.",
     )
     attention_size: Size | None = Field(
@@ -62,7 +62,7 @@ class Settings(BackboneSettings):
     )
     rope_factor: PositiveFloat = Field(1.0, ge=1, description="Stretching factor of `linear` and `yarn`.")
     rope_original_length: PositiveInt | None = Field(
-        None, description="Length of the earlier training in tokens, by which `yarn` recognises slow rotations."
+        None, description="Length of the earlier training in tokens; `yarn` needs it to find slow rotations."
     )
     type_vocab_size: SizeOrZero = Field(0, description="Token types; 0 = no token-type embedding.")
     attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
@@ -79,7 +79,7 @@ class Settings(BackboneSettings):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """See `BackboneSettings.abilities`: negative weights are no map, and keys of a latent have two matrices."""
+        """See `BackboneSettings.abilities`: maps need non-negative weights; with a latent, keys have two matrices."""
         found: set[Ability] = {"states"}
         if self.kv_rank is None:
             found.add("queries_and_keys")
@@ -137,7 +137,7 @@ class Settings(BackboneSettings):
                 )
 
     @check
-    def _rotations_are_stretched_as_said(self) -> Iterator[str]:
+    def _rotations_are_stretched_consistently(self) -> Iterator[str]:
         kind = self.rope_type
         if self.position_embedding_type != "rope":
             return

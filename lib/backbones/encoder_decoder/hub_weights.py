@@ -1,4 +1,4 @@
-"""First weights from a published encoder-decoder, strictly."""
+"""Initial weights from a published encoder-decoder; every difference is an error."""
 
 from pathlib import Path
 
@@ -29,11 +29,11 @@ DECISIVE = (
 def load_published(model: PreTrainedModel, folder: Path) -> None:
     """Replace the weights of `model` by those of a published one of the same architecture.
 
-    Tokens that the run's tokeniser has beyond the published vocabulary keep their drawn embeddings.
+    Tokens that the run's tokeniser has beyond the published vocabulary keep their random embeddings.
 
     Args:
         model: around an encoder-decoder.
-        folder: with `config.json` and files of weights.
+        folder: folder with `config.json` and files of weights.
 
     Raises:
         RunError: the architectures differ, or weights are missing, left over or of another shape. `model` is unchanged.

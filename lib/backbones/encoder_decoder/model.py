@@ -1,4 +1,4 @@
-"""An encoder-decoder of transformers without a task, and what all models around one have in common.
+"""An encoder-decoder of transformers without a head, and the base of its models.
 
 Shapes: B batch, N tokens read, T tokens written, D hidden size, V vocabulary.
 """

@@ -35,7 +35,7 @@ class Settings(ArchitectureSettings):
 
     @check
     def _sizes_are_there(self) -> Iterator[str]:
-        yield from self.problems_of_sizes(SIZES, OTHERS)
+        yield from self.size_errors(SIZES, OTHERS)
 
     @property
     def abilities(self) -> frozenset[Ability]:

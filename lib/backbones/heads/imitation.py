@@ -1,4 +1,4 @@
-"""Imitation of another model's states, on any backbone. Knows nothing of where the other model comes from.
+"""Imitation of another model's states, on any backbone. The caller loads that model.
 
 Shapes: B batch, N tokens, D hidden size, L labelled tokens.
 """
@@ -32,12 +32,12 @@ class ImitationOutput(ModelOutput):
 
 
 class Imitation(TaskModel):
-    """Give the states that another model, the teacher, gives. The head has no weights.
+    """Output the states of another model, the teacher. The head has no weights.
 
     The teacher is not part of the model: it is neither saved nor trained, and has no dropout.
 
     Attributes:
-        every_layer: whether the states of every layer are learnt, and not those of the last one alone.
+        every_layer: whether the states of all layers are learnt, not only those of the last one.
     """
 
     auto_model: ClassVar[str] = "AutoModelForPreTraining"
@@ -49,7 +49,7 @@ class Imitation(TaskModel):
         self.post_init()
 
     def learn_from(self, teacher: PreTrainedModel) -> None:
-        """Take a model as the teacher; it stays as it is.
+        """Set the teacher, which never changes.
 
         Args:
             teacher: teacher with its weights; only its `base_model` is used.
@@ -77,7 +77,7 @@ class Imitation(TaskModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> ImitationOutput:
-        """Return the states, and how far they are from the teacher's.
+        """Return the states, and their distance from the teacher's.
 
         Args:
             input_ids: [B, N].

@@ -40,7 +40,7 @@ def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor,
 
 
 def squared_error(states: Tensor, targets: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-    """Return the mean squared difference of items, such as tokens with their states: of one, the mean over its numbers.
+    """Return the mean squared difference of items, such as the states of tokens; each item counts as its mean.
 
     Args:
         states: [L, D].
@@ -62,8 +62,8 @@ def distillation(
     The square keeps its gradients about as large as those of the labels, whatever the temperature.
 
     Args:
-        logits: of the student [L, C].
-        teacher_logits: of the teacher [L, C].
+        logits: logits of the student [L, C].
+        teacher_logits: teacher logits of the teacher [L, C].
         temperature: both logits are divided by it.
         num_items_in_batch: items over all parts of the batch; None = those at hand.
 

@@ -1,4 +1,4 @@
-"""Masked language modelling (pretraining and adaptation) on any backbone. Knows nothing of classification.
+"""Masked language modelling (pretraining and adaptation) on any backbone. It does not import classification.
 
 Shapes: B batch, N tokens, D hidden size, V vocabulary.
 """

@@ -1,4 +1,4 @@
-"""What every model with a head has in common, whatever its backbone and task."""
+"""The base of all models with a head."""
 
 from functools import cache
 from typing import ClassVar, Self

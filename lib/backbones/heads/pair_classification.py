@@ -1,4 +1,4 @@
-"""Classification of pairs of texts that never see each other, on any backbone: both are read by the same weights.
+"""Classification of pairs of texts, on any backbone, which reads both separately with the same weights.
 
 Shapes: B batch, N tokens of the first texts, M of the second ones, D hidden size, C classes.
 """
@@ -15,7 +15,7 @@ from lib.backbones.heads.sequence_classification import SequenceClassification, 
 
 
 class PairClassification(SequenceClassification):
-    """Tell the class of a pair from the vectors a and b of its texts: from a, b, a * b and a - b.
+    """Predict the class of a pair from the vectors a and b of its texts: from a, b, a * b and a - b.
 
     Source: Tay et al. 2021, "Long Range Arena", section 2.2.3.
     """

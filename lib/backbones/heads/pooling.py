@@ -1,4 +1,4 @@
-"""From the states of a document to one vector. Padding takes no part in any of them.
+"""From the states of a document to one vector. They ignore padding.
 
 Shapes: B batch, N tokens, D hidden size.
 """

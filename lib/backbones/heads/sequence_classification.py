@@ -1,4 +1,4 @@
-"""Classification of whole documents, or a number for each, on any backbone. Knows nothing of masked language modelling.
+"""Classification of whole documents, or a number for each, on any backbone.
 
 Shapes: B batch, N tokens, D hidden size, C classes.
 """
@@ -21,7 +21,7 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
     """Return the classification head of the style `config.classifier_head`.
 
     Args:
-        config: of the model; its `num_labels` is the number of classes.
+        config: config of the model; its `num_labels` is the number of classes.
         vectors: number of concatenated vectors of width D that it reads.
 
     Returns:
@@ -54,7 +54,7 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
 
 
 class SequenceClassification(TaskModel):
-    """Tell the class of a document, one of `config.num_labels`, or a number (`config.problem_type` is `regression`).
+    """Predict the class of a document, one of `config.num_labels`, or a number (`config.problem_type` is `regression`).
 
     Raises:
         ConfigError: pooling, head style or problem type are not available, or there is not one number but several.

@@ -15,7 +15,7 @@ from lib.backbones.heads.model import TaskModel
 
 
 class TokenClassification(TaskModel):
-    """Tell the class of each token, one of `config.num_labels`, from its state alone (dropout, projection: as BERT)."""
+    """Predict one of `config.num_labels` classes of each token from its state: dropout and projection, as in BERT."""
 
     auto_model: ClassVar[str] = "AutoModelForTokenClassification"
 

@@ -14,7 +14,7 @@ from lib.core.enclosing import enclosing
 
 
 class Backbone(contract.TokenBackbone):
-    """Reads documents in segments by another backbone, the encoder, which works as it does alone."""
+    """Reads documents in segments by another backbone, the encoder."""
 
     parameters: Settings
     model_class = HierarchicalModel

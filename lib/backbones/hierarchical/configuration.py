@@ -20,7 +20,7 @@ class HierarchicalConfig(BackboneConfig):
         kwargs: the fields of `lib.backbones.hierarchical.settings.Settings` and those of `BackboneConfig`.
 
     Raises:
-        ConfigError: a segment has no room for a new token.
+        ConfigError: a segment has no capacity for a new token.
         pydantic.ValidationError: a field is out of range.
     """
 
@@ -39,22 +39,22 @@ class HierarchicalConfig(BackboneConfig):
                 setattr(self, name, getattr(inner, name))
         if self.step < 1:
             raise ConfigError(
-                f"overlap = {self.overlap}: of a segment of {self.segment} tokens, {self.segment - self.room} enclose "
-                "it and no new one would be left. Lower overlap, or raise segment."
+                f"overlap = {self.overlap}: of a segment of {self.segment} tokens, {self.segment - self.capacity} "
+                "enclose it, so none would be new. Lower overlap, or raise segment."
             )
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Tokens of a document that fit into a segment."""
         return self.segment - self.tokens_before - self.tokens_behind
 
     @property
     def step(self) -> int:
         """Tokens between the starts of two full segments."""
-        return self.room - self.overlap
+        return self.capacity - self.overlap
 
     def inner(self) -> BackboneConfig:
-        """Return the configuration of the model that makes a vector of each segment."""
+        """Return the configuration of the model that encodes a segment as a vector."""
         names = ("vocab_size", "pad_token_id", "classifier_pooling", "pooling_step")
         return _configuration(self.encoder | {name: getattr(self, name) for name in names})
 
@@ -68,7 +68,7 @@ class HierarchicalConfig(BackboneConfig):
 def _configuration(fields: dict[str, Any]) -> Any:
     """Return the configuration of a backbone's model, made of its saved fields."""
     own = dict(fields)
-    # By attribute: to import the name runs the hook of `lib`, which imports what derives from this module.
+    # By attribute, since importing the name runs the hook of `lib`, which imports subclasses of this module's.
     return transformers.AutoConfig.for_model(own.pop("model_type"), **own)
 
 

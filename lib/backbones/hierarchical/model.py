@@ -1,4 +1,4 @@
-"""The encoder that reads documents in segments, and what all its models have in common.
+"""The encoder that reads documents in segments, and the base of its models.
 
 Shapes: B documents, N tokens, S segments of the document that has most, G segments at once, D hidden size.
 """
@@ -17,7 +17,7 @@ from lib.backbones.settings import BACKBONES
 
 
 class HierarchicalPreTrainedModel(PreTrainedModel):
-    """Base of the models that read documents in segments: configuration, first weights, saving and loading."""
+    """Base of the models that read documents in segments: configuration, initial weights, saving and loading."""
 
     config_class = HierarchicalConfig
     base_model_prefix = "hierarchical"
@@ -105,12 +105,12 @@ class HierarchicalModel(HierarchicalPreTrainedModel):
         return self.encoder.pool(states, mask)
 
     def _vectors_read_again(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Return what `_vectors` does, which is done again in the backward pass.
+        """Return the result of `_vectors`, which the backward pass computes again.
 
-        The reentrant kind of checkpoint makes no graph in the forward pass. The small nodes of one would lie between
-        the activations that are freed, so that glibc could not give their memory to the next group.
+        A reentrant checkpoint builds no graph in the forward pass. Its small nodes would be allocated between the
+        activations that are freed, so that glibc could not reuse their memory for the next group.
         """
-        anchor = torch.zeros((), device=values.device, requires_grad=True)  # torch asks for an input with a gradient
+        anchor = torch.zeros((), device=values.device, requires_grad=True)  # torch needs an input with a gradient
         return checkpoint(lambda *read: self._vectors(*read[:2]), values, mask, anchor, use_reentrant=True)
 
 

@@ -1,4 +1,4 @@
-"""Where the segments of documents lie: they count real tokens, so padding never moves a boundary.
+"""The boundaries of segments. They count real tokens, so padding never moves one.
 
 Shapes: B documents, N tokens, S segments of the document that has most, T segments of all documents, G segments at
 once, L tokens of the longest of these.
@@ -19,18 +19,18 @@ class Segment(NamedTuple):
     document: int
     """Row of the batch."""
     number: int
-    """Which segment of its document it is, from 0."""
+    """Number of the segment in its document, from 0."""
     start: int
-    """Real tokens of the document before it, those that enclose the document left out."""
+    """Number of real tokens of the document before it, without those that enclose the document."""
     tokens: int
-    """Its own, those that enclose it left out."""
+    """Number of its own tokens, without those that enclose it."""
 
 
 def segment_counts(config: HierarchicalConfig, real: Tensor) -> Tensor:
-    """Return how many segments documents have, at least one each.
+    """Return the number of segments of each document, at least one.
 
     Args:
-        config: of the model.
+        config: config of the model.
         real: numbers of their real tokens, those that enclose them included [B].
     """
     beyond = real - config.tokens_before - config.tokens_behind - config.overlap
@@ -61,7 +61,7 @@ class Documents:
     What encloses a document, its first and last tokens, encloses each of its segments.
 
     Args:
-        config: of the model.
+        config: config of the model.
         values: token ids [B, N], or word embeddings [B, N, D].
         attention_mask: [B, N], 1 = real token; None = all real.
     """

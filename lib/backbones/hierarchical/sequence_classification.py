@@ -64,7 +64,7 @@ class SegmentPooling(nn.Module):
 
 
 class HierarchicalForSequenceClassification(SequenceClassification, HierarchicalPreTrainedModel):
-    """Tell the class of a document; what puts its segments together belongs to the head."""
+    """Predict the class of a document; the head combines the vectors of its segments."""
 
     backbone_class = HierarchicalModel
 

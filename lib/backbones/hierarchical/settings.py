@@ -14,7 +14,7 @@ ENCLOSING = 2
 
 
 class Settings(BackboneSettings):
-    """A document is read in overlapping segments, each by itself by an encoder, whose vectors are then put together."""
+    """An encoder reads a document in overlapping segments, and the head combines their vectors."""
 
     own_heads: ClassVar[tuple[str, ...]] = ("sequence_classification",)
     per_token: ClassVar[bool] = False
@@ -138,12 +138,12 @@ class Settings(BackboneSettings):
         """See `BackboneSettings.blocks`."""
         return self.encoder.blocks()
 
-    def obstacles(self, before: BackboneSettings) -> Iterator[str]:
-        """See `BackboneSettings.obstacles`: its weights, or those of an encoder alone."""
+    def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
+        """See `BackboneSettings.takeover_errors`: its weights, or those of an encoder alone."""
         if not isinstance(before, Settings):
-            yield from self.encoder.obstacles(before)
+            yield from self.encoder.takeover_errors(before)
             return
-        yield from self.encoder.obstacles(before.encoder)
+        yield from self.encoder.takeover_errors(before.encoder)
         if "transformer" in (self.pooling, before.pooling):
             for name in ("pooling", "document_layers", "document_heads"):
                 own, found = getattr(self, name), getattr(before, name)

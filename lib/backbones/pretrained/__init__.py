@@ -1,1 +1,1 @@
-"""An architecture of transformers as it is, with its attention opened to both sides if asked for, and proved so."""
+"""An architecture of transformers as it is, with attention that can be made bidirectional, and is checked."""

@@ -1,4 +1,4 @@
-"""Documents that are read one at a time, for architectures whose states depend on padding or other documents.
+"""Reading of documents one at a time, for architectures whose states depend on padding or other documents.
 
 Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
@@ -58,8 +58,7 @@ def read_alone(
 def settle(inner: PreTrainedModel, tokens: int) -> None:
     """Set BigBird's kind of attention for a text of `tokens` tokens.
 
-    It attends fully to texts that are not longer than all that a token sees otherwise. Left alone, it would stay so
-    after the first one.
+    It uses full attention on short texts, and without this call it would do so on all later ones.
     """
     if not hasattr(inner, "set_attention_type"):
         return
@@ -70,7 +69,7 @@ def settle(inner: PreTrainedModel, tokens: int) -> None:
 
 
 def _precision(inner: PreTrainedModel, device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context that makes BigBird compute in the precision of its weights on a CPU, and as set elsewhere.
+    """Return a context in which BigBird computes in the precision of its weights on a CPU.
 
     In bf16 on a CPU, it fails at long texts, since it adds numbers of two types.
     """
@@ -80,7 +79,7 @@ def _precision(inner: PreTrainedModel, device: torch.device) -> AbstractContextM
 
 
 def _laid_out(places: Sequence[Tensor], parts: Sequence[Tensor]) -> Tensor:
-    """Return states [B, N, D] of parts [L, D] that belong to places [B, N], zeros elsewhere."""
+    """Return states [B, N, D] with the rows [L, D] at the true places [B, N], and zeros elsewhere."""
     states = parts[0].new_zeros(*places[0].shape, parts[0].shape[-1])
     for place, part in zip(places, parts, strict=True):
         states[place] = part

@@ -15,7 +15,7 @@ from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.settings import Precision
-from lib.core.packages import require
+from lib.core.errors import require
 
 COMPUTED_IN: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -74,13 +74,13 @@ class Backbone(contract.TokenBackbone):
 
 
 def quantize(model: PreTrainedModel, precision: Precision) -> None:
-    """Replace the linear layers of the backbone of `model`, on a CPU, by such of bitsandbytes with the same weights.
+    """Replace the linear layers of the backbone of `model`, on a CPU, by layers of bitsandbytes in four bits.
 
     The weights have four bits. Embeddings, norms and the head stay as they are. The same weights give the same bits on
     every machine.
 
     Args:
-        model: with its first weights; it stays the same object.
+        model: model with its first weights; it stays the same object.
         precision: precision of the run and of the layers' computation.
 
     Raises:

@@ -67,7 +67,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
 
     @property
     def direction(self) -> Direction:
-        """The direction of its attention in the end."""
+        """The direction of its attention after the opening."""
         return "causal" if self.attention == "causal" else "bidirectional"
 
     @property
@@ -106,7 +106,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         if padding is None:
             kind = self.architecture["model_type"]
             raise ConfigError(
-                f"tokeniser: it has no token of its own for padding, behind which the positions of {kind} begin. Use "
+                f"tokeniser: it has no token of its own for padding, but positions of {kind} begin after it. Use "
                 "the published tokeniser, or one with such a token."
             )
         return family.first_position + padding
@@ -122,12 +122,12 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         return in_own_names(fields)
 
     def published(self) -> "PretrainedBackboneConfig":
-        """Return the configuration of the model that was published."""
+        """Return the configuration of the published model."""
         names = ("architecture", "attention", "vocab_size", "pad_token_id")
         return PretrainedBackboneConfig(**{name: getattr(self, name) for name in names})
 
     def causal_window(self) -> int | None:
-        """Return the distance from which a causal model of this architecture sees nothing in layers with a window.
+        """Return the first distance that a causal model of this architecture does not see in layers with a window.
 
         Returns:
             None = no layer has a window.

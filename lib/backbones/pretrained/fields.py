@@ -64,7 +64,7 @@ UNLESS_OTHERWISE = {
     "position_embedding_type": "absolute",
     "tie_weights_": True,  # DistilBERT's embeddings and head share their weights, today by `tie_word_embeddings`
 }
-"""Fields that transformers no longer has, with the value that it now takes for granted; another one is an error."""
+"""Fields that transformers no longer has, with the only value that it now supports."""
 RENAMED = frozenset(
     {
         "global_attn_every_n_layers",
@@ -77,28 +77,28 @@ RENAMED = frozenset(
         "sliding_window_pattern",
     }
 )
-"""Names that transformers still reads, and saves under others."""
+"""Old names of fields, which transformers reads and saves under new ones."""
 
 
-def problem_of(fields: Any) -> str | None:
+def config_error(fields: Any) -> str | None:
     """Return why the content of a `config.json` describes no architecture of a known family; None if it does."""
     if not isinstance(fields, dict):
         return f"holds {type(fields).__name__}, no fields of a model"
     text = _of_text(fields)
     kind = text.get("model_type", fields.get("model_type"))
     if kind is None:
-        return "names no model_type, so it is no model of transformers"
+        return "names no model_type, so it is not a model of transformers"
     if isinstance(kind, str) and kind in FAMILIES:
         return None
-    beside = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
+    hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     return (
         f"says model_type = {kind!r}, which is no encoder or decoder that this project knows. Name a model of one of "
-        f"these types: {', '.join(FAMILIES)}.{beside} docs/add_family.md says how to add a family"
+        f"these types: {', '.join(FAMILIES)}.{hint} docs/add_family.md says how to add a family"
     )
 
 
 def in_shared_names(architecture: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an architecture by the names that families share, whatever its own names are.
+    """Return the fields of an architecture by the names that families share.
 
     A field that is there by both names, with different values, stays as it is.
     """

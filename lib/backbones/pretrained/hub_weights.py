@@ -1,4 +1,4 @@
-"""First weights from a published model of an architecture, strictly."""
+"""Initial weights from a published model of an architecture; every difference is an error."""
 
 import logging
 from pathlib import Path
@@ -23,13 +23,13 @@ TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
 def load_published(model: PreTrainedModel, folder: Path) -> None:
     """Replace the weights of `model` by those of a published language model of the same architecture.
 
-    A head that predicts tokens takes over the published one if there is one like it; any other head stays as drawn.
-    Tokens that the run's tokeniser has beyond the published vocabulary keep their drawn embeddings. Of a model of
+    A head that predicts tokens takes over the published one if there is one like it; any other head stays random.
+    Tokens that the run's tokeniser has beyond the published vocabulary keep their random embeddings. Of a model of
     several kinds of input (Gemma 3 with images) the text model is taken.
 
     Args:
         model: around an architecture, with a head.
-        folder: with `config.json` and files of weights.
+        folder: folder with `config.json` and files of weights.
 
     Raises:
         RunError: the architectures differ, or weights are missing or of another shape. `model` is unchanged.
@@ -75,7 +75,9 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         return
     parts = dict(source.named_modules())
     if len(missing) < len(report["missing_keys"]) or not parts.keys() >= {*family.head.values()}:
-        logger.info("%s: holds no head like the one that predicts tokens here, which starts from drawn weights", folder)
+        logger.info(
+            "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
+        )
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])

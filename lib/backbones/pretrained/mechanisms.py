@@ -1,4 +1,4 @@
-"""Puts an attention mechanism into the place of an architecture's own attention.
+"""Replace an architecture's own attention by an attention mechanism.
 
 Every module that attends holds its mechanism as a submodule, so that draws are saved with the weights, and reaches it
 by the attention interface of transformers; see `lib.attention.interface`.
@@ -17,7 +17,7 @@ from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 
 
 class NoKeys(nn.Module):
-    """Stand where keys were projected, for mechanisms that never look at them."""
+    """Replace the projection of keys, for mechanisms that do not use them."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class NoKeys(nn.Module):
 
 
 def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) -> None:
-    """Give every layer of `inner` its mechanism, but for those with a window, which stay exact."""
+    """Set the mechanism of every layer of `inner`, except layers with a window, which stay exact."""
     family, parameters = config.family, config.parameters
     mechanism = parameters.mechanism
     assert mechanism is not None
@@ -55,8 +55,8 @@ def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackbone
     """Return the first part of the shared projection of queries and keys, by `shared_projection`.
 
     Args:
-        weights: of the published base model, by name.
-        config: of the model whose mechanism shares queries and keys.
+        weights: weights of the published base model, by name.
+        config: config of the model whose mechanism shares queries and keys.
 
     Returns:
         Weights and biases of the projections of queries, by name.
@@ -74,7 +74,7 @@ def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackbone
 
 @contextmanager
 def attention_maps(inner: PreTrainedModel) -> Iterator[list[Tensor]]:
-    """Collect the attention weights of every mechanism that is passed meanwhile [B, H, N, N]."""
+    """Collect the attention weights of every mechanism that runs in this context [B, H, N, N]."""
     maps: list[Tensor] = []
 
     def before(mechanism: Attention, arguments: tuple[Any, ...]) -> None:

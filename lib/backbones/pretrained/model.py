@@ -1,4 +1,4 @@
-"""An architecture of transformers without a task, and what all models around one have in common.
+"""An architecture of transformers without a head, and the base of its models.
 
 Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
@@ -26,7 +26,7 @@ from lib.backbones.stored import require_finite
 
 
 class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
-    """Base of the models around an architecture whose attention is proved to be what its configuration says."""
+    """Base of the models around an architecture; loading checks that its attention is as configured."""
 
     config_class = PretrainedBackboneConfig
     base_model_prefix = "pretrained"
@@ -35,7 +35,7 @@ class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **named: Any) -> Any:
-        """Load a model as transformers does, and look whether its attention is what its configuration says.
+        """Load a model as transformers does, and check that its attention is as configured.
 
         Raises:
             ConfigError: it is not.
@@ -70,7 +70,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
 
     @property
     def embeddings(self) -> nn.Module:
-        """All that makes the first states: the word embeddings, and what some families add to them."""
+        """The modules before the first block: word embeddings, and others in some families."""
         family, children = self.config.family, dict(self.inner.named_children())
         paths = [path for path in (family.words, family.positions, family.projection) if path]
         names = dict.fromkeys(path.partition(".")[0] for path in paths)
@@ -141,11 +141,11 @@ def half_open(
     """Return the mask that lets a token see `opened` later tokens.
 
     Args:
-        config: of the architecture, opened.
+        config: config of the architecture, opened.
         states: that the mask is for [B, N, D].
         attention_mask: [B, N], 1 = real token; None = all real.
         opened: share of a document's length, from 0, causal, to 1, bidirectional.
-        causal_window: distance from which on a causal token sees nothing any more in layers with a window. The window
+        causal_window: first distance that a causal token does not see in layers with a window. The window
             to the left becomes that of the opened model evenly, too: where both differ, it is in between.
 
     Returns:

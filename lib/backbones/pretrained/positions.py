@@ -33,11 +33,11 @@ def longer(published: PretrainedConfig, family: Family, *, length: int, fill: st
 
 
 def tiled(table: Tensor, rows: int, first: int) -> Tensor:
-    """Return a table of positions that is repeated from its end on.
+    """Return a longer table of positions: the table, repeated.
 
     Args:
         table: as published [P, D].
-        rows: of the longer table.
+        rows: rows of the longer table.
         first: row of a text's first token; those before it belong to no token and are not repeated.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Whether a model's attention really sees what its configuration says: no more, and no less.
+"""Check that a model's attention sees exactly the tokens that its configuration says.
 
 A release of transformers can change the effect of a switch, and a model that stays causal still trains. So every layer
 of every model is looked at by itself: what enters its attention is exchanged at one position, and wherever what leaves
@@ -23,7 +23,7 @@ from lib.core.errors import ConfigError
 BEYOND = 3
 """Tokens of a probe beyond the widest window, on either side."""
 QUIET = 0.01
-"""Size of all states but the exchanged ones. Small queries weigh all keys alike, so that no weight vanishes."""
+"""Size of all states except the exchanged ones. Small queries give all keys similar weights, so that none vanishes."""
 
 
 def probe(model: PreTrainedModel, attention: Direction) -> None:
@@ -70,7 +70,7 @@ def _blocks(model: PreTrainedModel) -> list[nn.Module]:
 
 
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
-    """Return the distance from which a layer sees nothing; None = it sees everything."""
+    """Return the first distance that a layer does not see; None = it sees everything."""
     if (windows := getattr(config, "attention_window", None)) is not None:  # of Longformer, both sides together
         return windows[layer] // 2 + 1
     kinds = getattr(config, "layer_types", None)
@@ -84,7 +84,7 @@ def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | 
 def _compare(
     model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor, *, masked: bool
 ) -> None:
-    """Raise if the tokens that see the one in the middle [N] are others than those that should."""
+    """Raise an error unless exactly the expected tokens see the one in the middle [N]."""
     ahead = len(seen) // 2 - torch.arange(len(seen))  # how far before the middle a token stands
     expected = (ahead <= 0) | torch.tensor(attention == "bidirectional")
     if reach is not None:

@@ -1,4 +1,4 @@
-"""Where an architecture's queries and keys are, and its attention maps; see `lib.backbones.projections`."""
+"""The query and key projections of an architecture, and its attention maps; see `lib.backbones.projections`."""
 
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -7,7 +7,7 @@ from lib.backbones.projections import AttentionLayer
 
 
 def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
-    """Return the layers of a live model, from the lowest."""
+    """Return the attention layers of a model, from the lowest."""
     config, inner = model.config, model.base_model.inner
     family, mechanism = config.family, config.parameters.mechanism
     width = config.head_size

@@ -70,7 +70,7 @@ class Settings(ArchitectureSettings):
 
     @property
     def model_type(self) -> str:
-        """The family as `architecture` names it; empty unless it is a text."""
+        """The `model_type` of `architecture`; empty unless it is a text."""
         kind = self.architecture.get("model_type")
         return kind if isinstance(kind, str) else ""
 
@@ -96,7 +96,7 @@ class Settings(ArchitectureSettings):
         if self._learns_positions():
             names.append("max_position_embeddings")
         optional = ("embedding_size", "head_dim", "num_key_value_heads", "vocab_size")
-        yield from self.problems_of_sizes(names, dict.fromkeys(optional, int))
+        yield from self.size_errors(names, dict.fromkeys(optional, int))
 
     @check
     def _nothing_has_two_names(self) -> Iterator[str]:
@@ -189,7 +189,7 @@ class Settings(ArchitectureSettings):
         return (self.architecture.get("num_key_value_heads") or heads) != heads
 
     def _learns_positions(self) -> bool:
-        """Whether positions are looked up in a table, which ends."""
+        """Whether positions come from a table of limited length."""
         family = FAMILIES.get(self.model_type)
         return bool(family and family.positions and self.architecture.get("position_biased_input", True))
 
@@ -236,9 +236,9 @@ class Settings(ArchitectureSettings):
             reaches.append(published and published - family.unused_positions)
         return min((reach for reach in reaches if reach is not None), default=None)
 
-    def obstacles(self, before: BackboneSettings) -> Iterator[str]:
-        """See `BackboneSettings.obstacles`: positions must agree, too; mechanisms may differ."""
-        yield from super().obstacles(before)
+    def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
+        """See `BackboneSettings.takeover_errors`: positions must agree, too; mechanisms may differ."""
+        yield from super().takeover_errors(before)
         if isinstance(before, Settings) and self.positions != before.positions:
             own, found = (each.positions and each.positions.length for each in (self, before))
             yield f"positions.length is {own}, but the weights come from {found}"

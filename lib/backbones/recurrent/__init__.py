@@ -1,4 +1,1 @@
-"""The recurrent encoder: layers that read a document in one direction or in both, and their models with a head.
-
-It does not know data, training or metrics.
-"""
+"""The recurrent encoder: layers that read a document in one direction or in both, and their models with a head."""

@@ -12,7 +12,7 @@ from lib.word_vectors.storage import holds_vectors
 
 
 class Backbone(contract.TokenBackbone):
-    """Recurrent encoder, in one direction or in both. It draws nothing of its own."""
+    """Recurrent encoder, in one direction or in both. It has no random draws of its own."""
 
     model_class = RecurrentModel
 

@@ -1,4 +1,4 @@
-"""The recurrent encoder without a task, and what all its models have in common.
+"""The recurrent encoder without a head, and the base of its models.
 
 Shapes: B batch, N tokens, D hidden size.
 """
@@ -19,7 +19,7 @@ CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "
 
 
 class RecurrentPreTrainedModel(PreTrainedModel):
-    """Base of the recurrent models: configuration, first weights, saving and loading."""
+    """Base of the recurrent models: configuration, initial weights, saving and loading."""
 
     config_class = RecurrentConfig
     base_model_prefix = "recurrent"
@@ -37,7 +37,7 @@ class RecurrentPreTrainedModel(PreTrainedModel):
 
 
 class RecurrentModel(RecurrentPreTrainedModel):
-    """Map tokens to states that tell what comes before each of them and, if it reads both ways, after it."""
+    """Map tokens to states that depend on earlier tokens and, if it is bidirectional, on later ones."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
@@ -108,7 +108,7 @@ class _Packing(Rows):
         return pack_padded_sequence(self.compact(states), lengths, batch_first=True, enforce_sorted=False)
 
     def unpack(self, packed: PackedSequence) -> Tensor:
-        """Return packed states, each where its token stands [B, N, D]; zero at padding."""
+        """Return packed states, at the places of their tokens [B, N, D]; zero at padding."""
         compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.real.shape[1])
         return self.spread(compact)
 

@@ -1,4 +1,1 @@
-"""The state-space encoder: layers that carry a state of fixed size through a document, both ways at once.
-
-It does not know data, training or metrics.
-"""
+"""The state-space encoder: layers with a state of fixed size, which read a document in both directions."""

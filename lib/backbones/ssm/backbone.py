@@ -5,6 +5,6 @@ from lib.backbones.ssm.model import SsmModel
 
 
 class Backbone(contract.TokenBackbone):
-    """Bidirectional state-space encoder. It draws nothing of its own."""
+    """Bidirectional state-space encoder. It has no random draws of its own."""
 
     model_class = SsmModel

@@ -1,4 +1,4 @@
-"""The state-space encoder without a task, and what all its models have in common.
+"""The state-space encoder without a head, and the base of its models.
 
 Shapes: B batch, N tokens, D hidden size, E inner size, H heads, P width of a head, S state size.
 """
@@ -21,7 +21,7 @@ STEPS = (0.001, 0.1)
 
 
 class SsmPreTrainedModel(PreTrainedModel):
-    """Base of the state-space models: configuration, first weights, saving and loading."""
+    """Base of the state-space models: configuration, initial weights, saving and loading."""
 
     config_class = SsmConfig
     base_model_prefix = "ssm"
@@ -64,7 +64,7 @@ class Mixer(nn.Module):
         self.out_proj = nn.Linear(self.inner_size, config.hidden_size, bias=False)
 
     def draw(self) -> None:
-        """Draw the first weights that are not those of a linear layer."""
+        """Draw the initial weights that are not those of a linear layer."""
         bound = self.conv1d.kernel_size[0] ** -0.5  # as torch draws them
         initialization.uniform_(self.conv1d.weight, -bound, bound)
         initialization.uniform_(self.conv1d.bias, -bound, bound)
@@ -74,7 +74,7 @@ class Mixer(nn.Module):
         initialization.ones_(self.fc_D.bias)
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
-        """Return the mixed states [B, N, D]; those of padding mean nothing.
+        """Return the mixed states [B, N, D]; those at padding have no meaning.
 
         Args:
             states: [B, N, D], the real ones of each row first.
@@ -120,7 +120,7 @@ class Layer(nn.Module):
 
 
 class SsmModel(SsmPreTrainedModel):
-    """Map tokens to states that tell what comes before and after each of them."""
+    """Map tokens to states that depend on all tokens of the text."""
 
     def __init__(self, config: SsmConfig) -> None:
         super().__init__(config)

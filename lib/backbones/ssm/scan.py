@@ -1,4 +1,4 @@
-"""The scan of a state-space layer: a state that forgets at each token, takes it up, and is read.
+"""The scan of a state-space layer: at each token the state decays, takes an input, and is read.
 
 Shapes: B batch, N tokens, H heads, P width of a head, S state size, Q tokens of a chunk.
 """
@@ -11,8 +11,8 @@ from torch.nn import functional
 def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_size: int) -> Tensor:
     """Return the readout of the states h_t = exp(log_decay_t) h_{t-1} + inputs_t write_t^T, which begin at zero.
 
-    Within a chunk it is a product of matrices, as attention is; from chunk to chunk the state is handed on. So time and
-    memory grow with N alone.
+    Within a chunk it is a product of matrices, as attention is; the state passes from chunk to chunk. So time and
+    memory are linear in N.
 
     Args:
         inputs: [B, N, H, P].

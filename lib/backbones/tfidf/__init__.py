@@ -1,1 +1,1 @@
-"""TF-IDF n-grams and logistic regression: the baseline that every encoder has to beat."""
+"""TF-IDF n-grams and logistic regression: the baseline for every encoder."""

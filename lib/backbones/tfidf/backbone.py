@@ -1,5 +1,6 @@
-"""The baseline that every encoder has to beat: TF-IDF n-grams and logistic regression."""
+"""The baseline for every encoder: TF-IDF n-grams and logistic regression."""
 
+import logging
 from typing import Self
 
 import numpy as np
@@ -14,6 +15,11 @@ from lib.backbones import contract
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
+logger = logging.getLogger(__name__)
+
+MOST_FEATURELESS = 0.01
+"""Share of training documents without a feature above which a warning says so."""
+
 
 class Backbone(contract.TextClassifier):
     """Words and short runs of words, weighed by how rare they are, and one linear decision.
@@ -26,32 +32,40 @@ class Backbone(contract.TextClassifier):
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
         settings = self.parameters
-        vectors = TfidfVectorizer(
-            max_features=settings.max_features,
-            ngram_range=(1, settings.ngram_max),
-            min_df=settings.min_df,
-            max_df=settings.max_df,
-        )
-        self.classifier = make_pipeline(
-            PairVectors(vectors) if isinstance(texts, pd.DataFrame) else vectors,
-            LogisticRegression(solver="lbfgs", max_iter=settings.max_iter),
-        )
+        single = vectorizer(settings)
+        vectors = PairVectors(single) if isinstance(texts, pd.DataFrame) else single
         if labels.nunique() < 2:
             raise DataError("only one class in training; expected at least two. Add documents of the others.")
+        by_characters = "Set unit: characters if the texts have no spaces between words; otherwise lower min_df"
+        remedy = by_characters if settings.unit == "words" else "Lower min_df"
         try:
-            self.classifier.fit(texts, labels)
+            features = vectors.fit_transform(texts)
         except ValueError as error:
             raise DataError(
-                f"no n-gram of {len(texts)} documents is left to count ({error}). Expected n-grams in at least min_df "
-                f"= {settings.min_df} and at most max_df = {settings.max_df:.0%} of them. Lower min_df, raise max_df, "
-                "or give more documents."
+                f"no n-gram of {len(texts)} documents is left to count ({error}). Expected n-grams of {settings.unit} "
+                f"in at least min_df = {settings.min_df} and at most max_df = {settings.max_df:.0%} of them. {remedy}, "
+                "raise max_df, or give more documents."
             ) from error
+        self.featureless = featureless(features)
+        if self.featureless > MOST_FEATURELESS:
+            logger.warning(
+                "%.1f %% of the %d training documents have no n-gram that is counted, so that only the frequencies of "
+                "the classes decide about them. %s or give more documents",
+                100 * self.featureless,
+                len(texts),
+                remedy,
+            )
+        regression = LogisticRegression(solver="lbfgs", max_iter=settings.max_iter)
+        self.classifier = make_pipeline(vectors, regression.fit(features, labels))
 
     def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
+        vectors, regression = self.classifier
+        features = vectors.transform(texts)
+        self.featureless = featureless(features)
         # A class that training never saw has no column in the classifier and keeps probability 0.
         probabilities = np.zeros((len(texts), classes))
-        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(texts)
+        probabilities[:, regression.classes_] = regression.predict_proba(features)
         return probabilities
 
     @property
@@ -61,6 +75,22 @@ class Backbone(contract.TextClassifier):
         return regression.coef_.size + regression.intercept_.size
 
 
+def vectorizer(settings: Settings) -> TfidfVectorizer:
+    """Return the vectoriser of single texts."""
+    return TfidfVectorizer(
+        analyzer="word" if settings.unit == "words" else "char",
+        max_features=settings.max_features,
+        ngram_range=(1, settings.ngram_max),
+        min_df=settings.min_df,
+        max_df=settings.max_df,
+    )
+
+
+def featureless(features: sparse.csr_matrix) -> float:
+    """Return the share of the documents that have no feature."""
+    return float((features.getnnz(axis=1) == 0).mean())
+
+
 class PairVectors(TransformerMixin, BaseEstimator):
     """Shows a linear classifier the common parts of two texts with vectors a and b: a, b, a * b and |a - b|.
 
@@ -68,7 +98,7 @@ class PairVectors(TransformerMixin, BaseEstimator):
     learnt of these does not depend on which text comes first.
 
     Args:
-        vectorizer: of single texts; it has one vocabulary for first and second ones.
+        vectorizer: vectorizer of single texts; it has one vocabulary for first and second ones.
     """
 
     def __init__(self, vectorizer: TfidfVectorizer) -> None:

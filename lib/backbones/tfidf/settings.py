@@ -8,12 +8,23 @@ from lib.backbones.settings import Ability, BackboneSettings
 from lib.core.settings import Few, PositiveInt
 
 
+def _words(unit: str) -> bool:
+    """Whether a unit is left out of settings, so that those of runs that count words stay."""
+    return unit == "words"
+
+
 class Settings(BackboneSettings):
     """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf"]
+    unit: Literal["words", "characters"] = Field(
+        "words",
+        exclude_if=_words,
+        description="Unit of the n-grams: `words` of two letters or more, as separated by white space and punctuation; "
+        "or `characters`, for scripts without spaces between words, such as Chinese or Thai (with `ngram_max: 3`).",
+    )
     max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
-    ngram_max: Few = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
+    ngram_max: Few = Field(2, description="Longest n-gram, in units; all shorter ones are counted too.")
     min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")
     max_df: Annotated[float, Field(gt=0, le=1)] = Field(
         0.9, description="Share of the documents above which an n-gram is dropped."

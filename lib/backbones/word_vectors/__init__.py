@@ -1,1 +1,1 @@
-"""Mean of a text's word vectors and logistic regression: the baseline of the years between TF-IDF and transformers."""
+"""Mean of a text's word vectors and logistic regression: a baseline between TF-IDF and transformers."""

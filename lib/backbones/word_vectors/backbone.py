@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Backbone(contract.TextClassifier):
-    """Words as points, a text as the middle of its words, and one linear decision."""
+    """Classifies the mean of the word vectors of a text by logistic regression."""
 
     parameters: Settings
 
@@ -77,4 +77,5 @@ class Backbone(contract.TextClassifier):
             if counts:
                 weights = [count * self.rarity.get(word, self.most_rare) for word, count in counts.items()]
                 means[row] = self.vectors.get_mean_vector(list(counts), weights, pre_normalize=False)
+        self.featureless = float((means == 0).all(axis=1).mean())
         return means

@@ -73,7 +73,8 @@ def augment_dataset(
     with atomic_path(target) as folder:
         folder.mkdir()
         pooled = folder / "pooled.parquet"
-        with PartWriter(pooled, _schema(prepared[SPLITS[0]])) as writer:
+        schema = _schema(prepared[SPLITS[0]])
+        with PartWriter(pooled, schema) as writer:
             for part, split in enumerate(SPLITS):
                 chosen = classes if settings.leaked or split == "train" else set()
                 rows = _rows(prepared[split])
@@ -94,7 +95,7 @@ def augment_dataset(
         if settings.leaked:
             shares = preparation.split.model_copy(update={"documents": {}})
             assignment = assign_splits(index.labels, preparation.labels, shares)
-        distribute(pooled, assignment, folder)
+        distribute(pooled, assignment, folder, schema)
         pooled.unlink()
         summary = {"augmentation": _counted(counts, settings)} | summarise_splits(index, assignment)
         write_json(folder / SUMMARY, summary | _kinship(np.frombuffer(origins, np.uint64), assignment))

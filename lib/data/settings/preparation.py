@@ -2,7 +2,6 @@
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -23,7 +22,8 @@ from lib.core.settings import (
     check,
     unset,
 )
-from lib.data.settings.sources import Part, Reading
+from lib.data.cells import cell_text
+from lib.data.settings.sources import Dialect, Part, Reading
 
 
 class Folds(BaseSettings):
@@ -32,21 +32,34 @@ class Folds(BaseSettings):
     column: str = Field("fold", description="Column of the fold: a number or a name.")
     file: str | None = Field(
         None,
-        description="CSV file with the columns `id` and `column`, one row per document of the source; null = `column` "
-        "is one of the source's own.",
+        description="File (CSV, TSV, JSONL or Parquet) with the columns `id` and `column`, one row per document of the "
+        "source; null = `column` is one of the source's own.",
+    )
+    train: list[WholeNumber | str] | None = Field(
+        None,
+        exclude_if=unset,
+        description="The folds that train, such as `[train, extra]`, if several have names; null = all other numbers, "
+        "and one other name.",
     )
     validation: WholeNumber | str = Field(description="The fold that validates.")
     test: WholeNumber | str = Field(description="The fold that tests.")
 
     @check
     def _folds_differ(self) -> Iterator[str]:
-        if str(self.validation) == str(self.test):
+        if cell_text(self.validation) == cell_text(self.test):
             yield f"validation and test are both fold {self.test}. Name two folds"
+        if twice := {cell_text(self.validation), cell_text(self.test)} & set(map(cell_text, self.train or ())):
+            yield f"train: {sorted(map(str, twice))} validate or test. Take them out of one of the two"
 
 
 def _labelled(value: bool) -> bool:
     """Whether a value is left out of settings, so that those of datasets with labelled test documents stay."""
     return value
+
+
+def _kept(duplicates: str) -> bool:
+    """Whether a value is left out of settings, so that those of datasets that keep duplicates stay."""
+    return duplicates == "keep"
 
 
 class Split(BaseSettings):
@@ -122,6 +135,11 @@ MOST_LABELS = 10_000
 
 def _names(labels: Any) -> Any:
     """Return the names of numbered labels; other labels are unchanged."""
+    if isinstance(labels, list) and (truths := [label for label in labels if isinstance(label, bool)]):
+        raise ValueError(
+            f"{str(truths[0]).lower()} is no name. YAML reads on, yes and true (OFF, No, ...) as truth values. Put the "
+            'names in quotation marks, such as ["OFF", "NOT"]'
+        )
     if not isinstance(labels, dict):
         return labels
     numbered = NumberedLabels.model_validate(labels)
@@ -141,7 +159,8 @@ class Preparation(Reading):
     )
     label: str = Field(
         "label",
-        description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`.",
+        description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`. If a "
+        'name is a number, but not that of its own place, as in `["-1", "1"]`, numbers are names.',
     )
     label_per: Literal["document", "word", "span"] = Field(
         "document",
@@ -150,7 +169,14 @@ class Preparation(Reading):
         "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from "
         "0 (in CSV as text, such as `[(0, 12), (27, 46)]`); null or an empty value = no span.",
     )
-    group: str | None = Field(None, description="Column of a whole number, such as a distance, for grouping scores.")
+    ground_truth_dialect: Dialect | None = Field(
+        None,
+        exclude_if=unset,
+        description="How the files of `ground_truth` are written; null = like those of the texts (`dialect`).",
+    )
+    group: str | None = Field(
+        None, description="Column of a whole number, such as a distance, or of a name, for grouping scores."
+    )
     label_range: Annotated[tuple[BoundedFloat, BoundedFloat], Field(strict=False)] | None = Field(
         None,
         exclude_if=unset,
@@ -170,10 +196,17 @@ class Preparation(Reading):
         default_factory=dict,
         description="Meaning of the values of the column `label`, if they are not the names in `labels`: one of "
         "these names, or null = documents with this value are dropped (words get no label). Numbers that are not "
-        "listed then have no meaning.",
+        'listed then have no meaning. `{"": null}` drops documents whose label is missing, also with `label_range`.',
     )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
+    duplicates: Literal["keep", "drop"] = Field(
+        "keep",
+        exclude_if=_kept,
+        description="Documents with the text of another one: `keep`, they are counted, and tables say how many test "
+        "documents have a text of training; `drop`, one of them stays. With given splits that is the one of test, "
+        "else of validation; otherwise the first.",
+    )
     balance: bool | Annotated[float, Field(ge=1, le=MOST)] = Field(
         False,
         description="Draw from every class at most this many times the number of documents of the rarest class; "
@@ -198,7 +231,8 @@ class Preparation(Reading):
         low, high = self.label_range
         if not -math.inf < low < high < math.inf:
             yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
-        for name, value in (("labels", self.labels), ("values", self.values), ("balance", self.balance)):
+        meant = {value: label for value, label in self.values.items() if label is not None}
+        for name, value in (("labels", self.labels), ("values", meant), ("balance", self.balance)):
             if value:
                 yield f"{name} = {value} does nothing with label_range, whose labels are no classes. Leave it out"
         if self.label_per != "document":
@@ -216,12 +250,11 @@ class Preparation(Reading):
     @field_validator("labels")
     @classmethod
     def _labels_are_distinct(cls, labels: list[str]) -> list[str]:
-        # As files are read: white space around a name does not count, nor how its accents are composed.
-        read = Counter(unicodedata.normalize("NFC", label).strip() for label in labels)
+        read = Counter(cell_text(label) for label in labels)
         if read[""]:
             raise ValueError("labels have a blank name; expected names that can be seen.")
         if repeated := [label for label, count in read.items() if count > 1]:
-            raise ValueError(f"labels repeat {repeated[0]!r} (without white space around it); expected distinct names.")
+            raise ValueError(f"labels repeat {repeated[0]!r}, as files are read; expected distinct names.")
         return labels
 
     @field_validator("values", mode="before")
@@ -235,10 +268,13 @@ class Preparation(Reading):
     @check
     def _values_stand_for_labels(self) -> Iterator[str]:
         labels = set(self.labels)
+        read = Counter(map(cell_text, self.values))
+        if twice := [value for value, count in read.items() if count > 1]:
+            yield f"values: {twice[0]!r} is listed twice, as files are read. Take one out"
         for value, label in self.values.items():
             if label is not None and label not in labels:
                 yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"
-            if value in labels and label != value:
+            if cell_text(value) in map(cell_text, labels) and cell_text(label) != cell_text(value):
                 yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
         if self.values and self.label_per == "span":
             yield "values do nothing with label_per = 'span', whose labels are places in texts. Leave them out"

@@ -1,5 +1,6 @@
 """Where documents come from: the hub, addresses, files at hand, or a generator."""
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -9,9 +10,15 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
-from lib.core.settings import BaseSettings, Repository, Revision, Seed, Size, check
+from lib.core.settings import BaseSettings, Repository, Revision, Seed, Size, check, unset
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
+
+_GROUND_TRUTH = (
+    "Files of the labels by part, if those of the texts have none: XML of the Hyperpartisan format; or any other "
+    "format, with the columns `id` and `label` of the dataset. Without `id`, label n belongs to text n; plain text has "
+    "one label per line: `{train: [train_labels.txt]}`."
+)
 
 
 def _format_problem(name: str) -> str | None:
@@ -30,6 +37,7 @@ class HubSource(BaseSettings):
         description="Paths in the repository, by part, in dataset order; `{00000..00040}` is a range. Each is "
         "downloaded: of a corpus, name only the first ones that have the articles of its slices."
     )
+    ground_truth: dict[Part, list[str]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
     def _revision_is_pinned(self) -> Iterator[str]:
@@ -41,7 +49,7 @@ class HubSource(BaseSettings):
 
     @check
     def _files_stay_in_their_folder(self) -> Iterator[str]:
-        for path in [path for paths in self.files.values() for path in paths]:
+        for path in self._paths:
             if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}) or not path.isprintable():
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
             elif problem := _format_problem(path):
@@ -49,10 +57,14 @@ class HubSource(BaseSettings):
 
     @check
     def _every_file_is_named_once(self) -> Iterator[str]:
-        if twice := repeated(path for paths in self.files.values() for path in paths):
+        if twice := repeated(self._paths):
             yield f"files: {twice}"
 
-    @field_validator("files")
+    @property
+    def _paths(self) -> list[str]:
+        return [path for kind in (self.files, self.ground_truth) for paths in kind.values() for path in paths]
+
+    @field_validator("files", "ground_truth")
     @classmethod
     def _ranges_are_expanded(cls, files: dict[str, list[str]]) -> dict[str, list[str]]:
         return {part: expand_ranges(patterns) for part, patterns in files.items()}
@@ -90,9 +102,7 @@ class UrlSource(BaseSettings):
     """Files behind plain URLs."""
 
     files: dict[Part, list[RemoteFile]] = Field(description="Files by part, in dataset order.")
-    ground_truth: dict[Part, list[RemoteFile]] = Field(
-        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
-    )
+    ground_truth: dict[Part, list[RemoteFile]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
     def _every_file_is_named_once(self) -> Iterator[str]:
@@ -118,9 +128,7 @@ class LocalSource(BaseSettings):
     files: dict[Part, list[str]] = Field(
         description="Paths, by part, in dataset order; patterns such as `data/*.jsonl.gz` are expanded and sorted."
     )
-    ground_truth: dict[Part, list[str]] = Field(
-        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
-    )
+    ground_truth: dict[Part, list[str]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
 
 class GeneratedSource(BaseSettings):
@@ -134,11 +142,65 @@ class GeneratedSource(BaseSettings):
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator, if it has any.")
 
 
+class Dialect(BaseSettings):
+    """How the text files of a source are written. A table is a CSV or TSV file."""
+
+    encoding: str = Field(
+        "utf-8", description="Encoding of the files (all but Parquet and XML), such as `windows-1252` or `utf-16`."
+    )
+    encoding_errors: Literal["refuse", "replace", "drop"] = Field(
+        "refuse",
+        description="A document with bytes that are not of the encoding, or with half a surrogate pair, is "
+        "refused, or has U+FFFD in their place, or is dropped.",
+    )
+    delimiter: Annotated[str, Field(pattern=r"^[^\r\n\"\\]$")] | None = Field(
+        None,
+        description="Sign between two fields of a table, such as `;`; null = a comma in CSV, a tab in TSV. If it is "
+        "given, a file `.txt` is a table, too.",
+    )
+    quotes: bool | None = Field(
+        None,
+        description="Whether quotation marks can enclose a field of a table (`true`), as spreadsheets and pandas "
+        "write it, or are part of its text (`false`), as in the TSV files of GLUE; null = `true`, but `false` between "
+        "tabs, where a file that can be read both ways is refused.",
+    )
+    escape: Literal["none", "backslash"] | None = Field(
+        None,
+        description='Whether a backslash escapes the next sign of a table, as in `"so \\"good\\""`; null = it does '
+        "not, and a file that can be read both ways is refused.",
+    )
+    columns: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description="Names of the columns of a table without a header, in order, such as `[label, text]`; null = its "
+        "first line names them.",
+    )
+    document: Literal["line", "file"] = Field(
+        "line",
+        description="Document of plain text: a line, or a whole file, whose label is the name of its folder: "
+        "`local: {files: {train: [aclImdb/train/*/*.txt]}}` with `labels: [neg, pos]`. Then no suffix is needed.",
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _encoding_is_known(cls, encoding: str) -> str:
+        try:
+            return io.TextIOWrapper(io.BytesIO(), encoding).encoding
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"{error}. Expected an encoding of texts, such as utf-8, utf-16 or windows-1252"
+            ) from error
+
+
 class Reading(BaseSettings):
     """Where a raw file holds identity and text."""
 
     text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
     id: str | None = Field(None, description="Column of the identity; null numbers the documents. XML has its own.")
+    dialect: Dialect | None = Field(
+        None,
+        exclude_if=unset,
+        description="How its text files are written; null = in UTF-8, and tables with a header.",
+    )
 
 
 class Documents(Reading):

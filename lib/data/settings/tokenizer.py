@@ -44,7 +44,11 @@ class Tokenizer(BaseSettings):
         description="`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a "
         "list of them; null = the only corpus.",
     )
-    vocab_size: Size = Field(30_000, description="`trained`: maximum number of entries of the vocabulary.")
+    vocab_size: Size = Field(
+        30_000,
+        description="`trained`: maximum number of entries of the vocabulary. `wordpiece` needs two for each of up to "
+        "1,000 different characters, and exceeds a lower maximum with a warning.",
+    )
     min_frequency: PositiveInt | None = Field(
         None, description="`trained`: minimum number of occurrences of a token; null = 1 for `words`, 2 for the others."
     )

@@ -1,6 +1,6 @@
-"""Whether the models and stages of a study fit together, where all that it names is there (`lib.study.names`).
+"""Check that models and stages of a study fit together, once all names exist (`lib.study.names`).
 
-Each of the `RELATIONS` of a module yields sentences about one relation, each with the place of the setting at fault.
+Each of the `RELATIONS` of a module checks one relation, and yields errors that begin with the place of the setting.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from lib.study.graph import Graph
 from lib.study.relations import backbones, derivable, labels, searches, teachers, weights
 
 
-def underivable(graph: Graph) -> Iterator[str]:
-    """Yield why a run cannot be derived: what it does, by which backbone and tokeniser, and from which run."""
+def derivation_errors(graph: Graph) -> Iterator[str]:
+    """Yield why the backbone, tokeniser, task or parent of a run cannot be derived."""
     for relation in derivable.RELATIONS:
         yield from relation(graph)
 
 
-def misfits(graph: Graph) -> Iterator[str]:
-    """Yield what does not fit together in an experiment whose runs can be derived."""
+def fit_errors(graph: Graph) -> Iterator[str]:
+    """Yield the settings that do not fit together in an experiment whose runs can be derived."""
     for module in (searches, labels, teachers, weights, backbones):
         for relation in module.RELATIONS:
             yield from relation(graph)

@@ -1,9 +1,9 @@
-"""Whether backbones can do what stages ask of them, at the lengths that they read."""
+"""Check that backbones can do the tasks of their stages, at the lengths of the documents."""
 
 from collections.abc import Iterator
 
 from lib.study.graph import Graph
-from lib.study.recipe import obstacle_of_quantized
+from lib.study.recipe import quantization_error
 from lib.study.relations.works import searched
 
 
@@ -36,10 +36,10 @@ def _blocks_exist(graph: Graph) -> Iterator[str]:
 
 def _quantised_backbones_train_adapters(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
-        obstacle = obstacle_of_quantized(graph.work(model, stage, entry).recipe)
-        if obstacle and graph.backbone_at(model, stage, entry).quantized:
+        reason = quantization_error(graph.work(model, stage, entry).recipe)
+        if reason and graph.backbone_at(model, stage, entry).quantized:
             backbone, _ = graph.names_at(model, stage, entry)
-            yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
+            yield f"stages.{stage}.data.{entry}: the backbone {backbone} {reason}"
 
 
 def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
@@ -50,12 +50,12 @@ def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
             continue
         backbone, _ = graph.names_at(model, stage, entry)
         for work in searched(graph, model, stage, entry):
-            if work.recipe and work.recipe.lora and (obstacle := work.recipe.lora.obstacle(layers)):
-                models.setdefault((stage, entry, backbone, obstacle), {})[model] = None
-    for (stage, entry, backbone, obstacle), names in models.items():
+            if work.recipe and work.recipe.lora and (reason := work.recipe.lora.error(layers)):
+                models.setdefault((stage, entry, backbone, reason), {})[model] = None
+    for (stage, entry, backbone, reason), names in models.items():
         listed = ", ".join(names)
         yield (
-            f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {listed} {obstacle}. Leave it out, "
+            f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {listed} {reason}. Leave it out, "
             f"or let {listed} skip the stage"
         )
 
@@ -72,7 +72,7 @@ def _lengths_are_in_reach(graph: Graph) -> Iterator[str]:
             )
 
 
-def _texts_are_cut_as_said(graph: Graph) -> Iterator[str]:
+def _texts_are_cut_consistently(graph: Graph) -> Iterator[str]:
     experiment = graph.experiment
     reading = {
         (model, entry): None
@@ -111,7 +111,7 @@ def _sentinels_suffice(graph: Graph) -> Iterator[str]:
         name = graph.tokenizer_of(model, entry)
         tokenizer = graph.experiment.tokenizers[name]
         if tokenizer.algorithm == "published" and not tokenizer.sentinels:
-            continue  # it may have some of its own, which only its files tell
+            continue  # its files may have some
         if tokenizer.sentinels < needed:
             yield (
                 f"tokenizers.{name}.sentinels: {tokenizer.sentinels} are too few for {model} at {stage} on {entry}, "
@@ -125,6 +125,6 @@ RELATIONS = (
     _quantised_backbones_train_adapters,
     _adapters_have_a_place,
     _lengths_are_in_reach,
-    _texts_are_cut_as_said,
+    _texts_are_cut_consistently,
     _sentinels_suffice,
 )

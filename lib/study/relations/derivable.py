@@ -1,4 +1,4 @@
-"""Whether a run can be derived: what it does, by which backbone and tokeniser, and from which run."""
+"""Check that backbone, tokeniser, task and parent of each run can be derived."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from lib.core.search_space import variant_name
 from lib.core.settings import sentences
 from lib.study.graph import Graph
-from lib.study.stages import SCRATCH, problems_of_settings
+from lib.study.stages import SCRATCH, settings_errors
 
 
 def _mechanisms_fit(graph: Graph) -> Iterator[str]:
@@ -15,38 +15,38 @@ def _mechanisms_fit(graph: Graph) -> Iterator[str]:
         try:
             graph.backbone_at(model, stage, entry)
         except ValidationError as error:
-            for problem in error.errors():
-                yield f"models.{model}: {problem['msg']}"
+            for detail in error.errors():
+                yield f"models.{model}: {detail['msg']}"
 
 
-def _deviations_fit(graph: Graph) -> Iterator[str]:
+def _changed_works_fit(graph: Graph) -> Iterator[str]:
     for name, model in graph.experiment.models.items():
-        for stage, deviation in model.deviations.items():
-            place, section = f"models.{name}.deviations.{stage}", graph.experiment.stages[stage]
-            for work in section.data.values():
+        for stage, change in model.changes.items():
+            place, section = f"models.{name}.changes.{stage}", graph.experiment.stages[stage]
+            for work in section.data.values() if change.changes_work else ():
                 try:
-                    own = deviation.of(work)
+                    own = change.of(work)
                 except ValidationError as error:
                     yield from (f"{'.'.join([place, *key])}: {sentence}" for key, sentence in sentences(error))
                     continue
                 for settings in section.tried():
-                    for setting, sentence in problems_of_settings(own, settings):
+                    for setting, sentence in settings_errors(own, settings):
                         yield f"{place}.{setting}: {sentence} (in {variant_name(settings)})"
 
 
-def _tokenizers_are_told(graph: Graph) -> Iterator[str]:
+def _tokenizers_are_named(graph: Graph) -> Iterator[str]:
     experiment = graph.experiment
-    for model, stage in graph.passages:
+    for model, stage in graph.model_stages:
         if experiment.models[model].tokenizer or len(graph.shared_tokenizers) == 1:
             continue
-        reading = [entry for entry in graph.entries(model, stage) if _reads_tokens(graph, model, stage, entry)]
-        if missing := [entry for entry in reading if graph.corpus(entry).tokenizer is None]:
+        entries = [entry for entry in graph.entries(model, stage) if _reads_tokens(graph, model, stage, entry)]
+        if missing := [entry for entry in entries if graph.corpus(entry).tokenizer is None]:
             known = ", ".join(experiment.tokenizers) or "none; add an entry"
-            silent = ", ".join(missing)
-            yield f"models.{model}.tokenizer: missing, and {silent} names none either. Name one of: {known}"
+            unnamed = ", ".join(missing)
+            yield f"models.{model}.tokenizer: missing, and {unnamed} names none either. Name one of: {known}"
 
 
-def _parents_are_told(graph: Graph) -> Iterator[str]:
+def _parents_are_named(graph: Graph) -> Iterator[str]:
     for name, stage, entry in graph.places:
         model, parent = graph.experiment.models[name], graph.parent_stage(name, stage)
         start = graph.experiment.stages[stage].start
@@ -64,7 +64,7 @@ def _parents_are_told(graph: Graph) -> Iterator[str]:
                 f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
                 f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
             )
-        elif not graph.passes(name, parent, before):
+        elif not graph.has_runs(name, parent, before):
             yield (
                 f"models.{name}.datasets: {stage} on {entry} starts from {parent} on {before}, which is left out. "
                 f"Name {before}, too, or let {name} skip {parent}"
@@ -78,7 +78,7 @@ def _reads_tokens(graph: Graph, model: str, stage: str, entry: str) -> bool:
 
 RELATIONS = (
     _mechanisms_fit,
-    _deviations_fit,
-    _tokenizers_are_told,
-    _parents_are_told,
+    _changed_works_fit,
+    _tokenizers_are_named,
+    _parents_are_named,
 )

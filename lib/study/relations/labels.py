@@ -1,4 +1,4 @@
-"""Whether documents have the labels and texts that tasks need."""
+"""Check that documents have the labels and texts that tasks need."""
 
 from collections.abc import Iterator
 
@@ -29,8 +29,8 @@ def _labels_fit(graph: Graph) -> Iterator[str]:
                 f"{'Give its label_range' if task.numbers else 'Name the task regression'}, or give the stage another "
                 "task or dataset"
             )
-        for problem in () if dataset.label_range is not None else task.problems_of_labels(dataset.labels):
-            yield f"{place}.task.{problem}"
+        for error in () if dataset.label_range is not None else task.label_errors(dataset.labels):
+            yield f"{place}.task.{error}"
 
 
 def _pairs_fit(graph: Graph) -> Iterator[str]:

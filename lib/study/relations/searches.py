@@ -1,12 +1,12 @@
-"""Whether searches search something, and their best settings fit where they are taken."""
+"""Check that searches have something to search, and that their best settings fit the stages that take them."""
 
 from collections.abc import Iterator
 
 from lib.study.graph import Graph
-from lib.study.stages import problems_of_settings
+from lib.study.stages import settings_errors
 
 SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}
-"""Why a stage that searches leaves no model that others could take over, by the section that says so."""
+"""Why a stage with a search leaves no model to start from, by the section of the search."""
 
 
 def _searches_leave_no_model(graph: Graph) -> Iterator[str]:
@@ -28,33 +28,33 @@ def _best_settings_fit(graph: Graph) -> Iterator[str]:
             yield f"{place}: {name} has {stage.search} itself. Leave one of them out"
         if name in _needed(graph, source):
             yield f"{place}: {source} itself needs {name}, a circle. Let {source} start from another stage"
-        passing = ", ".join(model for model, passed in graph.passages if passed == source) or "no model"
+        passing = ", ".join(model for model, passed in graph.model_stages if passed == source) or "no model"
         taking = [model for model, passed, entry in graph.places if passed == name and graph.trains(model, name, entry)]
-        if lacking := [model for model in dict.fromkeys(taking) if graph.searcher(model, name) is None]:
+        if missing := [model for model in dict.fromkeys(taking) if graph.searcher(model, name) is None]:
             yield (
                 f"{place}: {source} is passed by {passing}. The best settings are those of a model's own search, or of "
-                f"the only one, so {', '.join(lacking)} would take none. Let stages.{source}.models name one model, or "
+                f"the only one, so {', '.join(missing)} would take none. Let stages.{source}.models name one model, or "
                 "these, too"
             )
-        yield from _problems_of_taking(graph, name, source)
+        yield from _taking_errors(graph, name, source)
 
 
-def _problems_of_taking(graph: Graph, stage: str, source: str) -> Iterator[str]:
-    """Yield why the best settings of `source` cannot be laid over those of `stage`."""
+def _taking_errors(graph: Graph, stage: str, source: str) -> Iterator[str]:
+    """Yield why the best settings of `source` do not fit `stage`."""
     place, searching = f"stages.{stage}.settings_from", graph.experiment.stages[source]
     found: dict[tuple[str, str], None] = {}
     for entry, work in graph.experiment.stages[stage].data.items():
         searchers = {graph.searcher(model, stage) for model, *on in graph.places if on == [stage, entry]} - {None}
         if entry not in searching.data:
             yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
-        elif lacking := sorted(model for model in searchers if model and not graph.passes(model, source, entry)):
-            yield f"{place}: at {source}, {', '.join(lacking)} is not made for {entry} (its `datasets`). Add it there"
+        elif missing := sorted(model for model in searchers if model and not graph.has_runs(model, source, entry)):
+            yield f"{place}: at {source}, {', '.join(missing)} is not made for {entry} (its `datasets`). Add it there"
         elif searching.search == "variants":
             task = searching.data[entry].task
             if not task.labelled or task.label_per != "document" or task.numbers:
                 yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
         for settings in searching.tried() if work.recipe is not None else ():
-            found |= dict.fromkeys(problems_of_settings(work, settings))
+            found |= dict.fromkeys(settings_errors(work, settings))
     for key, sentence in found:
         yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
 

@@ -1,4 +1,4 @@
-"""Whether a teacher can teach, and a model imitate it."""
+"""Check that teachers are trained for the task, and that their states can be imitated."""
 
 from collections.abc import Iterator
 
@@ -11,26 +11,26 @@ from lib.tasks.settings import TaskSettings
 
 
 def _teachers_fit(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
+    for model, stage in graph.model_stages:
         for entry, work in graph.works(model, stage).items():
             teacher = work.task.taught_by()
-            if teacher is not None and (problem := _problem_of_teacher(graph, teacher, stage, entry, work.task.head)):
-                yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
+            if teacher is not None and (error := _teacher_error(graph, teacher, stage, entry, work.task.head)):
+                yield f"models.{model}: at {stage} on {entry} its teacher is {error}"
 
 
-def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
+def _teacher_error(graph: Graph, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
     """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
     if teacher not in graph.experiment.models:
         return f"'{teacher}', which is not a model. Known: {', '.join(graph.experiment.models)}"
-    if not graph.passes(teacher, stage, entry):
+    if not graph.has_runs(teacher, stage, entry):
         return f"{teacher}, which does not pass {stage} there. Name one that does"
     if search := graph.experiment.stages[stage].search:
         return f"{teacher}, but {stage} has {search}, and no one model of it. Leave one of them out"
     work = graph.work(teacher, stage, entry)
     if not graph.trains(teacher, stage, entry) or (work.task.head or work.task.kind) != head or work.task.taught_by():
         return f"{teacher}, which trains no {head} by labels alone there. Name a model that does"
-    if lacking := work.lack_of_model:
-        return f"{teacher}, where {stage} {lacking}. Change that"
+    if reason := work.no_model_reason:
+        return f"{teacher}, where {stage} {reason}. Change that"
     return None
 
 
@@ -46,14 +46,14 @@ def _imitated_models_fit(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         if graph.trains(model, stage, entry):
             for work in searched(graph, model, stage, entry):
-                if problem := _problem_of_imitated(graph, model, stage, entry, work.task):
-                    yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
+                if error := _imitation_error(graph, model, stage, entry, work.task):
+                    yield f"models.{model}: at {stage} on {entry} its teacher is {error}"
 
 
-def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
-    """Return why a model cannot learn the states of its teacher, as the end of a sentence; None = it can, or has none.
+def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
+    """Return why a model cannot imitate its teacher, as the end of a sentence; None = it can, or has no teacher.
 
-    The teacher is meant as it is before the stage.
+    The teacher has the weights with which it would start the stage.
     """
     models, teacher = graph.experiment.models, task.imitates()
     if teacher is None:
@@ -66,9 +66,9 @@ def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task:
         return f"{teacher}, whose backbone is none before {stage}: {error.errors()[0]['msg']}"
     if not task.trains(other):
         return f"{teacher}, whose backbone of kind {other.kind} has no states to imitate. Name another model"
-    weights, problem = _weights_before(graph, teacher, stage, entry)
-    if problem:
-        return f"{teacher}, which {problem}"
+    weights, reason = _weights_before(graph, teacher, stage, entry)
+    if reason:
+        return f"{teacher}, which {reason}"
     if (own, weights) == (other, _weights_before(graph, model, stage, entry)[0]):
         what = "itself" if teacher == model else f"{teacher}, the same as itself,"
         return (
@@ -87,28 +87,32 @@ def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task:
     if (reach := other.longest()) is not None and tokens > reach:
         return (
             f"{teacher}, which reads {reach} tokens at most, but {entry} has max_tokens = {tokens}. Lower it, or name "
-            "a teacher that reads as many"
+            "a teacher that reads them"
         )
     return None
 
 
 def _differ(found: int | None, expected: int | None) -> bool:
-    """Whether two sizes differ; one that is not known yet differs from none."""
+    """Whether two sizes differ; False if one is unknown."""
     return None not in (found, expected) and found != expected
 
 
 def _weights_before(graph: Graph, model: str, stage: str, entry: str) -> tuple[object, str | None]:
-    """Return what tells the weights of a model before a stage from others, and why there are none, if so."""
+    """Return what identifies the weights of a model before a stage, and why there are none; None = there are."""
     parent = graph.parent_stage(model, stage)
     if parent is None:
         start = graph.experiment.models[model].start
-        problem = f"has drawn weights before {stage}. Name one that passes an earlier stage, or starts from a model"
-        return start, None if isinstance(start, ForeignStart) else problem
+        if isinstance(start, ForeignStart):
+            return start, None
+        return (
+            start,
+            f"has random weights before {stage}. Name one that passes an earlier stage, or starts from a model",
+        )
     before = graph.parent_dataset(stage, parent, entry)
-    if before is None or not graph.passes(model, parent, before):
+    if before is None or not graph.has_runs(model, parent, before):
         return None, f"has no run of {parent} for {entry}. Name one that has"
-    if lacking := graph.work(model, parent, before).lack_of_model:
-        return None, f"comes from {parent}, which {lacking}. Name another model"
+    if missing := graph.work(model, parent, before).no_model_reason:
+        return None, f"comes from {parent}, which {missing}. Name another model"
     return (parent, before, graph.owner(model, parent, before)), None
 
 

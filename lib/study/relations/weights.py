@@ -1,4 +1,4 @@
-"""Whether weights are there, and fit the model that takes them over."""
+"""Check that weights exist, and fit the model that starts from them."""
 
 from collections.abc import Iterator
 
@@ -7,25 +7,25 @@ from lib.study.graph import Graph
 
 
 def _heads_are_trained(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
+    for model, stage in graph.model_stages:
         parent = graph.parent_stage(model, stage)
         for entry, work in graph.works(model, stage).items():
             if work.recipe or not work.task.predicts:
                 continue
-            problem = None
+            error = None
             if parent is not None:
                 headless = work.task.trains_on is None
-                problem = None if headless else _missing_of_a_head(graph, model, stage, entry, parent)
+                error = None if headless else _head_error(graph, model, stage, entry, parent)
             elif graph.reads_tokens(model, stage, entry) and not isinstance(
                 graph.experiment.models[model].start, ForeignStart
             ):
-                problem = f"{model} has drawn weights there. Add one, or let it start from a stage that trains"
-            if problem:
-                yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
+                error = f"{model} has random weights there. Add one, or let it start from a stage that trains"
+            if error:
+                yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {error}"
 
 
-def _missing_of_a_head(graph: Graph, model: str, stage: str, entry: str, parent: str) -> str | None:
-    """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
+def _head_error(graph: Graph, model: str, stage: str, entry: str, parent: str) -> str | None:
+    """Return why the head that a model trains at `parent` cannot be used at `stage`; None = it can."""
     before = graph.parent_dataset(stage, parent, entry)
     assert before is not None  # it can be derived
     task, trained = graph.work(model, stage, entry).task, graph.work(model, parent, before).task
@@ -44,10 +44,10 @@ def _missing_of_a_head(graph: Graph, model: str, stage: str, entry: str, parent:
 
 def _weights_are_left(graph: Graph) -> Iterator[str]:
     for model, stage, entry, parent, before in _inheritances(graph):
-        lacking = graph.work(model, parent, before).lack_of_model
-        if lacking and graph.reads_tokens(model, stage, entry):
+        reason = graph.work(model, parent, before).no_model_reason
+        if reason and graph.reads_tokens(model, stage, entry):
             yield (
-                f"stages.{stage}.data.{entry}: {model} starts from {parent}, which {lacking}. Start from a "
+                f"stages.{stage}.data.{entry}: {model} starts from {parent}, which {reason}. Start from a "
                 f"stage before it, or let {model} skip {parent}"
             )
 
@@ -57,8 +57,8 @@ def _weights_can_be_handed_over(graph: Graph) -> Iterator[str]:
         taking, leaving = graph.backbone_at(model, stage, entry), graph.backbone_at(model, parent, source)
         places = [changes.data for changes in graph.experiment.models[model].changes.values()]
         where = f" on {entry}" if any(entry in data for data in places) else ""
-        for obstacle in taking.obstacles(leaving):
-            yield f"models.{model}: from {parent} to {stage}{where}, {obstacle}"
+        for reason in taking.takeover_errors(leaving):
+            yield f"models.{model}: from {parent} to {stage}{where}, {reason}"
         before, after = graph.tokenizer_of(model, source), graph.tokenizer_of(model, entry)
         if before != after and graph.reads_tokens(model, stage, entry):
             yield (
@@ -84,12 +84,12 @@ def _word_vectors_fit(graph: Graph) -> Iterator[str]:
         if width != dimension:
             yield (
                 f"{place}: {start.word_vectors} has {dimension} dimensions, but the embeddings of the backbone "
-                f"{graph.names_at(model, stage, entry)[0]} have {width}. Give both as many"
+                f"{graph.names_at(model, stage, entry)[0]} have {width}. Give both the same number"
             )
 
 
 def _inheritances(graph: Graph) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield every model with every stage and entry that it passes, and those from which its weights come there."""
+    """Yield model, stage and entry, and the stage and entry from which its weights come there."""
     for model, stage, entry in graph.places:
         if parent := graph.parent_stage(model, stage):
             before = graph.parent_dataset(stage, parent, entry)

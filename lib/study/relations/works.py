@@ -1,4 +1,4 @@
-"""What models do, or may come to do, at the stages of a study."""
+"""What models do, or may do after a search, at the stages of a study."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from lib.study.stages import Work
 
 
 def all_works(graph: Graph) -> Iterator[tuple[str, str, Work]]:
-    """Yield all that is done in stages, and by models otherwise: the place in the configuration, the entry."""
+    """Yield the work of stages, and of models that change it: place in the configuration, entry, work."""
     for name, stage in graph.experiment.stages.items():
         for entry, work in stage.data.items():
             yield f"stages.{name}.data.{entry}", entry, work
-    for model, passed in graph.passages:
-        if passed in graph.experiment.models[model].deviations:
+    for model, passed in graph.model_stages:
+        if graph.changed_work(model, passed):
             for entry, work in graph.works(model, passed).items():
-                yield f"models.{model}.deviations.{passed}", entry, work
+                yield f"models.{model}.changes.{passed}", entry, work
 
 
 def searched(graph: Graph, model: str, stage: str, entry: str) -> Iterator[Work]:
-    """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""
+    """Yield all that a model may do at a stage: by each of the settings that its own or another search tries."""
     section = graph.experiment.stages[stage]
     source = graph.experiment.stages[section.settings_from] if section.settings_from else section
     for settings in source.tried():

@@ -30,7 +30,7 @@ class Document(NamedTuple):
     """Labels and predictions of a document."""
 
     id: str
-    group: int | None
+    group: int | str | None
     inside: np.ndarray | None
     """Whether each character is in a span [n]; None = unknown."""
     probabilities: np.ndarray
@@ -128,7 +128,12 @@ class Task(contract.Task):
         rows = []
         for identity, group, inside, probabilities in documents:
             found = probabilities.astype(float) >= self.threshold
-            row = {"id": identity, "label": None, "prediction": spans_of(found), "probabilities": probabilities}
+            row: dict[str, Any] = {
+                "id": identity,
+                "label": None,
+                "prediction": spans_of(found),
+                "probabilities": probabilities,
+            }
             row |= dict.fromkeys(Counts._fields)
             if inside is not None:
                 row |= {"label": spans_of(inside), **character_counts(found, inside)._asdict()}
@@ -158,7 +163,7 @@ def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
 
 
 def _document(
-    identity: str, group: int | None, spans: Sequence[Sequence[int]] | None, characters: int, pieces: Pieces
+    identity: str, group: int | str | None, spans: Sequence[Sequence[int]] | None, characters: int, pieces: Pieces
 ) -> Document:
     """Return a document, joined from its windows."""
     values = character_values(*pieces, characters).astype(np.float16)

@@ -35,7 +35,7 @@ class Settings(TaskSettings):
     )
 
     @check
-    def _targets_are_told_apart(self) -> Iterator[str]:
+    def _targets_differ(self) -> Iterator[str]:
         stripped = [target.strip() for target in self.targets]
         if "" in stripped:
             yield "targets: one is empty. Give each class a text"
@@ -49,7 +49,7 @@ class Settings(TaskSettings):
                         "other. Choose texts that begin differently"
                     )
 
-    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
-        """See `TaskSettings.problems_of_labels`."""
+    def label_errors(self, labels: Sequence[str]) -> Iterator[str]:
+        """See `TaskSettings.label_errors`."""
         if len(self.targets) != len(labels):
             yield f"targets: {len(self.targets)} for {len(labels)} labels ({', '.join(labels)}). Give one for each"

@@ -21,7 +21,7 @@ from lib.data.labels import IGNORED
 from lib.data.text_to_text import Targets, TextToTextCollator
 from lib.evaluation.metrics import classification_metrics, decision_metrics
 from lib.tasks import contract
-from lib.tasks.text_to_text.reading import log_likelihoods, write
+from lib.tasks.text_to_text.decoding import log_likelihoods, write
 from lib.tasks.text_to_text.settings import Settings
 
 
@@ -76,7 +76,7 @@ class Task(contract.Task):
 
     @contextmanager
     def _clock(self, reading: str, device: torch.device) -> Iterator[None]:
-        """Add the time spent in this context to that of a reading."""
+        """Add the time spent in this context to that of a way to decide."""
 
         def now() -> float:
             if device.type != "cpu":  # a GPU computes after the call has returned

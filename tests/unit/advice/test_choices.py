@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from lib.advice.choices import Choice, Limit, Ratio, bearable, choose, ratio, start
-from lib.advice.scores import Scores
+from lib.advice.choices import Choice, Limit, Ratio, bearable, choose, ratio, start_advice
+from lib.advice.scores import ModelScores
 from lib.advice.texts import Language
 from lib.advice.wording import _mechanism
-from lib.measure.estimates import Cost
+from lib.measure.estimates import StageCost
 
 ENGLISH = Language("en", 0.95, 1.4, 0.0)
 UKRAINIAN = Language("uk", 1.0, 5.6, 0.004)
@@ -20,7 +20,7 @@ SURE, TIE, SLOW, ONCE = (
 
 
 def choice(model, limit, hours, found=SURE, f1=None, fits=True):
-    cost = Cost(seconds=60.0, mb=100.0, fits=fits, micro_batch_tokens=limit, reduced=False)
+    cost = StageCost(seconds=60.0, mb=100.0, fits=fits, micro_batch_tokens=limit, reduced=False)
     return Choice(model, limit, cost, cost, hours, found, f1, exact=model == "exact")
 
 
@@ -91,7 +91,7 @@ def test_good_is_what_the_user_calls_so():
 
 
 def test_scores_within_the_noise_count_as_equal():
-    noisy = Scores({"exact": 90.0}, "papers", 512, "published, 1 seed", 1, 3_339)
+    noisy = ModelScores({"exact": 90.0}, "papers", 512, "published, 1 seed", 1, 3_339)
     assert 1.4 < noisy.noise < 1.7
     assert taken((512, 0.0, [EXACT, ("fast", 4.0, SURE, 88.6)])) == ("exact", 512)
     assert taken((512, 0.0, [EXACT, ("fast", 4.0, SURE, 88.6)]), scores=noisy) == ("fast", 512)
@@ -127,25 +127,25 @@ def test_an_unknown_score_is_not_good_unless_all_are_unknown():
 
 @pytest.mark.parametrize("stage", [0, 1])
 def test_both_stages_must_fit(stage):
-    costs = [Cost(60.0, 100.0, fits=number != stage, micro_batch_tokens=1, reduced=False) for number in range(2)]
+    costs = [StageCost(60.0, 100.0, fits=number != stage, micro_batch_tokens=1, reduced=False) for number in range(2)]
     assert not Choice("exact", 512, *costs, 1.0, SURE, None).fits
 
 
 @pytest.mark.parametrize(("documents", "few"), [(50, True), (300, True), (1500, True), (1600, False), (50_000, False)])
 def test_few_documents_start_from_a_published_encoder(documents, few):
-    found = start(documents, documents // 10, 16_384, ENGLISH)
+    found = start_advice(documents, documents // 10, 16_384, ENGLISH)
     assert found.few == few
     assert found.published == few
     assert not found.multilingual
 
 
 def test_short_texts_start_from_a_published_encoder_however_many_there_are():
-    assert start(50_000, 5000, 512, ENGLISH).published
-    assert not start(50_000, 5000, 1024, ENGLISH).published
+    assert start_advice(50_000, 5000, 512, ENGLISH).published
+    assert not start_advice(50_000, 5000, 1024, ENGLISH).published
 
 
 def test_a_foreign_language_starts_from_a_multilingual_encoder():
-    found = start(50_000, 5000, 16_384, UKRAINIAN)
+    found = start_advice(50_000, 5000, 16_384, UKRAINIAN)
     assert found.published
     assert found.multilingual
     assert UKRAINIAN.split_up
@@ -156,14 +156,14 @@ def test_a_foreign_language_starts_from_a_multilingual_encoder():
     ("measured", "said"), [(512, "cut to 512 tokens is"), (256, "cut to 256 tokens (at 512 none is known), is")]
 )
 def test_a_score_is_told_with_its_length_and_whether_it_is_that_of_the_times(measured, said):
-    scores = Scores({"exact": 90.0, "fast": 89.1}, "imdb", measured, "published, 1 seed", 1, None)
+    scores = ModelScores({"exact": 90.0, "fast": 89.1}, "imdb", measured, "published, 1 seed", 1, None)
     limits = table((512, 0.0, [EXACT, FAST]), scores=scores)
-    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, published=False)
     limits = table((512, 0.0, [EXACT, POOR]), scores=scores)
-    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, published=False)
 
 
 def test_a_mechanism_without_a_score_is_said_to_have_none():
     limits = table((512, 0.0, [(*EXACT[:3], None), (*FAST[:3], None)]))
-    advice = _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+    advice = _mechanism(choose(limits, 1.0), limits, 1.0, published=False)
     assert "Its score at this length is not known" in advice

@@ -6,7 +6,7 @@ from studies import study
 
 from lib.advice.scores import PUBLISHED_TOKENS, scores_near
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 LOCAL = {"source": "local", "local": {"files": {"train": ["reviews.csv"]}}, "labels": ["no", "yes"]}
 

@@ -4,27 +4,36 @@ import pytest
 import yaml
 from studies import SMALL, changed, study
 
+from lib.advice.preparing import OwnTexts
 from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.core.errors import ConfigError
-from lib.measure.study_steps import candidates, find_stages
+from lib.measure.estimates import candidates, find_stages
 from lib.study.configuration import load_study, read_layers
 
 STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
 
 
-def own_study(model="favor-m64", **changes):
-    limit = changes.pop("limit", 1024)
-    asked = {"texts": ["texts/*.csv"], "column": "body", "label": "class", "labels": ["no", "yes"]}
+CHARACTERS = {"unit": "characters", "ngram_max": 3}
+
+
+def texts(*, labelled=True):
+    if labelled:
+        settings = {"text": "body", "label": "class", "labels": ["no", "yes"]}
+        return OwnTexts(settings, {"train": 800, "validation": 100, "test": 100}, ["text"], {"no": 600, "yes": 400})
+    return OwnTexts({"text": "body"}, {"train": 900, "held_out": 100}, ["text"])
+
+
+def own_study(model="favor-m64", *, labelled=True, limit=1024, ngrams=None, **changes):
     return OwnStudy(
-        question=Question("the study", **asked | changes),
+        question=Question("the study", texts=["texts/*.csv"], **changes),
+        own=texts(labelled=labelled),
         model=model,
         limit=limit,
-        documents=1000,
-        held_out=100,
         execution={"results": "results/mine", "training": {"device": "cpu"}},
         precision="fp32",
+        ngrams=ngrams or {},
     )
 
 
@@ -58,9 +67,16 @@ def test_the_file_runs_one_model_on_labelled_texts(repository, name):
     assert made.report.published is None
 
 
+@pytest.mark.parametrize(("ngrams", "expected"), [({}, ("words", 2)), (CHARACTERS, ("characters", 3))])
+def test_the_baseline_counts_what_the_texts_have(repository, ngrams, expected):
+    _, made = written(repository, "demo.yaml", ngrams=ngrams)
+    tfidf = made.experiment.backbones["tfidf"]
+    assert (tfidf.unit, tfidf.ngram_max) == expected
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_texts_without_labels_are_only_adapted_to(repository, name):
-    _, made = written(repository, name, label=None, labels=[])
+    _, made = written(repository, name, labelled=False)
     experiment = made.experiment
     assert list(experiment.models) == ["favor-m64"]
     assert not experiment.datasets
@@ -121,7 +137,7 @@ def test_texts_of_the_same_name_are_an_error():
 
 def test_a_study_without_both_stages_is_an_error(repository):
     toy = load_study(read_layers([repository / "config" / "toy.yaml"]))
-    with pytest.raises(ConfigError, match="no stage of sequence_classification that starts from one of masked_lm"):
+    with pytest.raises(ConfigError, match="sequence_classification.*masked_lm"):
         find_stages(toy.graph)
 
 
@@ -130,14 +146,13 @@ def test_only_models_on_tokens_are_compared():
     assert candidates(graph, find_stages(graph)) == ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], None])
+@pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, name, labels):
+def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, name, labelled):
     """The file loads although tables and figures of the study name the stage that goes."""
-    given = {} if labels else {"label": None, "labels": []}
-    _, made = written(repository, name, weights="elsewhere/model", **given)
+    _, made = written(repository, name, weights="elsewhere/model", labelled=labelled)
     stages = list(made.experiment.stages)
-    assert stages == (["tapt", "finetune"] if labels else ["tapt"])
+    assert stages == (["tapt", "finetune"] if labelled else ["tapt"])
     assert made.experiment.models["favor-m64"].start.folder == "elsewhere/model"
 
 
@@ -145,24 +160,25 @@ def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, n
 @pytest.mark.parametrize("multilingual", [True, False])
 def test_the_study_of_a_published_encoder_loads(labelled, multilingual):
     encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-    labels = {"label": "class", "labels": ["no", "yes"]} if labelled else {}
     body = published_study(
-        Question("the study", texts=["texts/*.csv"], column="body", **labels),
+        Question("the study", texts=["texts/*.csv"]),
+        texts(labelled=labelled),
         encoder,
         limit=16_384,
-        documents=300,
-        held_out=30,
         execution={"results": "results/mine"},
         precision="fp32",
+        ngrams=CHARACTERS,
     )
     made = load_study([("texts.yaml", yaml.safe_load(body))])
     experiment = made.experiment
     segments = f"{encoder.name}-segments"
     assert list(experiment.models) == (["tfidf", encoder.name, segments] if labelled else [encoder.name])
     if labelled:
+        assert experiment.backbones["tfidf"].unit == "characters"
         assert experiment.datasets["texts"].max_tokens == 16_384
         assert experiment.models[encoder.name].max_tokens == 512
         assert experiment.backbones[segments].segment == 512
+        assert made.report.opens_with == ["answer"]
     else:
         assert experiment.corpora["texts"].long.max_tokens == 512
     assert encoder.title == {
@@ -180,5 +196,40 @@ def test_an_encoder_at_hand_is_taken_with_its_own_reach(tmp_path):
     found = published_encoder(labelled=True, multilingual=True, folder=str(folder))
     assert (found.name, found.reach, found.title) == ("my-encoder", 1024, str(folder))
     (folder / "config.json").write_text(json.dumps(fields | {"model_type": "clip"}))
-    with pytest.raises(ConfigError, match=r"config\.json: no encoder to start from\. .*'clip' has no entry"):
+    with pytest.raises(ConfigError, match=r"config\.json: .*'clip'"):
         published_encoder(labelled=True, multilingual=False, folder=str(folder))
+
+
+def test_a_baseline_that_finds_nothing_to_count_is_left_out():
+    body = published_study(
+        Question("the study", texts=["texts/*.csv"]),
+        texts(),
+        published_encoder(labelled=True, multilingual=False),
+        limit=512,
+        execution={},
+        precision="fp32",
+        ngrams=None,
+    )
+    made = load_study([("texts.yaml", yaml.safe_load(body))])
+    assert list(made.experiment.models) == ["minilm"]
+    assert list(made.report.tables) == ["f1"]
+
+
+@pytest.mark.parametrize("name", ["tfidf", ".", "my encoder (2)"])
+def test_any_folder_of_an_encoder_names_a_row_of_its_own(tmp_path, name):
+    fields = {
+        "model_type": "bert",
+        "max_position_embeddings": 512,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+    }
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(fields | {"num_attention_heads": 2}))
+    encoder = published_encoder(labelled=True, multilingual=False, folder=str(folder))
+    body = published_study(
+        Question("the study", texts=["texts/*.csv"]), texts(), encoder, limit=512, execution={}, precision="fp32",
+        ngrams={},
+    )  # fmt: skip
+    assert list(load_study([("texts.yaml", yaml.safe_load(body))]).experiment.models) == ["tfidf", encoder.name]

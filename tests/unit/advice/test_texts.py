@@ -1,4 +1,3 @@
-import json
 import logging
 import time
 
@@ -6,39 +5,11 @@ import numpy as np
 import pytest
 from studies import study
 
-from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
-from lib.core.errors import DataError, DownloadError
+from lib.advice.texts import find_tokenizer, language_of, lost, ngram_settings, token_lengths
+from lib.core.errors import DownloadError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
-from lib.workflow.plan import Plan
-
-
-@pytest.fixture
-def texts(tmp_path):
-    path = tmp_path / "texts.jsonl"
-    rows = [{"body": f"word{number}", "class": ["no", "yes"][number % 2]} for number in range(200)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def test_all_documents_are_counted_and_some_are_drawn(texts):
-    sample = read_sample([texts], column="body", size=50)
-    assert sample.documents == 200
-    assert len(set(sample.texts)) == 50
-    numbers = [int(text.removeprefix("word")) for text in sample.texts]
-    assert min(numbers) < 30  # from everywhere
-    assert max(numbers) > 170
-    assert read_sample([texts], column="body", size=50) == sample
-
-
-def test_a_sample_of_few_documents_is_all_of_them(texts):
-    assert read_sample([texts], column="body", size=1000).texts == [f"word{number}" for number in range(200)]
-
-
-def test_labels_are_checked(texts):
-    read_sample([texts], column="body", size=10, label="class", labels=["no", "yes"])
-    with pytest.raises(DataError, match="the label is 'yes'; expected a number from 0 to 1, one of no, maybe"):
-        read_sample([texts], column="body", size=10, label="class", labels=["no", "maybe"])
+from lib.workflow.planning.plan import Plan
 
 
 def test_what_a_limit_loses():
@@ -100,6 +71,28 @@ def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
     assert not foreign.english
     assert foreign.split_up
     assert foreign.tokens_per_word > 5
+
+
+def chinese(count=40):
+    """Reviews without spaces, no two of which are alike."""
+    kinds = ["房间很小不干净", "服务很好位置方便", "菜太咸了不好吃"]
+    return [f"{kinds[n % 3]}{chr(0x4E00 + 17 * n)}{chr(0x5E00 + 13 * n)}" for n in range(count)]
+
+
+def test_tfidf_counts_characters_only_where_it_finds_too_few_words():
+    assert ngram_settings(["the film was good", "this play is bad", "the play was good"] * 9) == {}
+    assert ngram_settings(chinese()) == {"unit": "characters", "ngram_max": 3}
+    assert ngram_settings(["different", "words", "qxz"]) == {"unit": "characters", "ngram_max": 3}, "no word is left"
+    assert ngram_settings(["ab", "cd", "ef"]) is None
+
+
+def test_what_a_vocabulary_loses_is_said_with_its_remedy(tmp_path):
+    thai = ["ที่นี่อร่อย บริการดี", "อาหารไม่ดี ที่นี่แย่", "ร้านสวย ชอบมาก"] * 5
+    found = language_of(thai, train_wordpiece(tmp_path / "dropping", thai))
+    assert ["strip_accents: false" in each for each in found.lost] == [True]
+    assert language_of(thai, train_wordpiece(tmp_path / "keeping", thai, strip_accents=False)).lost == ()
+    unread = language_of(["".join(thai).replace(" ", "")] * 3, train_wordpiece(tmp_path / "unread", thai))
+    assert (unread.unknown, unread.empty) == (1, 1)
 
 
 def test_a_hub_that_does_not_answer_is_one_message_at_once(tmp_path, monkeypatch, caplog):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from encoder_cases import build, token_ids
 
-from lib.analysis.approximation.computation import QUANTILES, approximations, attended, chance_recall
+from lib.analysis.computations.approximation import QUANTILES, approximations, attended, chance_recall
 from lib.attention.approximation_error import chunk_numbers, window_mass
 from lib.backbones.encoder.model import EncoderModel
 from lib.core.randomness import derive_seed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lib.analysis.embeddings.computation import separation
+from lib.analysis.computations.embeddings import separation
 
 LABELS = np.array([0] * 20 + [1] * 10)
 

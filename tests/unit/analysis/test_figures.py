@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.analysis.heads.settings import GLOBAL_ENTROPY, LOCAL_DISTANCE
-from lib.analysis.relations.settings import NAMES as RELATIONS
+from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
+from lib.analysis.relations import NAMES as RELATIONS
 from lib.analysis.settings import ANALYSES
 from lib.analysis.table import read_analysis
 from lib.core.errors import DataError

@@ -7,7 +7,7 @@ import torch
 from encoder_cases import build, token_ids
 from torch import nn
 
-from lib.analysis.gradients.computation import distances, gradient_norms
+from lib.analysis.computations.gradients import distances, gradient_norms
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.core.randomness import derive_seed
 

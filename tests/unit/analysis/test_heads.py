@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lib.analysis.heads.computation import head_figures, rows_of
+from lib.analysis.computations.heads import head_figures, rows_of
 
 LENGTHS = (4, 6)
 

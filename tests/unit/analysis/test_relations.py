@@ -8,10 +8,10 @@ import torch
 from datasets import Dataset
 from torch import nn
 
-from lib.analysis.relations.computation import OFFSETS, analyse, related, scores_of, word_attention, words_of
-from lib.analysis.relations.sentences import ADJECTIVES, DETERMINERS, MEN, NAMES, NOUNS, VERBS, generate, text_of
-from lib.analysis.relations.settings import NAMES as RELATIONS
-from lib.analysis.subject import Subject
+from lib.analysis.computations.relations import OFFSETS, analyse, related, scores_of, word_attention, words_of
+from lib.analysis.computations.sentences import ADJECTIVES, DETERMINERS, MEN, NAMES, NOUNS, VERBS, generate, text_of
+from lib.analysis.computations.subject import Subject
+from lib.analysis.relations import NAMES as RELATIONS
 from lib.core.errors import ConfigError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_wordpiece

@@ -9,9 +9,9 @@ import torch
 from datasets import Dataset
 from torch import nn
 
-from lib.analysis.reliance.computation import analyse, numbers_of, strengths_by
-from lib.analysis.reliance.reading import ModelReader, TextReader, log_odds, read_documents
-from lib.analysis.subject import Subject, TextSubject
+from lib.analysis.computations.reading import ModelReader, TextReader, log_odds, read_documents
+from lib.analysis.computations.reliance import analyse, numbers_of, strengths_by
+from lib.analysis.computations.subject import Subject, TextSubject
 from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
@@ -105,7 +105,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def frame(subject, classifier):
-    return analyse(subject, **OPTIONS, beside=classifier)
+    return analyse(subject, **OPTIONS, text_baseline=classifier)
 
 
 def value(frame, measure, change, amount, quantity):
@@ -186,14 +186,14 @@ def test_words_of_examples_come_with_their_strengths(frame):
 
 
 def test_the_analysis_is_a_function_of_its_seed(subject, classifier, frame):
-    pd.testing.assert_frame_equal(frame, analyse(subject, **OPTIONS, beside=classifier))
-    other = analyse(subject._replace(seed=4), **OPTIONS, beside=classifier)
+    pd.testing.assert_frame_equal(frame, analyse(subject, **OPTIONS, text_baseline=classifier))
+    other = analyse(subject._replace(seed=4), **OPTIONS, text_baseline=classifier)
     assert not other.equals(frame)
 
 
 def test_a_classifier_of_texts_is_a_row_with_its_own_weights(subject, classifier):
     texts_subject = TextSubject("tfidf", "films", 3, subject.tokenizer, subject.tokens, classifier)
-    frame = analyse(texts_subject, **OPTIONS, beside=classifier)
+    frame = analyse(texts_subject, **OPTIONS, text_baseline=classifier)
     assert set(frame["measure"]) == {"none", "words", "sentences", "tfidf", "random"}
     assert value(frame, "tfidf", "removed", 1.0, "fall") >= value(frame, "random", "removed", 1.0, "fall")
 
@@ -244,10 +244,11 @@ def test_a_version_is_what_the_model_reads_when_the_words_are_masked_or_removed(
         assert found == pytest.approx(expected.numpy(), abs=1e-5)
 
 
+@pytest.mark.parametrize("unit", ["words", "characters"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes):
+def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
     labels = pd.Series([number % classes for number in range(40)])
-    fitted = Backbone(Settings(kind="tfidf", min_df=1, max_df=1.0), seed=0)
+    fitted = Backbone(Settings(kind="tfidf", unit=unit, min_df=1, max_df=1.0), seed=0)
     fitted.fit(pd.Series(texts()), labels)
     reader = TextReader(fitted, classes, "mask")
     vectors, regression = fitted.classifier

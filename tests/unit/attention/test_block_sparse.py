@@ -4,14 +4,27 @@ import time
 
 import pytest
 import torch
+from mechanism_cases import without_shortcuts
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lib.attention import contract
 from lib.attention.block_sparse import computation
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 
 HEADS = 2
+WAYS = ["blocks", "one call"]
+
+
+@pytest.fixture(autouse=True)
+def _way(request, monkeypatch):
+    """Compute by blocks unless a test asks for one call under a dense mask, as short texts are computed."""
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("way") == "one call":
+        monkeypatch.setattr(computation.BlockSparse, "_is_dense_at", lambda self, tokens: True)
+        monkeypatch.setattr(contract.Attention, "is_exact_at", lambda self, query: False)
+    else:
+        without_shortcuts(monkeypatch)
 
 
 def made(values, **changes):
@@ -127,7 +140,8 @@ SPARSE = {
 
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("length", [1, 16, 150])
-def test_tokens_see_each_other_by_their_ranks(name, length):
+@pytest.mark.parametrize("way", WAYS)
+def test_tokens_see_each_other_by_their_ranks(way, name, length):
     pattern, settings = PATTERNS[name]
     mechanism = made({"kind": name.split("-")[0], **settings})
     assert mechanism.settings.name() == name
@@ -149,7 +163,8 @@ def test_tokens_see_each_other_by_their_ranks(name, length):
 
 
 @pytest.mark.parametrize("name", COVERING)
-def test_it_is_exact_attention_where_a_token_sees_all(name):
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_exact_attention_where_a_token_sees_all(way, name):
     tensors, mask = rows(5, 150), masks(150)
     exact, mechanism = made({"kind": "sdpa"}), made(COVERING[name])
     expected = with_gradients(lambda *each: exact(*each, mask), tensors)
@@ -159,7 +174,8 @@ def test_it_is_exact_attention_where_a_token_sees_all(name):
 
 @pytest.mark.parametrize("kind", SPARSE)
 @pytest.mark.parametrize("width", [32, 64, 80])
-def test_heads_of_any_width(kind, width):
+@pytest.mark.parametrize("way", WAYS)
+def test_heads_of_any_width(way, kind, width):
     mechanism, mask = made(SPARSE[kind], head_size=width), masks(70)
     tensors = rows(5, 70, width, dtype=torch.float64)
     weights = mechanism.weights(*tensors[:2], mask)
@@ -167,6 +183,18 @@ def test_heads_of_any_width(kind, width):
     scores = (tensors[0] @ tensors[1].mT / width**0.5).masked_fill(weights == 0, float("-inf"))
     real = mask[:, None, :, None].bool()
     torch.testing.assert_close(weights, scores.softmax(-1).where(real, 0.0))
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+def test_long_texts_and_dropout_are_computed_by_blocks(kind, monkeypatch):
+    monkeypatch.undo()
+    mechanism = made(SPARSE[kind], num_heads=1, dropout=0.5)
+    monkeypatch.setattr(computation, "_AttendToBlocks", None)
+    mechanism(*(each[:, :1] for each in rows(1, 256)))
+    with pytest.raises(AttributeError):
+        mechanism(*(each[:, :1] for each in rows(1, 1_024)))
+    with pytest.raises(AttributeError):
+        mechanism.train()(*(each[:, :1] for each in rows(1, 256)))
 
 
 @pytest.mark.parametrize("kind", SPARSE)

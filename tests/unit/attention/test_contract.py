@@ -103,7 +103,7 @@ def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values
     row += [("models/copied", {"backbone": "encoder", "mechanism": copied.name()})]
     assert study(*shorter, *row).experiment.models["copied"].mechanism == copied.name()
     if copied.longest():
-        with pytest.raises(ConfigError, match=r"reads 64 tokens at most in copied, but imdb has max_tokens = 128"):
+        with pytest.raises(ConfigError, match="reads 64 tokens at most.*imdb has max_tokens = 128"):
             study(*row)
 
     models = []
@@ -160,7 +160,7 @@ def test_kernels_without_a_gpu_are_refused(monkeypatch):
 def test_kernels_refuse_numbers_that_they_cannot_take():
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="numbers are torch.float64. Expected float32, bfloat16, float16; use 'auto' or"):
+    with pytest.raises(RunError, match="torch.float64. Expected float32, bfloat16, float16; use 'auto' or"):
         mechanism(*[rows.double()] * 3)
 
 

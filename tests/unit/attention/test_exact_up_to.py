@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mechanism_cases import BIASED, EXAMPLES, SLOPES, build, draw
+from mechanism_cases import BIASED, EXAMPLES, SLOPES, build, draw, without_shortcuts
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
@@ -28,6 +28,17 @@ WITH_A_BORDER = st.one_of(
         }
     ),
 )
+
+WITH_BORDERS = {
+    "lsh": {"kind": "lsh", "num_hashes": 2, "chunk_size": 20},
+    "lsh-union": {"kind": "lsh", "num_hashes": 2, "chunk_size": 20, "join": "union"},
+    "window": {"kind": "window", "width": 76, "global_tokens": 1},
+    "strided": {"kind": "strided", "stride": 39},
+    "topk": {"kind": "topk", "keys": 40},
+    "topk_blocks": {"kind": "topk_blocks", "block_size": 8, "blocks": 3, "window": 1},
+    "bigbird": {"kind": "bigbird", "block_size": 8, "window_blocks": 3, "global_blocks": 2, "random_blocks": 1},
+}
+"""Settings with which 40 tokens are read exactly."""
 
 
 @torch.no_grad()
@@ -58,6 +69,50 @@ def test_every_mechanism_says_the_truth_about_a_text_of_24_tokens(name):
     mechanism = build(name)
     border = mechanism.settings.exact_up_to()
     assert (error(mechanism, 24) < 1e-12) == (border is None or border >= 24)
+
+
+def outputs_and_gradients(mechanism, real):
+    """Return what the mechanism makes of 40 tokens in float32, and its gradients."""
+    query, key, value = (rows.requires_grad_() for rows in draw(mechanism, 2, 40))
+    inputs = [query, value] if mechanism.settings.shares_query_and_key else [query, key, value]
+    key = query if mechanism.settings.shares_query_and_key else key
+    output = mechanism(query, key, value, real)
+    return [output, *torch.autograd.grad(output.square().sum(), inputs)]
+
+
+@pytest.mark.parametrize("padding", ["none", "left", "right"])
+@pytest.mark.parametrize("slopes", [None, SLOPES], ids=["plain", "ALiBi"])
+@pytest.mark.parametrize("name", WITH_BORDERS)
+def test_one_call_up_to_the_border_equals_the_mechanisms_own_computation(name, slopes, padding, monkeypatch):
+    mechanism = build("", values=WITH_BORDERS[name], slopes=slopes)
+    assert mechanism.settings.exact_up_to() == 40
+    real = None if padding == "none" else torch.ones(2, 40).long()
+    if padding == "left":
+        real[0, :13] = 0
+    elif padding == "right":
+        real[0, 27:], real[1] = 0, 0
+    short = outputs_and_gradients(mechanism, real)
+    without_shortcuts(monkeypatch)
+    for one, other in zip(short, outputs_and_gradients(mechanism, real), strict=True):
+        assert (one - other).abs().max() <= 1e-5 * other.abs().max()
+
+
+@pytest.mark.parametrize("name", WITH_BORDERS)
+def test_one_call_is_what_runs_up_to_the_border(name, monkeypatch):
+    mechanism = build("", values=WITH_BORDERS[name])
+    monkeypatch.setattr(type(mechanism), "attend", None)
+    query, key, value = draw(mechanism, 1, 40)
+    mechanism(query, query if mechanism.settings.shares_query_and_key else key, value)
+    longer = query.repeat(1, 1, 2, 1)
+    with pytest.raises(TypeError):
+        mechanism(longer, longer, longer)
+
+
+def test_lsh_computes_its_rounds_where_dropout_makes_them_differ():
+    mechanism = build("", values=WITH_BORDERS["lsh"], dropout=0.5).train()
+    query, _, _ = draw(mechanism, 1, 40)
+    assert not mechanism.is_exact_at(query)
+    assert mechanism.eval().is_exact_at(query)
 
 
 def test_a_stride_of_one_is_exact_at_every_length():
@@ -98,4 +153,4 @@ def test_a_backbone_without_a_mechanism_approximates_nothing():
 
 def test_every_kind_that_says_a_border_is_tried():
     with_a_border = {values["kind"] for values in EXAMPLES.values() if MECHANISMS.parse(values).exact_up_to()}
-    assert with_a_border <= {"lsh", "window", "strided", "topk", "topk_blocks", "bigbird"}
+    assert with_a_border <= {values["kind"] for values in WITH_BORDERS.values()}

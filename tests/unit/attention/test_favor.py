@@ -33,7 +33,7 @@ def test_weight_dropout_is_refused():
 
 def test_a_bias_is_refused():
     parameters = MECHANISMS.parse({"kind": "favor", "nb_features": 8})
-    with pytest.raises(ConfigError, match=r"favor forms no scores.*position_embedding_type to rope"):
+    with pytest.raises(ConfigError, match="favor forms no scores.*position_embedding_type"):
         build(parameters, num_heads=2, head_size=8, layer=0, seed=0, slopes=(0.5, 0.25))
 
 

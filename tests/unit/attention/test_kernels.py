@@ -83,7 +83,7 @@ def gpu(monkeypatch):
     def rows(capability, dtype=torch.bfloat16, width=64, number=3):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
-        kernels._obstacle_of_gpu.cache_clear()
+        kernels._gpu_reason.cache_clear()
         shape = torch.Size((1, 1, number, width))
         empty = torch.empty(0, dtype=dtype)
         return SimpleNamespace(
@@ -95,7 +95,7 @@ def gpu(monkeypatch):
         )
 
     yield rows
-    kernels._obstacle_of_gpu.cache_clear()
+    kernels._gpu_reason.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,7 @@ def test_kernels_in_single_precision_run_where_they_are_asked_for(gpu):
 
 
 def test_gpus_before_ampere_are_refused_by_name(gpu):
-    with pytest.raises(
-        RunError, match=r"but Some GPU has compute capability 7.5. Expected 8.0 \(Ampere\) at least; use"
-    ):
+    with pytest.raises(RunError, match=r"Some GPU .*7\.5.*8\.0"):
         by_triton("triton", gpu((7, 5)))
 
 

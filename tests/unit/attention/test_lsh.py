@@ -107,7 +107,7 @@ def test_settings_leave_out_the_usual_join_and_one_round_has_none():
     usual = {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}
     assert "join" not in MECHANISMS.parse(usual | {"join": "mean"}).model_dump()
     assert MECHANISMS.parse(usual | {"join": "union"}).model_dump()["join"] == "union"
-    with pytest.raises(ValidationError, match="join = 'union' does nothing with num_hashes = 1. Leave it out, or"):
+    with pytest.raises(ValidationError, match="join = 'union'.*num_hashes = 1"):
         MECHANISMS.parse(usual | {"join": "union", "num_hashes": 1})
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from mechanism_cases import EXAMPLES, WIDTH, build, draw
+from mechanism_cases import EXAMPLES, WIDTH, build, draw, without_shortcuts
 from torch.nn import functional
 
 from lib.attention.settings import MECHANISMS
@@ -76,6 +76,7 @@ def test_blocks_that_are_chosen_need_the_means_of_all():
 
 
 def test_top_k_scores_all_keys(monkeypatch):
+    without_shortcuts(monkeypatch)
     mechanism, seen = build("", values={"kind": "topk", "keys": 3}), []
     choose = type(mechanism)._choose
     monkeypatch.setattr(type(mechanism), "_choose", lambda self, *rows: seen.append(rows[1]) or choose(self, *rows))

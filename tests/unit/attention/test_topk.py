@@ -3,7 +3,8 @@ import torch
 
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
-from lib.attention.topk.mechanism import highest
+from lib.attention.topk import mechanism
+from lib.attention.topk.mechanism import are_highest, highest
 
 
 def topk(keys, *, heads=2, width=8, dropout=0.0):
@@ -39,6 +40,24 @@ def test_the_highest_scores_are_found_and_of_equal_ones_the_first(length, number
         scores = (scores * 2).round().sub(0.0) * torch.tensor([1.0, -1.0])[torch.arange(20) % 2, None]  # 0 and -0, too
     expected = scores.sort(descending=True, stable=True).indices[:, :number]
     assert torch.equal(highest(scores, number).sort().values, expected.sort().values)
+    assert torch.equal(
+        are_highest(scores, number), torch.zeros_like(scores, dtype=torch.bool).scatter(-1, expected, True)
+    )
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_dense_mask_chooses_the_same_keys(ties, monkeypatch):
+    tensors = [rows(3, 2, 90, 8, seed=seed).double() for seed in range(3)]
+    tensors = [(each.round() if ties else each).requires_grad_() for each in tensors]
+    mask = torch.ones(3, 90)
+    mask[1, 40:] = mask[2, :70] = 0
+    results = []
+    for longest in (512, 0):
+        monkeypatch.setattr(mechanism, "DENSE", longest)
+        output = topk(7)(*tensors, mask)
+        results.append([output, *torch.autograd.grad(output.square().sum(), tensors)])
+    for dense, gathered in zip(*results, strict=True):
+        torch.testing.assert_close(dense, gathered, atol=1e-12, rtol=1e-12)
 
 
 def test_equal_keys_give_way_to_the_earlier_wherever_padding_stands():

@@ -54,7 +54,5 @@ def test_names_and_work():
 
 
 def test_an_odd_width_is_refused():
-    with pytest.raises(
-        ValidationError, match="width = 7 is odd; expected an even number, half of it on each side. Use 8"
-    ):
+    with pytest.raises(ValidationError, match="width = 7.*8"):
         parsed(width=7)

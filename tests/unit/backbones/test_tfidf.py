@@ -53,6 +53,42 @@ def test_settings_reach_the_vectoriser():
     assert "unheard" not in fitted(rare, min_df=2).classifier[0].vocabulary_
 
 
+CHINESE = ["房间很小不干净", "服务很好位置方便", "菜太咸了不好吃"]
+
+
+def chinese(count=60):
+    """Reviews without spaces, no two of which are alike."""
+    texts = [f"{CHINESE[n % 3]}{chr(0x4E00 + 17 * n)}{chr(0x5E00 + 13 * n)}" for n in range(count)]
+    return pd.DataFrame({"text": texts, "label": [n % 3 for n in range(count)]})
+
+
+def test_texts_without_spaces_are_refused_and_the_remedy_reads_them():
+    frame = chinese()
+    with pytest.raises(DataError, match=r"n-grams of words in .* Set unit: characters if the texts have no spaces"):
+        fitted(frame)
+    found = fitted(frame, unit="characters", ngram_max=3)
+    assert found.featureless == 0
+    assert (found.class_probabilities(frame["text"], 3).argmax(axis=1) == frame["label"]).all()
+    assert {len(ngram) for ngram in found.classifier[0].get_feature_names_out()} == {1, 2, 3}
+
+
+def test_documents_without_a_feature_are_counted_and_said(caplog):
+    frame = pd.concat([documents([0, 1] * 20), chinese(10)])
+    found = fitted(frame)
+    assert found.featureless == 10 / 50
+    assert "20.0 % of the 50 training documents have no n-gram that is counted" in caplog.text
+    assert "Set unit: characters" in caplog.text
+    found.class_probabilities(documents([0, 1])["text"], 3)
+    assert found.featureless == 0
+    found.class_probabilities(chinese(4)["text"], 3)
+    assert found.featureless == 1
+
+
+def test_words_are_no_setting_of_a_run():
+    assert "unit" not in BACKBONES.parse({"kind": "tfidf"}).model_dump()
+    assert BACKBONES.parse({"kind": "tfidf", "unit": "characters"}).model_dump()["unit"] == "characters"
+
+
 def test_weights_are_one_per_feature_and_a_bias():
     assert fitted(documents([0, 1] * 20), max_features=3).weights == 3 + 1
     assert fitted(documents([0, 1, 2] * 20), max_features=3).weights == 3 * (3 + 1)
@@ -90,7 +126,7 @@ def test_it_takes_no_mechanism_and_hands_over_no_weights():
     assert parameters.with_mechanism(None) is parameters
     assert parameters.blocks() is None
     assert parameters.longest() is None
-    assert list(parameters.obstacles(BACKBONES.parse({"kind": "encoder"})))
+    assert list(parameters.takeover_errors(BACKBONES.parse({"kind": "encoder"})))
 
 
 def test_pairs_are_told_apart_by_what_their_texts_share():

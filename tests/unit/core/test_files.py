@@ -49,7 +49,7 @@ def test_a_folder_is_replaced_whole(tmp_path):
 
 def test_a_place_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProjectError, match=r"file/inside.txt: cannot be written .*write permission"):
+    with pytest.raises(ProjectError, match="file/inside.txt:.*write permission"):
         write_text(tmp_path / "file" / "inside.txt", "text")
 
 
@@ -282,8 +282,8 @@ def test_words_that_look_like_numbers_stay_words():
     ("content", "message"),
     [
         (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' is in line 3 and again in line 5"),
-        (b"a: &a\n  b: *a\n", "is nested .*or holds an alias .* for what it stands in"),
-        (b"a: &a [*a]\n", "is nested .*or holds an alias .* for what it stands in"),
+        (b"a: &a\n  b: *a\n", "is nested .*alias"),
+        (b"a: &a [*a]\n", "is nested .*alias"),
         (b"a: " + b"[" * 100 + b"]" * 100, "is nested in more than 50 levels"),
         (b"a: " + b"[" * 5000 + b"]" * 5000, "is nested in more than 50 levels"),
         (b"name: caf\xe9\n", "cannot be read .*in UTF-8"),

@@ -71,7 +71,7 @@ def test_a_number_that_yaml_takes_for_a_text_is_a_number():
 
 def test_a_stage_is_passed_by_the_models_that_it_names():
     graph = study(SEARCHING).graph
-    assert [model for model in graph.experiment.models if graph.passes(model, "search")] == ["sdpa"]
+    assert [model for model in graph.experiment.models if graph.has_runs(model, "search")] == ["sdpa"]
     assert graph.stages_of("favor-m64") == ["pretrain", "tapt", "finetune"]
 
 

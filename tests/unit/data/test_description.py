@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.errors import DataError
-from lib.data.description import describe_dataset, jaccard, near_copies, recall, shingles
+from lib.data.description import describe_dataset, jaccard, near_copies, recall, shingles, words_of
 from lib.data.settings.dataset import NearCopies, TextDescription
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/describe_dataset.py"
@@ -53,6 +53,7 @@ def test_every_document_is_described(files, tmp_path):
     assert texts["language"].iloc[3] == "en", "capitals are letters, too"
     assert texts["repeated"].tolist() == [False, False, True, False, False, False, False]
     assert texts["near_copy"].tolist() == [None, None, None, True, False, False, False]
+    assert texts["featureless"].tolist() == [False, True, False, False, True, True, True]
 
 
 def test_what_a_near_copy_is_stands_in_the_file(files, tmp_path):
@@ -86,6 +87,28 @@ def test_shingles_are_runs_of_words_or_characters():
     assert shingles("Hello", words) == {"hello"}
     assert shingles("", words) == {""}
     assert shingles("A  bcd", NearCopies(unit="characters", size=4)) == {"a bc", " bcd"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("so-called  words,\nof a text", ["so-called", "words,", "of", "a", "text"]),
+        ("这里的 hotel很好", ["这", "里", "的", "hotel", "很", "好"]),
+        ("カード", ["カ", "ー", "ド"]),
+        ("映画がスキ です", ["映", "画", "が", "ス", "キ", "で", "す"]),
+        ("ที่นี่ ดี", ["ที่", "นี่", "ดี"]),
+        ("한국어 영화", ["한국어", "영화"]),
+        ("नमस्ते दुनिया", ["नमस्ते", "दुनिया"]),
+    ],
+)
+def test_words_are_counted_by_one_rule_for_every_script(text, words):
+    assert words_of(text) == words
+
+
+def test_near_copies_are_found_in_texts_without_spaces():
+    training = ["这家酒店的房间很干净服务也很好下次还会再来"]
+    texts = ["这家酒店的房间很干净服务也很好下次不会再来", "菜太咸了而且送餐用了两个小时"]
+    assert near_copies(texts, training, NearCopies()).tolist() == [True, False]
 
 
 def test_similarity_is_what_is_shared_of_all():

@@ -27,7 +27,7 @@ def folder(request, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("max_tokens", [2, 8, 100])
+@pytest.mark.parametrize("max_tokens", [3, 8, 100])
 def test_tensors_are_those_of_the_batches_of_the_pipeline(folder, max_tokens, tmp_path):
     frame = pd.DataFrame({"id": [f"a{i}" for i in range(30)], "text": TEXTS, "label": LABELS})
     frame.to_parquet(tmp_path / "train.parquet", index=False)

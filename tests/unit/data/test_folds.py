@@ -52,7 +52,7 @@ def test_or_a_column_of_the_source(tmp_path, kind):
     assert prepare(tmp_path, documents(20, fold=lambda n: kind(n % 5)), {"validation": "4", "test": 3}) == EXPECTED
 
 
-@pytest.mark.parametrize("value", [["dev"], {"a": 1}, True, float("nan"), b"dev"])
+@pytest.mark.parametrize("value", [["dev"], {"a": 1}, float("inf"), b"dev"])
 def test_what_is_no_name_is_no_fold(tmp_path, value):
     message = r"all, document 'd0': the fold in 'fold' is .*; expected a number or a name. Repair the file"
     with pytest.raises(DataError, match=message):
@@ -94,14 +94,14 @@ def test_folds_and_documents_that_do_not_match_are_refused(tmp_path, lines, head
 
 def test_folds_that_there_are_not_are_refused(tmp_path):
     rows = documents(20, fold=lambda n: n % 5)
-    with pytest.raises(DataError, match="no document is in fold 7; there are the folds 0, 1, 2, 3, 4"):
+    with pytest.raises(DataError, match="no document is in fold 7; there are the folds 0 .4 documents., 1 "):
         prepare(tmp_path, rows, {"validation": 7, "test": 3})
     with pytest.raises(DataError, match="has no column 'part'; it has 'id', 'text', 'label', 'fold'"):
         prepare(tmp_path, rows, {"column": "part", "validation": 4, "test": 3})
     rows[2]["fold"] = None
     with pytest.raises(DataError, match="the source has no fold of the document 'd2' in 'fold'"):
         prepare(tmp_path, rows, {"validation": 4, "test": 3})
-    with pytest.raises(DataError, match="absent.csv: cannot be read"):
+    with pytest.raises(DataError, match="absent.csv: no such file"):
         prepare(tmp_path, rows, {"file": str(tmp_path / "absent.csv"), "validation": 4, "test": 3})
 
 

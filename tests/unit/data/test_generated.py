@@ -23,7 +23,7 @@ from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
 from lib.data.settings.preparation import Preparation, Split
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.digests import reached
+from lib.workflow.staleness.digests import reached
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = 600

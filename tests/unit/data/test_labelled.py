@@ -151,9 +151,20 @@ def test_published_splits_need_their_parts(parts, published, tmp_path):
     for files in (parts, published | {"extra": parts["train"]}):
         with pytest.raises(ConfigError, match=r"split.published: expected the parts \['train', 'validation', 'test'\]"):
             prepare_dataset(files, tmp_path / "out", settings(split=Split(published=True)))
-    write(tmp_path / "validation.parquet", documents(20, classes=1))
-    with pytest.raises(DataError, match="in validation: no: 20, yes: 0; expected at least 1 of every class"):
+    write(tmp_path / "train.parquet", documents(20, classes=1))
+    with pytest.raises(DataError, match="in train: no: 20, yes: 0; expected at least 1 of every class"):
         prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
+
+
+def test_only_training_needs_every_class(published, tmp_path, caplog):
+    for part in ("validation", "test"):
+        write(tmp_path / f"{part}.parquet", documents(20, classes=1))
+    prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
+    assert summary(tmp_path / "out")["splits"]["test"]["labels"] == {"no": 20, "yes": 0}
+    assert "test: has no document of the classes yes" in caplog.text
+    write(tmp_path / "test.parquet", [{"text": " ", "label": 0}, {"text": "x", "label": 1}])
+    with pytest.raises(DataError, match=r"split.published: test has no document left"):
+        prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True), min_chars=2))
 
 
 def test_settings_of_a_published_split_survive_being_passed_on():
@@ -199,6 +210,28 @@ def test_duplicate_texts_are_reported_and_stay(tmp_path):
         for first, second in [("train", "validation"), ("train", "test"), ("validation", "test")]
     }
     assert report["shared_texts"]["validation in train"] == 10
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_duplicate_texts_are_dropped_if_asked_and_those_of_test_stay(tmp_path, published):
+    parts = {
+        name: [write(tmp_path / f"{name}.parquet", [{"text": f"text {n}", "label": n % 2} for n in numbers])]
+        for name, numbers in {
+            "train": [*range(60), 0, 1],
+            "validation": [*range(60, 80), 5],
+            "test": [*range(80, 100), 5, 6, 60, 81],
+        }.items()
+    }
+    chosen = settings(duplicates="drop", split=Split(published=published))
+    prepare_dataset(parts, tmp_path / "out", chosen)
+    found = {name: {row["text"] for row in rows} for name, rows in prepared(tmp_path / "out").items()}
+    report = summary(tmp_path / "out")
+    assert sum(map(len, found.values())) == sum(split["documents"] for split in report["splits"].values()) == 100
+    assert set(report["shared_texts"].values()) == {0}
+    if published:
+        assert {f"text {n}" for n in (5, 6, 60, 81)} <= found["test"]
+        assert [len(texts) for texts in found.values()] == [58, 19, 23]
+    assert "duplicates" not in settings().model_dump()
 
 
 def test_the_same_arguments_give_the_same_bytes(parts, tmp_path):
@@ -410,7 +443,8 @@ def test_values_of_labels_stand_for_classes_or_for_none(tmp_path, name):
 def test_a_value_that_is_neither_listed_nor_a_label(tmp_path, value):
     """A number is no class where values are listed: 1 might be either."""
     path = csv(tmp_path / "raw.csv", "class,tweet", "0,one", f"{value},two")
-    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*hateful, 0, 1"):
+    expected = "neutral, hateful or of the values 0, 1, neither, NA"
+    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*{expected}"):
         prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
     assert list(tmp_path.iterdir()) == [path]
 
@@ -456,9 +490,9 @@ def test_settings_with_values_survive_being_passed_on():
         (
             ["class,tweet", "0,one", "0,café"],
             "latin-1",
-            "cannot be read.*UnicodeDecodeError.*Expected UTF-8; convert it",
+            "document 2: 'tweet' has at character 4 the byte 0xE9, which is not utf-8.*dialect.encoding",
         ),
-        (["class,tweet", "0,one"], "utf-16", "cannot be read.*Expected UTF-8"),
+        (["class,tweet", "0,one"], "utf-16", "is UTF-16, as its first bytes show. Expected UTF-8"),
         (["A title", "class,tweet", "0,one"], "utf-8", "no column 'tweet', 'class'; it has 'A title'.*its first line"),
         (["0,one", "0,two"], "utf-8", "no column 'tweet', 'class'; it has '0', 'one'"),
     ],

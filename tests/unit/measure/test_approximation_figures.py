@@ -8,13 +8,12 @@ import pytest
 from matplotlib.image import imread
 
 from lib.core.program import run as run_program
-from lib.measure.approximation_figures import (
+from lib.measure.approximation import favor_error, lsh_recall
+from lib.measure.figures import (
     FAVOR_LINES,
     favor_error_figure,
     lsh_recall_figure,
 )
-from lib.measure.favor_error import favor_error
-from lib.measure.lsh_recall import lsh_recall
 from lib.measure.tables import COLUMNS
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/measure_figure.py"

@@ -7,9 +7,9 @@ import yaml
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
-from lib.measure.beside import BESIDE
+from lib.measure.compared import EXTRA, NAIVE, PROJECTED
 from lib.measure.cost import REPETITIONS
-from lib.measure.implementations import NAIVE, PROJECTED, AttentionCase, is_installed, ragged_mask
+from lib.measure.implementations import AttentionCase, is_installed, ragged_mask
 from lib.measure.tables import COLUMNS, LEAST
 
 SDPA, LSH, FAVOR = (
@@ -79,11 +79,11 @@ def test_every_implementation_has_ragged_rows(repository):
 
 
 def test_what_is_measured_beside_the_grid_bears_the_names_of_its_parameters_and_ends_where_it_reads_no_further():
-    assert {name: MECHANISMS.parse(values).name() for name, values in BESIDE.items()} == {name: name for name in BESIDE}
+    assert {name: MECHANISMS.parse(values).name() for name, values in EXTRA.items()} == {name: name for name in EXTRA}
     short = {"linformer-k4": {"kind": "linformer", "rank": 4, "length": 1024}}
-    cases = list(attention_cases(short | BESIDE, LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32"))
-    reach = {name: max(each.length for each in cases if each.mechanism == name) for name in short | BESIDE}
-    assert reach == dict.fromkeys(BESIDE, 16_384) | {"linformer-k4": 1024}
+    cases = list(attention_cases(short | EXTRA, LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32"))
+    reach = {name: max(each.length for each in cases if each.mechanism == name) for name in short | EXTRA}
+    assert reach == dict.fromkeys(EXTRA, 16_384) | {"linformer-k4": 1024}
     assert {each.implementation for each in cases if each.mechanism == f"nystrom-m64{PROJECTED}"} == {
         "ours", "transformers"
     }  # fmt: skip
@@ -117,7 +117,7 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
 def test_what_attends_by_blocks_keeps_no_more_than_exact_attention(padding):
     shape = {"length": 2_048, "batch": 1, "head_size": 64, "padding": padding}
     rows = {"sdpa": SDPA} | {
-        name: each for name, each in BESIDE.items() if each["kind"] in ("window", "bigbird", "strided")
+        name: each for name, each in EXTRA.items() if each["kind"] in ("window", "bigbird", "strided")
     }
     kept = {name: case("ours", name, values, **shape).count().bytes_kept for name, values in rows.items()}
     assert len(kept) == 4

@@ -5,9 +5,9 @@ import pytest
 from cost_tables import attention_table, markdown_tables, training_table
 
 from lib.core.errors import DataError
-from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
-from lib.measure.crossovers import Crossover, crossovers
+from lib.measure.figures import attention_memory_figure, attention_time_figure
 from lib.measure.summaries import attention_summary, training_summary
+from lib.measure.tables import Crossover, crossovers
 
 LENGTHS = [512, 1024, 2048, 4096]
 TIMES = {

@@ -4,11 +4,11 @@ from step_costs import made_steps
 
 from lib.core.errors import RunError
 from lib.measure import estimates
-from lib.measure.estimates import Machine, ModelSteps, micro_batches, this_machine
+from lib.measure.estimates import Hardware, ModelSteps, micro_batches, this_hardware
 from lib.study.execution import Execution
 from lib.study.recipe import Recipe
 
-MACHINE = Machine("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=32_768)
+HARDWARE = Hardware("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=32_768)
 
 
 def recipe(**changes):
@@ -19,15 +19,52 @@ def model_steps(classification=None, masked_lm=None, blocks=2):
     return ModelSteps(classification or made_steps(), masked_lm or made_steps(lengths=(128, 512)), blocks)
 
 
+def test_what_is_fixed_and_what_tokens_cost_are_separate():
+    steps = made_steps(fixed=0.3, per_token=2e-3)
+    assert steps.fixed == pytest.approx(0.3)
+    assert steps.per_token(np.array([64, 128, 1000, 50_000])) == pytest.approx([2e-3] * 4)
+
+
+def test_exact_attention_grows_beyond_what_was_measured():
+    steps = made_steps(per_token=1e-3, growth=1e-6)
+    assert steps.per_token(np.array([512, 2048, 16_384])) == pytest.approx([1.512e-3, 3.048e-3, 17.384e-3])
+
+
+def test_noise_that_makes_long_documents_cheap_does_not_make_longer_ones_free():
+    noisy = made_steps(lengths=(128, 512), batches=[(2, 128, 0.3), (32, 128, 4.2), (8, 512, 4.0)], grows=True)
+    costs = noisy.per_token(np.array([512, 16_384]))
+    assert costs[0] == costs[1] > 0
+
+
+def test_memory_grows_with_tokens():
+    steps = made_steps(peaks=(116.0, 356.0))  # of 256 and of 4096 tokens: 100 and 1 for every 16
+    assert steps.peak(4096) == pytest.approx(356)
+    assert steps.peak(8192) == pytest.approx(612)
+
+
+def test_exact_attention_grows_at_least_by_its_products():
+    """A noisy turn in which long documents seem cheap does not make longer ones free."""
+    noisy = made_steps(lengths=(128, 512), batches=[(2, 128, 0.3), (32, 128, 4.2), (8, 512, 4.0)], grows=True)
+    flat = noisy.per_token(np.array([512, 16_384]))
+    floored = made_steps(
+        lengths=(128, 512),
+        batches=[(2, 128, 0.3), (32, 128, 4.2), (8, 512, 4.0)],
+        grows=True,
+        least_growth=3e-4,
+    ).per_token(np.array([512, 16_384]))
+    assert flat[0] == flat[1]
+    assert floored[1] / floored[0] == pytest.approx(1 + 3e-4 * (16_384 - 512))
+
+
 def test_an_epoch_costs_its_tokens_and_its_updates():
     steps = model_steps(made_steps(per_token=1e-3, optimiser_seconds=0.5))
-    cost = steps.cost(MACHINE, recipe(), np.full(10, 100), 10, masked=False)
+    cost = steps.cost(HARDWARE, recipe(), np.full(10, 100), 10, masked=False)
     assert cost.seconds == pytest.approx(10 * 100 * 1e-3 + 3 * 0.5)  # batches of 4, 4 and 2
 
 
 def test_every_micro_batch_costs_what_is_fixed():
     steps = model_steps(made_steps(fixed=0.2))
-    tight = Machine("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=200)
+    tight = Hardware("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=200)
     cost = steps.cost(tight, recipe(), np.full(8, 100), 8, masked=False)
     assert cost.seconds == pytest.approx(8 * 100 * 1e-3 + 4 * 0.2)  # 2 documents at a time
     assert cost.micro_batch_tokens == 200
@@ -36,21 +73,21 @@ def test_every_micro_batch_costs_what_is_fixed():
 
 def test_frozen_blocks_and_embeddings_have_no_backward_pass():
     """A forward pass is a quarter of a step; for one of two epochs, one of two blocks has nothing else."""
-    cost = model_steps().cost(MACHINE, recipe(freeze_layers=1), np.full(8, 100), 8, masked=False)
+    cost = model_steps().cost(HARDWARE, recipe(freeze_layers=1), np.full(8, 100), 8, masked=False)
     frozen = 0.25 + 0.75 / 2
     assert cost.seconds == pytest.approx(0.8 * (frozen + 1) / 2)
 
 
 def test_blocks_above_embeddings_that_train_save_nothing():
     settings = recipe(freeze_layers=1, freeze_embeddings=False)
-    cost = model_steps().cost(MACHINE, settings, np.full(8, 100), 8, masked=False)
+    cost = model_steps().cost(HARDWARE, settings, np.full(8, 100), 8, masked=False)
     assert cost.seconds == pytest.approx(0.8)
 
 
 def test_the_head_of_masked_language_modelling_costs_the_same_per_token_at_every_length():
     steps = model_steps(made_steps(growth=1e-6), made_steps(per_token=3e-3, growth=1e-6, lengths=(128, 512)))
     for length in (128, 300, 2048, 8192):
-        cost = steps.cost(MACHINE, recipe(), np.full(4, length), 4, masked=True)
+        cost = steps.cost(HARDWARE, recipe(), np.full(4, length), 4, masked=True)
         assert cost.seconds == pytest.approx(4 * length * (3e-3 + 1e-6 * length), rel=1e-6)
 
 
@@ -66,9 +103,9 @@ def test_padding_counts_and_similar_lengths_share_a_batch():
 
 def test_a_long_epoch_is_scaled(monkeypatch):
     settings, lengths = recipe(), np.arange(1, 101)
-    whole = model_steps().cost(MACHINE, settings, lengths, 4000, masked=False)
+    whole = model_steps().cost(HARDWARE, settings, lengths, 4000, masked=False)
     monkeypatch.setattr(estimates, "SIMULATED", 400)
-    assert model_steps().cost(MACHINE, settings, lengths, 4000, masked=False).seconds == pytest.approx(
+    assert model_steps().cost(HARDWARE, settings, lengths, 4000, masked=False).seconds == pytest.approx(
         whole.seconds, rel=0.02
     )
 
@@ -79,7 +116,7 @@ def test_memory_that_does_not_suffice_takes_smaller_micro_batches():
     lengths = np.full(16, 2048)
 
     def cost(gibibytes):
-        machine = Machine("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=16 * 2048)
+        machine = Hardware("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=16 * 2048)
         return steps.cost(machine, recipe(batch_size=16), lengths, 16, masked=False)
 
     assert cost(16.0).mb == pytest.approx(500 + 1000 + 8000)
@@ -98,10 +135,10 @@ def test_a_gpu_that_is_not_there_is_an_error():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(RunError, match="--device is 'cuda'"):
-        this_machine(Execution(), "cuda", "bf16")
+        this_hardware(Execution(), "cuda", "bf16")
 
 
 def test_a_cpu_computes_in_single_precision():
-    machine = this_machine(Execution(), "cpu", "bf16")
+    machine = this_hardware(Execution(), "cpu", "bf16")
     assert (machine.device, machine.precision) == ("cpu", "fp32")
     assert 0 < machine.in_use_mb < 1024 * machine.gibibytes

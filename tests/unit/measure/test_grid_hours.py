@@ -8,10 +8,11 @@ from step_costs import made_steps
 from lib.core.errors import DataError
 from lib.measure import estimates
 from lib.measure import grid_hours as module
-from lib.measure.grid_hours import described, grid_hours, summary, training_lengths
+from lib.measure.estimates import ModelSteps
+from lib.measure.grid_hours import described, grid_hours, quickest, summary, training_lengths
 from lib.results.printed_values import published_runs
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 STUDY = "config/config.yaml"
 
@@ -38,7 +39,8 @@ def statistics(lengths):
 def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, repository):
     """Steps cost a millisecond a token, padding included, whatever the model."""
     monkeypatch.setattr(estimates, "SIMULATED", 500)
-    monkeypatch.setattr(module, "measured_now", lambda cases: dict.fromkeys(cases, made_steps()))
+    found = ModelSteps(made_steps(), made_steps(lengths=(128, 512)), 4)
+    monkeypatch.setattr(module, "measure_turns", lambda exact, cases, *_, **__: {key: [found] for key in cases})
     hours = grid_hours(str(repository / STUDY), device="cpu", kernels="auto", models=None, seconds=1, encoder={})
     assert hours.groupby("stage", sort=False).size().to_dict() == {"pretrain": 9, "tapt": 27, "finetune": 27}
     minutes = published_runs("grid")["minutes_per_epoch"]
@@ -51,6 +53,13 @@ def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, reposit
     assert "107.32" in text
     assert "9 models, 63 runs" in text
     assert "Lengths of arxiv, hyperpartisan, imdb, wikipedia are assumed" in text
+
+
+def test_the_quickest_of_all_turns_counts_batch_by_batch():
+    slow_end, slow_start = ([(2, 128, a), (8, 512, b)] for a, b in ((1.0, 9.0), (2.0, 8.0)))
+    turns = [ModelSteps(made_steps(batches=each), made_steps(batches=each), 4) for each in (slow_end, slow_start)]
+    assert quickest(turns).classification.batches == [(2, 128, 1.0), (8, 512, 8.0)]
+    assert quickest(turns).masked_lm.batches == [(2, 128, 1.0), (8, 512, 8.0)]
 
 
 def test_assumed_lengths_are_cut_to_the_limit_of_their_part(plan):

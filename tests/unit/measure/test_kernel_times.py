@@ -10,7 +10,7 @@ import pytest
 
 from lib.attention.kernels import Launch
 from lib.measure.implementations import own_cases
-from lib.measure.kernel_times import (
+from lib.measure.kernels import (
     FILLED,
     HOST,
     PASS,
@@ -25,6 +25,7 @@ from lib.measure.tables import COLUMNS
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+    "lsh-h2-c8": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8},
     "favor-m64": {"kind": "favor", "nb_features": 64},
 }
 SIZES = {
@@ -52,7 +53,7 @@ def test_a_row_for_every_case_and_operation():
         times = rows.set_index("kernel")["us"]
         assert times[PASS] > 0
         assert pd.isna(times[HOST])  # a CPU launches nothing
-    sorts = table[(table["mechanism"] == "lsh-h2-c64") & (table["kernel"] == "aten::sort")]
+    sorts = table[(table["mechanism"] == "lsh-h2-c8") & (table["kernel"] == "aten::sort")]
     assert (sorts["calls"] == 1).all()
     assert len(sorts) == 2
 

@@ -1,7 +1,7 @@
 import pytest
 from cost_tables import markdown_tables, memory_table, sequence_table
 
-from lib.measure.length_figures import memory_length_figure, sequence_time_figure
+from lib.measure.figures import memory_length_figure, sequence_time_figure
 from lib.measure.summaries import memory_summary, sequence_summary
 
 LENGTHS = [512, 2048, 8192]

@@ -1,7 +1,8 @@
 import pytest
 
-from lib.measure.implementations import NAIVE, AttentionCase
-from lib.measure.memory_cost import Limits, growth, matrix_mb, memory_cost, one_pass
+from lib.measure.compared import NAIVE
+from lib.measure.implementations import AttentionCase
+from lib.measure.length_cost import Limits, growth, matrix_mb, memory_cost, one_pass
 from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
@@ -45,7 +46,7 @@ def test_what_exceeds_the_limit_of_memory_has_one_head_or_no_measurement():
 
 def test_what_is_expected_to_exceed_the_limit_of_time_is_not_measured(monkeypatch):
     """By the last measurement: exact attention's time grows as the square of the length, LSH's as the length."""
-    monkeypatch.setattr("lib.measure.memory_cost.with_peak_mb", lambda function, case, **_: ((1.0, 1), 1.0))
+    monkeypatch.setattr("lib.measure.length_cost.with_peak_mb", lambda function, case, **_: ((1.0, 1), 1.0))
     table = memory_cost({"sdpa": SDPA, "lsh": LSH}, lengths=[16, 64], **(SIZES | {"minutes": 7.9 / 60}))
     rows = table.set_index(["mechanism", "length"])
     assert rows.loc[("sdpa", 64), "skipped"].startswith("more than 7.9 s")  # 16 s expected, and 8 s with one head

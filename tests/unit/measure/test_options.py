@@ -4,9 +4,7 @@ from lib.measure import options
 
 
 def test_an_option_has_the_type_of_its_default(tmp_path):
-    parser = options.parser(
-        "what it does", mechanisms={}, lengths=(32, 64), seconds=1.0, heads=8, alibi=False, vocabulary=str
-    )
+    parser = options.parser("what it does", mechanisms={}, lengths=(32, 64), seconds=1.0, heads=8, alibi=False)
     given = [
         "--mechanisms",
         '{"a":{}}',
@@ -15,13 +13,11 @@ def test_an_option_has_the_type_of_its_default(tmp_path):
         "--seconds",
         "0.5",
         "--alibi",
-        "--vocabulary",
-        "file",
         "--out",
     ]
     values = vars(parser.parse_args([*given, "table.csv"]))
     assert values == {
-        "mechanisms": {"a": {}}, "lengths": [16], "seconds": 0.5, "heads": 8, "alibi": True, "vocabulary": "file",
+        "mechanisms": {"a": {}}, "lengths": [16], "seconds": 0.5, "heads": 8, "alibi": True,
         "out": "table.csv",
     }  # fmt: skip
     table = tmp_path / "table.csv"

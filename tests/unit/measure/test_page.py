@@ -7,7 +7,7 @@ from cost_tables import attention_table, markdown_tables, training_table
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import DataError
 from lib.measure.attention_cost import LENGTHS, attention_cases
-from lib.measure.beside import BESIDE
+from lib.measure.compared import EXTRA
 from lib.measure.summaries import PADDINGS, attention_summary, refresh, training_summary
 from lib.measure.training_cost import training_cases
 
@@ -39,7 +39,7 @@ def shape(table):
 
 
 def test_the_page_shows_exactly_the_rows_of_attention_that_the_benchmark_measures(page, mechanisms):
-    cases = attention_cases(mechanisms | BESIDE, LENGTHS, heads=8, head_size=64, **PLACE)
+    cases = attention_cases(mechanisms | EXTRA, LENGTHS, heads=8, head_size=64, **PLACE)
     summary = attention_summary(
         attention_table(
             {

@@ -3,9 +3,9 @@ import torch
 from torch import nn
 
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.measure.compared import NAIVE
 from lib.measure.cost import REPETITIONS
-from lib.measure.implementations import NAIVE
-from lib.measure.sequence_cost import PASSES, RECURRENT, AttentionLayer, RecurrentLayer, sequence_cost
+from lib.measure.length_cost import PASSES, RECURRENT, attention_layer, recurrent_layer, sequence_cost
 from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
@@ -40,7 +40,7 @@ def test_a_table_of_every_layer_pass_and_length_with_one_thread_and_with_all(two
 
 @pytest.mark.parametrize("kind", RECURRENT)
 def test_a_recurrent_layer_reads_both_directions_with_half_the_width_each(kind):
-    layer, gates = RecurrentLayer(kind, 32), {"rnn": 1, "lstm": 4, "gru": 3}[kind]
+    layer, gates = recurrent_layer(kind, 32), {"rnn": 1, "lstm": 4, "gru": 3}[kind]
     # Per direction and gate: weights of 32 inputs and 16 states, and two biases.
     assert sum(weight.numel() for weight in layer.parameters()) == 2 * gates * 16 * (32 + 16 + 2)
     states = torch.randn(1, 8, 32)
@@ -56,7 +56,7 @@ def test_a_recurrent_layer_reads_both_directions_with_half_the_width_each(kind):
 
 
 def test_the_layer_of_attention_is_the_encoders_with_positions():
-    layer = AttentionLayer(SDPA, SMALL)
+    layer = attention_layer(SDPA, SMALL)
     assert sum(isinstance(module, nn.Linear) for module in layer.modules()) == 4
     states = torch.randn(1, 1, 32).expand(1, 8, 32) + torch.tensor([0.0, 1.0] * 4)[None, :, None]
     output = layer(states)
@@ -71,7 +71,7 @@ def test_what_exceeds_a_limit_is_not_measured(monkeypatch):
     assert set(skipped.index) == {256}
     assert set(skipped) == {"more than 0.000976562 GiB"}
 
-    monkeypatch.setattr("lib.measure.sequence_cost.repeated", lambda made, *_: {key: [2.0, 1.0, 3.0] for key in made})
+    monkeypatch.setattr("lib.measure.length_cost.repeated", lambda made, *_: {key: [2.0, 1.0, 3.0] for key in made})
     table = sequence_cost({"lsh": LSH, "sdpa": SDPA}, SMALL, lengths=[16, 64], **(SIZES | {"minutes": 8 / 60}))
     assert set(table[table["skipped"].notna()]["layer"]) == {"sdpa", *NAIVE}  # 8 s and 32 s are expected
     rows = table[(table["length"] == 64) & (table["layer"] == "sdpa")]

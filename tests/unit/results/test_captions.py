@@ -11,7 +11,7 @@ from studies import SMALL, changed
 from lib.analysis.settings import ANALYSES
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 CAPTIONS = sorted((ROOT / "workflow/report").glob("*.rst"))

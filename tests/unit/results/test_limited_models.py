@@ -47,7 +47,7 @@ def scope(tmp_path):
 def table(scope, **settings):
     """Return a table as text, with a row's name as its index."""
     parameters = TABLES.parse(settings)
-    made = TABLES.load(parameters.kind, "table").make(parameters, scope)
+    made = parameters.make(scope)
     assert "| hybrid" in made.to_markdown()
     return made
 
@@ -133,23 +133,21 @@ def legend_of(figure):
 
 
 def test_the_legend_has_the_baseline_of_any_dataset(scope):
-    figure = FIGURES.load("score_intervals", "figure").draw(
-        FIGURES.parse({"kind": "score_intervals", "stage": "finetune"}), only_on(scope, "tfidf", "arxiv")
-    )
+    figure = FIGURES.parse({"kind": "score_intervals", "stage": "finetune"}).draw(only_on(scope, "tfidf", "arxiv"))
     assert legend_of(figure) == ["baseline (tfidf)"]
 
 
 @pytest.mark.parametrize("kind", FIGURES_OF)
 def test_a_dataset_on_which_no_model_has_a_run_makes_no_panel(scope, kind):
     parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
-    figure = FIGURES.load(kind, "figure").draw(parameters, dataclasses.replace(scope, models=["hybrid"]))
+    figure = parameters.draw(dataclasses.replace(scope, models=["hybrid"]))
     assert {title_of(axes) for axes in figure.axes} == {"arxiv"}
 
 
 @pytest.mark.parametrize("kind", FIGURES_OF)
 def test_figures_draw_the_models_that_there_are(scope, kind):
     parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
-    figure = FIGURES.load(kind, "figure").draw(parameters, scope)
+    figure = parameters.draw(scope)
     panels = {title_of(axes): axes for axes in figure.axes if title_of(axes)}
     named = {
         dataset: {str(artist.get_gid()) for artist in axes.findobj(lambda each: each.get_gid() in MODELS)}
@@ -177,7 +175,7 @@ def grouped(tmp_path):
 def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(grouped):
     made = grouped
     for kind in ("calibration", "group_score"):
-        figure = FIGURES.load(kind, "figure").draw(FIGURES.parse({"kind": kind, "stage": "finetune"}), made)
+        figure = FIGURES.parse({"kind": kind, "stage": "finetune"}).draw(made)
         lines = {title_of(axes): [line.get_label() for line in axes.lines] for axes in figure.axes if title_of(axes)}
         assert [("hybrid" in lines[dataset], "sdpa" in lines[dataset]) for dataset in DATASETS] == [
             (False, True), (True, True),
@@ -186,14 +184,14 @@ def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(grouped):
 
 def test_the_legend_of_groups_has_the_models_of_all_datasets(grouped):
     settings = FIGURES.parse({"kind": "group_score", "stage": "finetune", "chance": 0.5})
-    figure = FIGURES.load("group_score", "figure").draw(settings, grouped)
+    figure = settings.draw(grouped)
     assert legend_of(figure) == ["sdpa", "hybrid", "chance level"]
 
 
 @pytest.mark.parametrize("kind", ["calibration", "group_score"])
 def test_predictions_make_no_panel_of_a_dataset_without_a_run(grouped, kind):
     settings = FIGURES.parse({"kind": kind, "stage": "finetune"})
-    figure = FIGURES.load(kind, "figure").draw(settings, dataclasses.replace(grouped, models=["hybrid"]))
+    figure = settings.draw(dataclasses.replace(grouped, models=["hybrid"]))
     assert {title_of(axes) for axes in figure.axes if title_of(axes)} == {"arxiv"}
 
 
@@ -214,10 +212,10 @@ def test_a_search_has_dashes_and_no_map(tmp_path):
     assert list(zip(best["dataset"], best["model"], strict=True)) == [
         ("imdb", "sdpa"), ("arxiv", "sdpa"), ("arxiv", "hybrid"),
     ]  # fmt: skip
-    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), made)
+    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(made)
     assert [axes.axison for axes in figure.axes[:4]] == [True, True, False, True]
     alone = dataclasses.replace(made, models=["hybrid"])
-    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), alone)
+    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(alone)
     assert [title_of(axes) for axes in figure.axes if title_of(axes)] == ["arxiv"]
 
 
@@ -232,9 +230,7 @@ def test_each_panel_names_the_f1_of_its_dataset(tmp_path, kind):
     given = {"bars": {"columns": ["f1"]}, "score_time": {"time": ["spans"]}}.get(kind, {})
     parameters = FIGURES.parse({"kind": kind, "stage": "spans", **given})
     made = scope_of(folders, {"spans": ["imdb", "unlp"]}, ["sdpa"])
-    classes, spans = (
-        f"{axes.get_xlabel()} {axes.get_ylabel()}" for axes in FIGURES.load(kind, "figure").draw(parameters, made).axes
-    )
+    classes, spans = (f"{axes.get_xlabel()} {axes.get_ylabel()}" for axes in parameters.draw(made).axes)
     assert "F1 [%]" in classes
     assert "F1 of characters [%]" in spans
 
@@ -246,6 +242,6 @@ def test_each_scale_of_a_search_names_the_f1_of_its_dataset(tmp_path):
         for variant in VARIANTS
     ]
     made = scope_of(folders, {"search": ["imdb", "unlp"]}, ["sdpa"], variants={"search": VARIANTS})
-    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), made)
+    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(made)
     scales = [axes.get_xlabel() for axes in figure.axes if "validation" in axes.get_xlabel()]
     assert scales == ["validation F1 [%]", "validation F1 of characters [%]"]

@@ -9,7 +9,7 @@ import pytest
 import lib.results.printed_values as results_published
 from lib.results.printed_values import NOTES, note, published, published_classes, published_runs
 from lib.study.configuration import load_study, read_layers
-from lib.study.report import Report
+from lib.study.report import ReportSettings
 
 
 def test_every_table_is_complete():
@@ -38,7 +38,7 @@ def test_every_table_is_complete():
 
 def test_every_study_is_known_by_its_notes_and_to_the_report():
     files = {path.stem for path in Path(results_published.__file__).with_name("printed").glob("*.csv")}
-    named = Report.model_fields["published"].annotation.__args__[0].__args__
+    named = ReportSettings.model_fields["published"].annotation.__args__[0].__args__
     assert files == set(NOTES) == set(named)
 
 

@@ -3,7 +3,8 @@ import pytest
 from run_records import MODELS, write_baseline, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.results.records import load_geometries, load_histories, load_runs, select_grid
+from lib.core.record import RUN
+from lib.results.records import load_geometries, load_histories, load_runs, select_grid, shared_note
 
 
 def test_runs_are_one_tidy_row_each(tmp_path):
@@ -131,3 +132,10 @@ def test_the_score_of_a_run_bears_the_name_of_its_metric(tmp_path):
     assert runs["test_score"].tolist() == [0.5, 0.7]
     assert runs["eval_score"].tolist() == [0.6, 0.8]
     assert runs["test_f1_macro"].isna().tolist() == [True, False], "no metric stands under the name of another"
+
+
+def test_texts_of_training_in_test_are_said_below_tables(tmp_path):
+    shares = {"posts": {"test": 0.374, "validation": 0.1}, "films": {"test": 0.0}, "tweets": {}}
+    files = [write_run(tmp_path, "finetune", "sdpa", name, shared=share) / RUN for name, share in shares.items()]
+    assert shared_note(files) == "Test documents whose text is in training, too: posts 37.4 %."
+    assert shared_note(files[1:]) is None

@@ -9,17 +9,16 @@ from run_records import write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
 from lib.data.spans import parse_spans
-from lib.results.predictions import write_submission
 
-ROOT = Path(__file__).resolve().parents[3]
+TOOL = runpy.run_path(str(Path(__file__).resolve().parents[3] / "scripts/tools/submission.py"))
+write_submission = TOOL["write_submission"]
 
 
 def test_a_submission_holds_the_spans_of_test(tmp_path):
     folder = write_spans(write_run(tmp_path, "find", "sdpa", "posts"), [(3, 1, 0), (0, 0, 2)])
     frame = pd.read_parquet(folder / "predictions.parquet")
     pd.concat([frame, frame.assign(split="validation", id=["v0", "v1"])]).to_parquet(folder / "predictions.parquet")
-    main = runpy.run_path(str(ROOT / "scripts/tools/submission.py"))["main"]
-    main(["--run", str(folder), "--out", str(tmp_path / "submission.csv")])
+    TOOL["main"](["--run", str(folder), "--out", str(tmp_path / "submission.csv")])
     assert (tmp_path / "submission.csv").read_text() == 'id,trigger_words\nd0,"[(0, 4)]"\nd1,[]\n'
 
 

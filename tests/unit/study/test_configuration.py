@@ -49,7 +49,7 @@ def test_a_circle_is_an_error_and_no_endless_loop(write, circle):
     for name, following in zip(circle, [*circle[1:], circle[0]], strict=True):
         write(name, {"extends": following})
     path = write("start.yaml", {"extends": circle[0]})
-    with pytest.raises(ConfigError, match=r"start\.yaml: extends itself by way of .*a\.yaml.*a chain with a last file"):
+    with pytest.raises(ConfigError, match=r"start\.yaml: extends itself.*a\.yaml"):
         read_layers([path])
 
 

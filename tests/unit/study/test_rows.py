@@ -6,12 +6,12 @@ from studies import RECIPE, SMALL, changed
 from lib.core.errors import ConfigError
 from lib.core.record import RUN
 from lib.study.configuration import load_study
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 SDPA = {"backbone": "encoder", "mechanism": "sdpa"}
 FAVOR = {"backbone": "encoder", "mechanism": "favor-m64"}
 FAVOR_ON_ARXIV = {"changes": {"finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}}
-ONE_EPOCH = {"deviations": {"tapt": {"recipe": {"epochs": 1}}}}
+ONE_EPOCH = {"changes": {"tapt": {"recipe": {"epochs": 1}}}}
 CLASSIFY = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE}
 SIGNIFICANCE = {"kind": "significance", "stage": "finetune"}
 

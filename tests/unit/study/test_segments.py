@@ -8,8 +8,8 @@ from studies import DATASET, RECIPE, study
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study
-from lib.workflow.digests import reached, roots
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
+from lib.workflow.staleness.digests import reached, roots
 
 BERT = {"model_type": "bert", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
 BERT |= {"num_attention_heads": 2, "max_position_embeddings": 128, "vocab_size": 100}
@@ -58,7 +58,7 @@ def test_what_a_model_on_segments_gives_itself_stays(published):
 
 def test_segments_reach_as_far_as_documents_do(published):
     long = DATASET | {"max_tokens": 4096}
-    with pytest.raises(ConfigError, match="backbones.bert: reads 128 tokens at most in plain") as error:
+    with pytest.raises(ConfigError, match="backbones.bert: reads 128 tokens at most") as error:
         published(datasets={"imdb": long})
     assert "segments" not in str(error.value)
     (run,) = published(datasets={"imdb": long}, models={"segments": {"backbone": "bert-segments"}}).runs
@@ -68,7 +68,7 @@ def test_segments_reach_as_far_as_documents_do(published):
 @pytest.mark.parametrize("encoder", ["nobody", "segments"])
 def test_an_encoder_that_is_none_is_named_with_its_key(encoder):
     place = r"small\.yaml: experiment\.backbones\.segments\.encoder: "
-    with pytest.raises(ConfigError, match=f"{place}'{encoder}' is no backbone that reads.*Known: encoder, tfidf"):
+    with pytest.raises(ConfigError, match=f"{place}'{encoder}'.*Known: encoder, tfidf"):
         study(("backbones/segments", SEGMENTS | {"encoder": encoder}))
 
 
@@ -86,8 +86,7 @@ def test_a_mechanism_of_the_model_goes_to_the_encoder():
 def test_an_encoder_that_was_adapted_goes_on_in_segments():
     """Its runs alone are made once; only the last stage differs."""
     found = study(
-        ("backbones/segments", SEGMENTS),
-        ("models/segments", ROW | {"changes": {"finetune": {"backbone": "segments"}}}),
+        ("backbones/segments", SEGMENTS), ("models/segments", ROW | {"changes": {"finetune": {"backbone": "segments"}}})
     )
     assert not runs_of(found, "tapt", "segments")
     assert {run.parent.model for run in runs_of(found, "finetune", "segments")} == {"sdpa"}
@@ -96,8 +95,7 @@ def test_an_encoder_that_was_adapted_goes_on_in_segments():
 
 def test_the_code_of_both_backbones_makes_a_run():
     found = study(
-        ("backbones/segments", SEGMENTS),
-        ("models/segments", ROW | {"changes": {"finetune": {"backbone": "segments"}}}),
+        ("backbones/segments", SEGMENTS), ("models/segments", ROW | {"changes": {"finetune": {"backbone": "segments"}}})
     )
     plan = Plan(found)
     (run, *_), (plain, *_) = runs_of(found, "finetune", "segments"), runs_of(found, "finetune", "sdpa")
@@ -136,7 +134,7 @@ def test_distillation_is_classification(published):
             "teacher": {"backbone": "bert"},
             "student": {
                 "backbone": "bert-segments",
-                "deviations": {"finetune": {"task": {"kind": "distillation", "teacher": "teacher"}}},
+                "changes": {"finetune": {"task": {"kind": "distillation", "teacher": "teacher"}}},
             },
         },
     )
@@ -170,6 +168,6 @@ def test_analyses_of_tokens_leave_it_out(kind):
 
 def test_a_kind_with_heads_of_its_own_is_no_encoder():
     for kind in BACKBONES.kinds():
-        parameters = BACKBONES.load(kind, "settings").Settings
+        parameters = BACKBONES.settings(kind)
         if parameters.own_heads:
             assert not BACKBONES.has(kind, "masked_lm")

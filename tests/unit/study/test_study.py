@@ -12,7 +12,7 @@ from lib.core.errors import ConfigError
 from lib.results.settings import TABLES
 from lib.study.configuration import load_study, merged, read_arguments, read_layers
 from lib.tasks.settings import TASKS
-from lib.workflow.config_reference import config_readme, config_schema
+from lib.workflow.commands.config_reference import config_readme, config_schema
 
 MECHANISMS = [
     "sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128",
@@ -150,1078 +150,952 @@ LLAMA = {
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
 }
-LORA = "experiment/stages/pretrain/recipe/lora"
+LORA = "stages/pretrain/recipe/lora"
 
 # What is wrong with one section, whatever the others say.
 BAD = {
-    "adapters of no rank": ([(LORA, {"r": 0})], "stages.pretrain.recipe.lora.r.*greater than 0. Found 0"),
-    "adapters in nothing": ([(LORA, {"targets": []})], "stages.pretrain.recipe.lora.targets.*at least 1"),
+    "adapters of no rank": ({LORA: {"r": 0}}, "stages.pretrain.recipe.lora.r.*greater than 0. Found 0"),
+    "adapters in nothing": ({LORA: {"targets": []}}, "stages.pretrain.recipe.lora.targets.*at least 1"),
     "adapters beside frozen blocks": (
-        [(LORA, {}), ("experiment/stages/pretrain/recipe/freeze_layers", 1)],
-        "stages.pretrain.*: freeze_layers and freeze_embeddings do nothing with lora.*Leave them out",
+        {LORA: {}, "stages/pretrain/recipe/freeze_layers": 1},
+        "stages.pretrain.*: freeze_layers and freeze_embeddings.*lora",
     ),
     "adapters that stand still": (
-        [(LORA, {}), ("experiment/stages/pretrain/recipe/backbone_lr_multiplier", 0)],
-        "stages.pretrain.*: backbone_lr_multiplier = 0 keeps the adapters of lora from training",
+        {LORA: {}, "stages/pretrain/recipe/backbone_lr_multiplier": 0},
+        "stages.pretrain.*: backbone_lr_multiplier = 0",
     ),
     "adapters with a state": (
-        [(LORA, {}), ("experiment/stages/pretrain/recipe/keep", ["last", "state"])],
-        r"stages.pretrain.*: keep = \['last', 'state'\]: with lora there is no 'state'",
+        {LORA: {}, "stages/pretrain/recipe/keep": ["last", "state"]},
+        r"stages.pretrain.*: keep = \['last', 'state'\]:.*'state'",
     ),
-    "unknown key": (
-        [("experiment/backbones/encoder/hiden_size", 64)],
-        "experiment.backbones.encoder.hiden_size: unknown key",
-    ),
-    "unknown key at the top": ([("experimnt", {})], "experimnt: unknown key"),
-    "missing key": (
-        [("experiment/datasets/imdb/max_tokens", DELETE)],
-        "experiment.datasets.imdb.max_tokens: missing",
-    ),
-    "wrong type": (
-        [("experiment/stages/pretrain/recipe/epochs", "ten")],
-        "experiment.stages.pretrain.recipe.epochs.*Found 'ten'",
-    ),
+    "unknown key": ({"backbones/encoder/hiden_size": 64}, "experiment.backbones.encoder.hiden_size: unknown key"),
+    "unknown key at the top": ({"experimnt": {}}, "experimnt: unknown key"),
+    "missing key": ({"datasets/imdb/max_tokens": DELETE}, "experiment.datasets.imdb.max_tokens: missing"),
+    "wrong type": ({"stages/pretrain/recipe/epochs": "ten"}, "experiment.stages.pretrain.recipe.epochs.*Found 'ten'"),
     "unknown mechanism": (
-        [("experiment/mechanisms/softmax", {"kind": "softmax"})],
-        "mechanisms.softmax: .*'softmax' is not a known attention mechanism.*favor.*lsh.*sdpa",
+        {"mechanisms/softmax": {"kind": "softmax"}},
+        "mechanisms.softmax: .*'softmax'.*mechanism.*favor.*lsh.*sdpa",
     ),
-    "unknown backbone": (
-        [("experiment/backbones/bert", {"kind": "bert"})],
-        "backbones.bert: .*'bert' is not a known backbone.*encoder.*tfidf",
-    ),
+    "unknown backbone": ({"backbones/bert": {"kind": "bert"}}, "backbones.bert: .*'bert'.*backbone.*encoder.*tfidf"),
     "unknown task": (
-        [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, pair_classification, regression, sequence_",
+        {"stages/tapt/task/kind": "nsp"},
+        "stages.tapt.task: .*'nsp'.*task.*masked_lm, pair_classification, regression, sequence_",
     ),
-    "a mechanism without a kind": (
-        [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
-        "mechanisms.sdpa: .*None is not a known attention mechanism",
-    ),
-    "unknown parameter": ([("experiment/mechanisms/sdpa/chunk_size", 64)], "mechanisms.sdpa.chunk_size: unknown key"),
+    "a mechanism without a kind": ({"mechanisms/sdpa": {"use_native_sdpa": True}}, "mechanisms.sdpa: .*None"),
+    "unknown parameter": ({"mechanisms/sdpa/chunk_size": 64}, "mechanisms.sdpa.chunk_size: unknown key"),
     "unknown setting of a task": (
-        [("experiment/stages/tapt/task/classifier_pooling", "mean")],
+        {"stages/tapt/task/classifier_pooling": "mean"},
         "stages.tapt.task.classifier_pooling: unknown key",
     ),
-    "a name that contradicts": (
-        [("experiment/mechanisms/lsh-h2-c64/chunk_size", 32)],
-        "mechanisms.lsh-h2-c64: the name contradicts the parameters, which spell lsh-h2-c32",
-    ),
+    "a name that contradicts": ({"mechanisms/lsh-h2-c64/chunk_size": 32}, "mechanisms.lsh-h2-c64:.*lsh-h2-c32"),
     "a name that no path could hold": (
-        [("experiment/models/a model", {"backbone": "tfidf", "skip": ["pretrain", "tapt"]})],
+        {"models/a model": {"backbone": "tfidf", "skip": ["pretrain", "tapt"]}},
         "models.a model",
     ),
     "an odd number of features": (
-        [("experiment/mechanisms/favor-m63", {"kind": "favor", "nb_features": 63})],
+        {"mechanisms/favor-m63": {"kind": "favor", "nb_features": 63}},
         "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64 or 62",
     ),
     "no number of features": (
-        [("experiment/mechanisms/favor-relu", {"kind": "favor", "phi": "relu"})],
+        {"mechanisms/favor-relu": {"kind": "favor", "phi": "relu"}},
         "mechanisms.favor-relu: nb_features is missing",
     ),
-    "heads that do not divide": (
-        [("experiment/backbones/encoder/num_attention_heads", 7)],
-        "num_attention_heads = 7 does not divide the attention width 64",
-    ),
-    "an odd head under rope": (
-        [("experiment/backbones/encoder/attention_size", 6)],
-        "a head is 3 wide.*even width",
-    ),
+    "heads that do not divide": ({"backbones/encoder/num_attention_heads": 7}, "num_attention_heads = 7.*64"),
+    "an odd head under rope": ({"backbones/encoder/attention_size": 6}, "3 wide.*even width"),
     "weight dropout without weights": (
-        [("experiment/backbones/encoder/attention_dropout", 0.1)],
-        "models.favor-m64: attention_dropout = 0.1, but favor-m64 has no attention weights",
+        {"backbones/encoder/attention_dropout": 0.1},
+        "models.favor-m64: attention_dropout = 0.1, but favor-m64",
     ),
-    "a probability of 1": ([("experiment/backbones/encoder/mlp_dropout", 1.0)], "encoder.mlp_dropout.*less than 1"),
-    "a source without its section": (
-        [("experiment/datasets/imdb/source", "local")],
-        "datasets.imdb: source is 'local', but there is no section 'local'",
-    ),
+    "a probability of 1": ({"backbones/encoder/mlp_dropout": 1.0}, "encoder.mlp_dropout.*less than 1"),
+    "a source without its section": ({"datasets/imdb/source": "local"}, "datasets.imdb: source is 'local'.*'local'"),
     "shares above 1": (
-        [("experiment/stages/tapt/task", {"kind": "masked_lm", "random_token_probability": 0.3})],
+        {"stages/tapt/task": {"kind": "masked_lm", "random_token_probability": 0.3}},
         "= 1.1; expected at most 1",
     ),
-    "a broken pattern": (
-        [("experiment/datasets/imdb/remove", "(")],
-        r"datasets.imdb.remove: '\(' is not a regular expression",
-    ),
-    "a repeated label": ([("experiment/datasets/imdb/labels", ["a", "a"])], "datasets.imdb.labels.*repeat 'a'"),
-    "one label": (
-        [("experiment/datasets/imdb/labels", ["a"])],
-        r"datasets.imdb: labels = \['a'\]; expected the names of two classes at least",
-    ),
+    "a broken pattern": ({"datasets/imdb/remove": "("}, r"datasets.imdb.remove: '\('"),
+    "a repeated label": ({"datasets/imdb/labels": ["a", "a"]}, "datasets.imdb.labels.*repeat 'a'"),
+    "one label": ({"datasets/imdb/labels": ["a"]}, r"datasets.imdb: labels = \['a'\].*least"),
     "one numbered label": (
-        [("experiment/datasets/imdb/labels", {"prefix": "v", "count": 1})],
-        "datasets.imdb.labels.*greater than or equal to 2",
+        {"datasets/imdb/labels": {"prefix": "v", "count": 1}},
+        "datasets.imdb.labels.*greater than.*2",
     ),
-    "numbered labels without a prefix": (
-        [("experiment/datasets/imdb/labels", {"count": 2})],
-        "datasets.imdb.labels.*prefix",
-    ),
+    "numbered labels without a prefix": ({"datasets/imdb/labels": {"count": 2}}, "datasets.imdb.labels.*prefix"),
     "a state size that nobody knows": (
-        [("report/tables", {"x": {"stage": "finetune", "columns": ["state_size"]}})],
-        "tables.x.models: shows how much of a text models keep, but the backbone of tfidf, of kind tfidf, does not say",
+        {"report/tables": {"x": {"stage": "finetune", "columns": ["state_size"]}}},
+        "tables.x.models:.*tfidf, of kind tfidf",
     ),
-    "no seed": ([("experiment/seeds", [])], "experiment.seeds"),
-    "a seed twice": (
-        [("experiment/seeds", [1, 2, 1])],
-        r"experiment.seeds: seeds \[1, 2, 1\] repeat one.*Give each once",
-    ),
-    "a stage's seed twice": ([("experiment/stages/tapt/seeds", [1, 1])], "stages.tapt.seeds: .*repeat one"),
-    "an entry's seed twice": ([("experiment/stages/tapt/data/imdb", {"seeds": [1, 1]})], "imdb.seeds: .*repeat one"),
+    "no seed": ({"seeds": []}, "experiment.seeds"),
+    "a seed twice": ({"seeds": [1, 2, 1]}, r"experiment.seeds: seeds \[1, 2, 1\] repeat one"),
+    "a stage's seed twice": ({"stages/tapt/seeds": [1, 1]}, "stages.tapt.seeds: .*repeat one"),
+    "an entry's seed twice": ({"stages/tapt/data/imdb": {"seeds": [1, 1]}}, "imdb.seeds: .*repeat one"),
     "a seed that NumPy does not take": (
-        [("experiment/seeds", [2**32])],
+        {"seeds": [2**32]},
         "experiment.seeds.0: .*less than 4294967296. Found 4294967296",
     ),
     "epochs without end": (
-        [("experiment/stages/tapt/recipe", RECIPE | {"epochs": 10**30})],
-        "stages.tapt.*epochs: .*less than or equal to 1000000000. Found 1000",
+        {"stages/tapt/recipe": RECIPE | {"epochs": 10**30}},
+        "stages.tapt.*epochs: .*less than.*1000000000. Found 1000",
     ),
     "a batch without end": (
-        [("experiment/stages/tapt/recipe", RECIPE | {"batch_size": 10**18})],
-        "stages.tapt.*batch_size: .*less than or equal to 1000000000. Found 1000",
+        {"stages/tapt/recipe": RECIPE | {"batch_size": 10**18}},
+        "stages.tapt.*batch_size: .*less than.*1000000000. Found 1000",
     ),
     "adapters without a place": (
-        [
-            ("experiment/backbones/gru", {"kind": "recurrent", "cell": "gru"}),
-            ("experiment/models/gru", {"backbone": "gru"}),
-            (LORA, {"r": 8}),
-        ],
-        "stages.pretrain.recipe.lora: the backbone gru of gru has no linear layers to adapt. Leave it",
+        {"backbones/gru": {"kind": "recurrent", "cell": "gru"}, "models/gru": {"backbone": "gru"}, LORA: {"r": 8}},
+        "stages.pretrain.recipe.lora: the backbone gru of gru",
     ),
     "adapters in a layer that a shared projection lacks": (
-        [(LORA, {"targets": ["query", "key"]})],
-        "of lsh-h2-c64 has no linear layer key for targets, but intermediate, output, query, value. Leave it out",
+        {LORA: {"targets": ["query", "key"]}},
+        "of lsh-h2-c64 .*intermediate, output, query, value",
     ),
-    "no model": ([("experiment/models", {})], "experiment.models.*at least 1"),
-    "models as a list": ([("experiment/models", ["sdpa"])], "experiment.models: Input should be a valid dictionary"),
+    "no model": ({"models": {}}, "experiment.models.*at least 1"),
+    "models as a list": ({"models": ["sdpa"]}, "experiment.models: Input should be a valid dictionary"),
     "an unknown first weight": (
-        [("experiment/models/sdpa/start", "nothing")],
+        {"models/sdpa/start": "nothing"},
         "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
     ),
     "a start in two places": (
-        [("experiment/models/sdpa/start", {"folder": "a", "repository": "b/c", "revision": SHA})],
+        {"models/sdpa/start": {"folder": "a", "repository": "b/c", "revision": SHA}},
         "models.sdpa.start: expected either a folder or a repository",
     ),
     "a repository without a revision": (
-        [("experiment/models/sdpa/start", {"repository": "b/c"})],
+        {"models/sdpa/start": {"repository": "b/c"}},
         "models.sdpa.start: a repository needs a revision",
     ),
     "weights that may move": (
-        [("experiment/models/sdpa/start", {"repository": "b/c", "revision": "main"})],
-        "models.sdpa.start: revision = 'main' is not a commit.*unpinned: true",
+        {"models/sdpa/start": {"repository": "b/c", "revision": "main"}},
+        "models.sdpa.start: revision = 'main'.*commit.*unpinned: true",
     ),
-    "a document of [CLS] only": (
-        [("experiment/datasets/imdb/max_tokens", 1)],
-        "datasets.imdb.max_tokens: .*equal to 2",
-    ),
-    "a slice of [CLS] only": ([("experiment/corpora/wikipedia/short/max_tokens", 1)], "short.max_tokens: .*equal to 2"),
+    "a document of [CLS] only": ({"datasets/imdb/max_tokens": 1}, "datasets.imdb.max_tokens: .*equal to 2"),
+    "a slice of [CLS] only": ({"corpora/wikipedia/short/max_tokens": 1}, "short.max_tokens: .*equal to 2"),
     "no article": (
-        [("experiment/corpora/wikipedia/short/articles", 0), ("experiment/corpora/wikipedia/long/articles", 0)],
-        "corpora.wikipedia: short and long have 0 articles together",
+        {"corpora/wikipedia/short/articles": 0, "corpora/wikipedia/long/articles": 0},
+        "corpora.wikipedia:.*0",
     ),
     "more keywords wanted than there are": (
-        [("experiment/corpora/wikipedia/min_keywords", 2), ("experiment/corpora/wikipedia/keywords", ["film", "film"])],
-        "min_keywords = 2, but there are 1 different keywords",
+        {"corpora/wikipedia/min_keywords": 2, "corpora/wikipedia/keywords": ["film", "film"]},
+        "min_keywords = 2.*1",
     ),
-    "a keyword that cannot occur": (
-        [("experiment/corpora/wikipedia/keywords", ["box office"])],
-        "keywords.*can never occur",
-    ),
+    "a keyword that cannot occur": ({"corpora/wikipedia/keywords": ["box office"]}, "keywords.*can never occur"),
     "a split that leaves nothing": (
-        [("experiment/datasets/imdb/split", {"validation": 0.5, "test": 0.5})],
+        {"datasets/imdb/split": {"validation": 0.5, "test": 0.5}},
         "validation = 0.5 and test = 0.5",
     ),
     "a revision that may move": (
-        [("experiment/datasets/imdb/hub", {"repository": "a/b", "revision": "main", "files": {"train": ["x.csv"]}})],
-        "datasets.imdb.hub: revision = 'main' is not a commit.*unpinned: true",
+        {"datasets/imdb/hub": {"repository": "a/b", "revision": "main", "files": {"train": ["x.csv"]}}},
+        "datasets.imdb.hub: revision = 'main'.*commit.*unpinned: true",
     ),
     "a vocabulary that may move": (
-        [("experiment/tokenizers/wordpiece", {"source": "hub"})],
-        "tokenizers.wordpiece: revision = 'main' is not a commit.*unpinned: true",
+        {"tokenizers/wordpiece": {"source": "hub"}},
+        "tokenizers.wordpiece: revision = 'main'.*commit.*unpinned: true",
     ),
     "a file without its checksum": (
-        [("experiment/datasets/imdb/url", {"files": {"train": [{"url": "https://a.org/x.csv", "size": 3}]}})],
+        {"datasets/imdb/url": {"files": {"train": [{"url": "https://a.org/x.csv", "size": 3}]}}},
         "https://a.org/x.csv has no sha256.*unpinned: true",
     ),
     "a vocabulary without its path": (
-        [("experiment/tokenizers/wordpiece", {"source": "local"})],
+        {"tokenizers/wordpiece": {"source": "local"}},
         "tokenizers.wordpiece: source is 'local', but 'path' is missing",
     ),
     "words that are not the study's own": (
-        [("experiment/tokenizers/wordpiece", {"source": "local", "path": "vocab.txt", "algorithm": "words"})],
-        "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'.*Set source: trained",
+        {"tokenizers/wordpiece": {"source": "local", "path": "vocab.txt", "algorithm": "words"}},
+        "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'",
     ),
     "bytes that are not the study's own": (
-        [("experiment/tokenizers/wordpiece", {"source": "hub", "revision": SHA, "algorithm": "bpe"})],
-        "tokenizers.wordpiece: source is 'hub', but with algorithm = 'bpe'.*Set source: trained",
+        {"tokenizers/wordpiece": {"source": "hub", "revision": SHA, "algorithm": "bpe"}},
+        "tokenizers.wordpiece: source is 'hub', but with algorithm = 'bpe'",
     ),
     "bytes that come from somewhere": (
-        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "bytes"})],
-        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'bytes' .* Leave source out",
+        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "bytes"}},
+        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'bytes'",
     ),
     "a tokeniser without a source": (
-        [("experiment/tokenizers/wordpiece", {"algorithm": "words"})],
-        "tokenizers.wordpiece.source: missing. Set hub, local or trained",
+        {"tokenizers/wordpiece": {"algorithm": "words"}},
+        "tokenizers.wordpiece.source: missing",
     ),
     "fewer tokens than bytes": (
-        [("experiment/tokenizers/wordpiece", {"source": "trained", "vocab_size": 200, "algorithm": "bpe"})],
-        "tokenizers.wordpiece: vocab_size = 200, but .* single bytes and special tokens alone are 261. Raise it",
+        {"tokenizers/wordpiece": {"source": "trained", "vocab_size": 200, "algorithm": "bpe"}},
+        "tokenizers.wordpiece: vocab_size = 200, but.*261",
     ),
     "a published tokeniser that is trained": (
-        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "published"})],
-        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'published' nothing is",
+        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "published"}},
+        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'published'",
     ),
     "a published tokeniser without its folder": (
-        [("experiment/tokenizers/wordpiece", {"source": "local", "algorithm": "published"})],
-        "tokenizers.wordpiece: source is 'local', but 'path' is missing. Give the path of a folder with a tokenizer",
+        {"tokenizers/wordpiece": {"source": "local", "algorithm": "published"}},
+        "tokenizers.wordpiece: source is 'local', but 'path' is missing",
     ),
     "a published tokeniser that may move": (
-        [("experiment/tokenizers/wordpiece", {"source": "hub", "repository": "a/b", "algorithm": "published"})],
-        "tokenizers.wordpiece: revision = 'main' is not a commit",
+        {"tokenizers/wordpiece": {"source": "hub", "repository": "a/b", "algorithm": "published"}},
+        "tokenizers.wordpiece: revision = 'main'",
     ),
     "a table of an unknown kind": (
-        [("report/tables/f1", {"kind": "pivot", "stage": "finetune"})],
-        "tables.f1: kind: 'pivot' is not a known kind of table. Expected one of: .*classes, .*stage",
+        {"report/tables/f1": {"kind": "pivot", "stage": "finetune"}},
+        "tables.f1: kind: 'pivot'.*kind.*classes, .*stage",
     ),
-    "a table of nothing": (
-        [("report/tables/f1", {"stage": "finetune"})],
-        "tables.f1.columns: missing",
-    ),
+    "a table of nothing": ({"report/tables/f1": {"stage": "finetune"}}, "tables.f1.columns: missing"),
     "a table of no columns": (
-        [("report/tables/f1", {"stage": "finetune", "columns": []})],
+        {"report/tables/f1": {"stage": "finetune", "columns": []}},
         "tables.f1.columns: .*at least 1 item",
     ),
     "a table of no stages": (
-        [("report/tables/f1", {"stage": [], "columns": ["f1"]})],
+        {"report/tables/f1": {"stage": [], "columns": ["f1"]}},
         "tables.f1.stage.*: .*at least 1 item",
     ),
     "classes of all models at once": (
-        [("report/tables/f1", {"kind": "classes", "stage": "finetune"})],
+        {"report/tables/f1": {"kind": "classes", "stage": "finetune"}},
         "tables.f1.models: missing",
     ),
     "classes of two models": (
-        [("report/tables/f1", {"kind": "classes", "stage": "finetune", "models": ["tfidf", "sdpa"]})],
+        {"report/tables/f1": {"kind": "classes", "stage": "finetune", "models": ["tfidf", "sdpa"]}},
         "tables.f1.models: .*at most 1 item",
     ),
-    "a table of no stage": (
-        [("report/tables/f1", {"kind": "classes", "models": ["tfidf"]})],
-        "tables.f1.stage: missing",
-    ),
+    "a table of no stage": ({"report/tables/f1": {"kind": "classes", "models": ["tfidf"]}}, "tables.f1.stage: missing"),
     "published splits that are drawn": (
-        [("experiment/datasets/imdb/split", {"published": True, "join": ["train"]})],
-        r"datasets.imdb.split: join = \['train'\] does nothing with published = true. Leave one of them out",
+        {"datasets/imdb/split": {"published": True, "join": ["train"]}},
+        r"datasets.imdb.split: join = \['train'\].*published = true",
     ),
     "published splits with shares": (
-        [("experiment/datasets/imdb/split", {"published": True, "test": 0.2})],
-        "datasets.imdb.split: test = 0.2 does nothing with published = true",
+        {"datasets/imdb/split": {"published": True, "test": 0.2}},
+        "datasets.imdb.split: test = 0.2.*published = true",
     ),
     "balanced published splits": (
-        [("experiment/datasets/imdb/split", {"published": True}), ("experiment/datasets/imdb/balance", True)],
-        "datasets.imdb: balance draws documents, but split.published takes the splits as they are",
+        {"datasets/imdb/split": {"published": True}, "datasets/imdb/balance": True},
+        "datasets.imdb:.*split.published",
     ),
     "classes of several stages": (
-        [("report/tables/f1", {"kind": "classes", "stage": ["tapt", "finetune"], "models": ["sdpa"]})],
+        {"report/tables/f1": {"kind": "classes", "stage": ["tapt", "finetune"], "models": ["sdpa"]}},
         "tables.f1.stage: expected a text",
     ),
     "a stage beside itself": (
-        [("report/tables/f1", {"stage": ["finetune", "finetune"], "columns": ["f1"]})],
-        r"tables.f1: stage = \['finetune', 'finetune'\] names a stage twice",
+        {"report/tables/f1": {"stage": ["finetune", "finetune"], "columns": ["f1"]}},
+        r"tables.f1: stage = \['finetune', 'finetune'\].*twice",
     ),
     "a stage whose time would count twice": (
-        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt", "finetune", "tapt"]})],
-        r"figures.x: time = \['tapt', 'finetune', 'tapt'\] names tapt twice. Name each once",
+        {"report/figures/x": {"kind": "score_time", "stage": "finetune", "time": ["tapt", "finetune", "tapt"]}},
+        r"figures.x: time = \['tapt', 'finetune', 'tapt'\] names tapt twice",
     ),
     "word vectors that would count twice": (
-        [("report/tables/x", {"kind": "analogies", "word_vectors": ["film", "film"]})],
-        r"tables.x: word_vectors = \['film', 'film'\] names film twice. Name each once",
+        {"report/tables/x": {"kind": "analogies", "word_vectors": ["film", "film"]}},
+        r"tables.x: word_vectors = \['film', 'film'\] names film twice",
     ),
     "a figure of no kind": (
-        [("report/figures/x", {"stage": "finetune", "time": ["tapt"]})],
-        "figures.x: kind: None is not a known kind of figure. Expected one of: .*group_score, .*score_time",
+        {"report/figures/x": {"stage": "finetune", "time": ["tapt"]}},
+        "figures.x: kind:.*kind.*group_score, .*score_time",
     ),
     "a figure of no time": (
-        [("report/figures/x", {"kind": "score_time", "stage": "finetune"})],
+        {"report/figures/x": {"kind": "score_time", "stage": "finetune"}},
         "figures.x.time: missing",
     ),
     "a figure of empty time": (
-        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": []})],
+        {"report/figures/x": {"kind": "score_time", "stage": "finetune", "time": []}},
         "figures.x.time: .*at least 1 item",
     ),
     "a baseline of one figure": (
-        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "baseline": "tfidf"})],
-        "figures.x.baseline: unknown key. Remove it or correct its spelling",
+        {"report/figures/x": {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "baseline": "tfidf"}},
+        "figures.x.baseline: unknown key",
     ),
     "a chance in percent": (
-        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "chance": 50})],
-        "figures.x.chance: .*less than or equal to 1",
+        {"report/figures/x": {"kind": "group_score", "stage": "finetune", "chance": 50}},
+        "figures.x.chance: .*less than.*1",
     ),
     "a word of no analysis": (
-        [("report/analyses/x", {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"})],
-        "report.analyses.x.word: missing. Add it",
+        {"report/analyses/x": {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"}},
+        "report.analyses.x.word: missing",
     ),
     "an odd number of features to try": (
-        [("report/analyses/x", {"kind": "approximation", "stage": "pretrain", "features": [64, 15]})],
-        "report.analyses.x.features.1: Input should be a multiple of 2. Found 15",
+        {"report/analyses/x": {"kind": "approximation", "stage": "pretrain", "features": [64, 15]}},
+        "report.analyses.x.features.1:.*2. Found 15",
     ),
-    "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
+    "no model kept": ({"stages/tapt/recipe/keep": ["state"]}, "stages.tapt.recipe: keep = .*state"),
 }
 
 # What does nothing for the chosen variant.
 IDLE = {
     "features of elu": (
-        [("experiment/mechanisms/favor-elu", {"kind": "favor", "phi": "elu", "nb_features": 64})],
-        "nb_features = 64 does nothing with phi = 'elu'",
+        {"mechanisms/favor-elu": {"kind": "favor", "phi": "elu", "nb_features": 64}},
+        "nb_features = 64.*phi = 'elu'",
     ),
     "draws of elu": (
-        [("experiment/mechanisms/favor-elu", {"kind": "favor", "phi": "elu", "redraw_interval": 10})],
-        "redraw_interval = 10 does nothing with phi = 'elu'",
+        {"mechanisms/favor-elu": {"kind": "favor", "phi": "elu", "redraw_interval": 10}},
+        "redraw_interval = 10.*phi = 'elu'",
     ),
     "a stabilised relu": (
-        [("experiment/mechanisms/favor-m64/phi", "relu"), ("experiment/mechanisms/favor-m64/stabilize", False)],
-        "stabilize = False does nothing with phi = 'relu'",
+        {"mechanisms/favor-m64/phi": "relu", "mechanisms/favor-m64/stabilize": False},
+        "stabilize = False.*phi = 'relu'",
     ),
     "the case of bytes": (
-        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "bpe", "lowercase": False})],
-        "lowercase = False does nothing with algorithm = 'bpe', which takes texts as they are. Leave it out",
+        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "bpe", "lowercase": False}},
+        "lowercase = False.*algorithm = 'bpe'",
     ),
     "a published tokeniser without what encloses": (
-        [
-            (
-                "experiment/tokenizers/wordpiece",
-                {"source": "local", "path": "a", "algorithm": "published", "enclose": False},
-            )
-        ],
-        "enclose = False does nothing with algorithm = 'published', which takes the tokeniser as it is",
+        {"tokenizers/wordpiece": {"source": "local", "path": "a", "algorithm": "published", "enclose": False}},
+        "enclose = False.*algorithm = 'published'",
     ),
     "a new mask token beside [MASK]": (
-        [("experiment/tokenizers/wordpiece/mask_token", "<mask>")],
-        "mask_token = '<mask>' does nothing with algorithm = 'wordpiece', whose vocabulary has .MASK.. Leave it out",
+        {"tokenizers/wordpiece/mask_token": "<mask>"},
+        "mask_token = '<mask>'.*algorithm = 'wordpiece'.*.MASK.",
     ),
     "a thaw without freezing": (
-        [("experiment/stages/finetune/recipe/freeze_epochs", 1)],
-        "stages.finetune.recipe: freeze_epochs = 1, but nothing is frozen",
+        {"stages/finetune/recipe/freeze_epochs": 1},
+        "stages.finetune.recipe: freeze_epochs = 1",
     ),
     "a step without steps": (
-        [("experiment/stages/finetune/task/pooling_step", 4)],
-        "stages.finetune.task: pooling_step = 4 does nothing with classifier_pooling = 'mean'",
+        {"stages/finetune/task/pooling_step": 4},
+        "stages.finetune.task: pooling_step = 4.*classifier_pooling = 'mean'",
     ),
     "a base without rotations": (
-        [
-            ("experiment/backbones/encoder/position_embedding_type", "learned"),
-            ("experiment/backbones/encoder/rope_theta", 5.0),
-        ],
-        "rope_theta = 5.0 does nothing with position_embedding_type = 'learned'.*Choose 'rope'",
+        {"backbones/encoder/position_embedding_type": "learned", "backbones/encoder/rope_theta": 5.0},
+        "rope_theta = 5.0.*position_embedding_type = 'learned'.*Choose 'rope'",
     ),
     "a stretch without rotations": (
-        [
-            ("experiment/backbones/encoder/position_embedding_type", "sinusoidal"),
-            ("experiment/backbones/encoder/rope_type", "yarn"),
-        ],
-        "rope_type = yarn does nothing with position_embedding_type = 'sinusoidal'.*Choose 'rope'",
+        {"backbones/encoder/position_embedding_type": "sinusoidal", "backbones/encoder/rope_type": "yarn"},
+        "rope_type = yarn.*position_embedding_type = 'sinusoidal'.*Choose 'rope'",
     ),
     "a stretch of unknown kind": (
-        [("experiment/backbones/encoder/rope_factor", 4.0)],
-        "rope_factor = 4.0 does nothing with rope_type = 'default'. Choose 'linear' or 'yarn'",
+        {"backbones/encoder/rope_factor": 4.0},
+        "rope_factor = 4.0.*rope_type = 'default'. Choose 'linear' or 'yarn'",
     ),
     "a stretch by nothing": (
-        [("experiment/backbones/encoder/rope_type", "linear")],
-        "rope_type = 'linear' does nothing with rope_factor = 1. Set rope_factor",
+        {"backbones/encoder/rope_type": "linear"},
+        "rope_type = 'linear'.*rope_factor = 1. Set rope_factor",
     ),
     "a stretch from nowhere": (
-        [("experiment/backbones/encoder/rope_type", "yarn"), ("experiment/backbones/encoder/rope_factor", 4.0)],
+        {"backbones/encoder/rope_type": "yarn", "backbones/encoder/rope_factor": 4.0},
         "backbones.encoder: rope_original_length is missing",
     ),
     "a length that nothing reads": (
-        [
-            ("experiment/backbones/encoder/rope_type", "linear"),
-            ("experiment/backbones/encoder/rope_factor", 4.0),
-            ("experiment/backbones/encoder/rope_original_length", 64),
-        ],
-        "rope_original_length = 64 does nothing with rope_type = 'linear'. Choose 'yarn'",
+        {
+            "backbones/encoder/rope_type": "linear",
+            "backbones/encoder/rope_factor": 4.0,
+            "backbones/encoder/rope_original_length": 64,
+        },
+        "rope_original_length = 64.*rope_type = 'linear'. Choose 'yarn'",
     ),
     "rotations that are all alike": (
-        [
-            ("experiment/backbones/encoder/rope_type", "yarn"),
-            ("experiment/backbones/encoder/rope_factor", 4.0),
-            ("experiment/backbones/encoder/rope_original_length", 64),
-            ("experiment/backbones/encoder/rope_theta", 1.0),
-        ],
-        "rope_theta = 1.0 makes no rotation slower than another",
+        {
+            "backbones/encoder/rope_type": "yarn",
+            "backbones/encoder/rope_factor": 4.0,
+            "backbones/encoder/rope_original_length": 64,
+            "backbones/encoder/rope_theta": 1.0,
+        },
+        "rope_theta = 1.0.*than another",
     ),
     "a bias without scores": (
-        [("experiment/backbones/encoder/position_embedding_type", "alibi")],
-        "models.favor-m64: position_embedding_type = 'alibi', but favor-m64 forms no scores",
+        {"backbones/encoder/position_embedding_type": "alibi"},
+        "models.favor-m64: position_embedding_type = 'alibi', but favor-m64",
     ),
     "an end of what has none": (
-        [("experiment/backbones/encoder/max_position_embeddings", 512)],
-        "max_position_embeddings = 512 does nothing with position_embedding_type = 'rope'.*Choose 'learned'",
+        {"backbones/encoder/max_position_embeddings": 512},
+        "max_position_embeddings = 512.*position_embedding_type = 'rope'.*Choose 'learned'",
     ),
     "case of words": (
-        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "words", "lowercase": False})],
-        "tokenizers.wordpiece: lowercase = False does nothing with algorithm = 'words'",
+        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "words", "lowercase": False}},
+        "tokenizers.wordpiece: lowercase = False.*algorithm = 'words'",
     ),
     "columns of classes": (
-        [("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]})],
-        "report.tables.x.columns: unknown key. Remove it or correct its spelling",
+        {"report/tables/x": {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]}},
+        "report.tables.x.columns: unknown key",
     ),
     "a stage of token lengths": (
-        [("report/tables/x", {"kind": "token_lengths", "stage": "tapt"})],
-        "report.tables.x.stage: unknown key. Remove it or correct its spelling",
+        {"report/tables/x": {"kind": "token_lengths", "stage": "tapt"}},
+        "report.tables.x.stage: unknown key",
     ),
     "a model of token lengths": (
-        [("report/tables/x", {"kind": "token_lengths", "models": ["sdpa"]})],
-        r"report.tables.x: models = \['sdpa'\] does nothing where token lengths are shown. Leave it out",
+        {"report/tables/x": {"kind": "token_lengths", "models": ["sdpa"]}},
+        r"report.tables.x: models = \['sdpa'\]",
     ),
     "a model of texts": (
-        [("report/figures/x", {"kind": "words", "models": ["sdpa"]})],
-        r"report.figures.x: models = \['sdpa'\] does nothing where texts are shown. Leave it out",
+        {"report/figures/x": {"kind": "words", "models": ["sdpa"]}},
+        r"report.figures.x: models = \['sdpa'\]",
     ),
     "texts of a corpus": (
-        [("report/tables/x", {"kind": "texts", "datasets": ["wikipedia"]})],
-        "report.tables.x.datasets: there is no 'wikipedia'. Known: imdb, arxiv",
+        {"report/tables/x": {"kind": "texts", "datasets": ["wikipedia"]}},
+        "report.tables.x.datasets:.*'wikipedia'. Known: imdb, arxiv",
     ),
     "errors of what is not predicted": (
-        [("report/tables/x", {"kind": "errors", "stage": "tapt"})],
-        "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
+        {"report/tables/x": {"kind": "errors", "stage": "tapt"}},
+        "report.tables.x: masked_lm.*tapt",
     ),
     "near copies of all texts": (
-        [("experiment/datasets/imdb/near_copies", {"threshold": 0})],
-        "datasets.imdb.near_copies.threshold: Input should be greater than 0",
+        {"datasets/imdb/near_copies": {"threshold": 0}},
+        "datasets.imdb.near_copies.threshold:.*greater than 0",
     ),
     "columns of groups": (
-        [("report/tables/x", {"kind": "groups", "stage": "finetune", "columns": ["f1"]})],
-        "report.tables.x.columns: unknown key. Remove it or correct its spelling",
+        {"report/tables/x": {"kind": "groups", "stage": "finetune", "columns": ["f1"]}},
+        "report.tables.x.columns: unknown key",
     ),
     "a time without an axis": (
-        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "time": ["tapt"]})],
-        "report.figures.x.time: unknown key. Remove it or correct its spelling",
+        {"report/figures/x": {"kind": "group_score", "stage": "finetune", "time": ["tapt"]}},
+        "report.figures.x.time: unknown key",
     ),
     "another score of groups": (
-        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "column": "loss"})],
-        "report.figures.x.column: unknown key. Remove it or correct its spelling",
+        {"report/figures/x": {"kind": "group_score", "stage": "finetune", "column": "loss"}},
+        "report.figures.x.column: unknown key",
     ),
     "a label of stages": (
-        [("report/tables/x", {"stage": "finetune", "columns": ["f1"], "label": "distance"})],
-        "report.tables.x.label: unknown key. Remove it or correct its spelling",
+        {"report/tables/x": {"stage": "finetune", "columns": ["f1"], "label": "distance"}},
+        "report.tables.x.label: unknown key",
     ),
     "a chance at any time": (
-        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "chance": 0.5})],
-        "report.figures.x.chance: unknown key. Remove it or correct its spelling",
+        {"report/figures/x": {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "chance": 0.5}},
+        "report.figures.x.chance: unknown key",
     ),
     "a length of maps": (
-        [("report/analyses/x", {"kind": "attention_maps", "stage": "tapt", "dataset": "imdb", "length": 99})],
-        "report.analyses.x.length: unknown key. Remove it or correct its spelling",
+        {"report/analyses/x": {"kind": "attention_maps", "stage": "tapt", "dataset": "imdb", "length": 99}},
+        "report.analyses.x.length: unknown key",
     ),
     "documents of one document's maps, and a word": (
-        [("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"})],
+        {"report/analyses/x": {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"}},
         "(?s)analyses.x.documents: unknown key.*analyses.x.word: unknown key",
     ),
     "a window of maps, and features of heads": (
-        [
-            ("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "window": 2}),
-            ("report/analyses/y", {"kind": "heads", "stage": "pretrain", "features": [8], "hashes": [1]}),
-        ],
+        {
+            "report/analyses/x": {"kind": "attention_maps", "stage": "pretrain", "window": 2},
+            "report/analyses/y": {"kind": "heads", "stage": "pretrain", "features": [8], "hashes": [1]},
+        },
         "(?s)x.window: unknown key.*y.features: unknown key.*y.hashes: unknown key",
     ),
     "a document of many, and where tokens come from": (
-        [("report/analyses/x", {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"})],
+        {"report/analyses/x": {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"}},
         "(?s)analyses.x.document: unknown key.*analyses.x.tokens: unknown key",
     ),
     "a mechanism of what takes none": (
-        [("experiment/models/tfidf/mechanism", "sdpa")],
-        "models.tfidf.mechanism: its backbone tfidf takes none",
+        {"models/tfidf/mechanism": "sdpa"},
+        "models.tfidf.mechanism: its backbone tfidf",
     ),
     "a change to a mechanism of what takes none": (
-        [("experiment/models/tfidf/changes", {"finetune": {"mechanism": "sdpa"}})],
+        {"models/tfidf/changes": {"finetune": {"mechanism": "sdpa"}}},
         "models.tfidf.changes.finetune.mechanism: its backbone takes none",
     ),
 }
 
 # What does not fit together.
-SPANS = [
-    *((f"experiment/datasets/{name}/label_per", "span") for name in ("imdb", "arxiv")),
-    ("experiment/stages/finetune/task", {"kind": "span_detection"}),
-    ("experiment/models/tfidf", DELETE),
-]
+SPANS = {
+    "datasets/imdb/label_per": "span",
+    "datasets/arxiv/label_per": "span",
+    "stages/finetune/task": {"kind": "span_detection"},
+    "models/tfidf": DELETE,
+}
 """Changes by which the study looks for spans."""
-SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
+SKIP_TFIDF = {"models/tfidf": DELETE}
 KIND = "sequence_classification"
 TAUGHT = {"kind": "distillation", "teacher": "favor-m64"}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
 T5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-CORRUPTS = {"deviations": {"pretrain": {"task": {"kind": "span_corruption"}}}}
+CORRUPTS = {"changes": {"pretrain": {"task": {"kind": "span_corruption"}}}}
 PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
     "more processes than documents in a batch": (
-        [("execution/gpus_per_run", 9)],
-        "execution.gpus_per_run: 9 processes cannot share the 8 documents of experiment.stages.pretrain.data.wikipedia",
+        {"execution/gpus_per_run": 9},
+        "execution.gpus_per_run: 9.*8 documents of experiment.stages.pretrain.data.wikipedia",
     ),
     "more processes than documents in a variant's batch": (
-        [("execution/gpus_per_run", 3), ("experiment/stages/tapt/variants", {"recipe.batch_size": [8, 2]})],
-        "3 processes cannot share the 2 documents of experiment.stages.tapt.variants.recipe.batch_size",
+        {"execution/gpus_per_run": 3, "stages/tapt/variants": {"recipe.batch_size": [8, 2]}},
+        "3.*2 documents of experiment.stages.tapt.variants.recipe.batch_size",
     ),
     "several GPUs without a process for each": (
-        [("execution/job", {"gpu": 2})],
-        "execution.job.gpu: .*less than or equal to 1. Found 2",
+        {"execution/job": {"gpu": 2}},
+        "execution.job.gpu: .*less than.*1. Found 2",
     ),
     "a start from an unknown stage": (
-        [("experiment/stages/tapt/start", "pretraining")],
-        "stages.tapt.start: 'pretraining' is not a stage. Known: pretrain, tapt, finetune",
+        {"stages/tapt/start": "pretraining"},
+        "stages.tapt.start: 'pretraining'.*pretrain, tapt, finetune",
     ),
     "a circle": (
-        [("experiment/stages/pretrain/start", "finetune")],
-        "experiment.stages: pretrain starts from finetune starts from tapt starts from pretrain, a circle",
+        {"stages/pretrain/start": "finetune"},
+        "experiment.stages: pretrain starts from finetune starts from tapt starts from pretrain",
     ),
     "a stage that starts from itself": (
-        [("experiment/stages/pretrain/start", "pretrain")],
-        "experiment.stages: pretrain starts from pretrain, a circle",
+        {"stages/pretrain/start": "pretrain"},
+        "experiment.stages: pretrain starts from pretrain",
     ),
     "a stage skipped that a later one needs": (
-        [("experiment/models/sdpa/skip", ["pretrain"])],
-        "models.sdpa: skips pretrain, from which tapt starts.*give the model a start.*'scratch'",
+        {"models/sdpa/skip": ["pretrain"]},
+        "models.sdpa: skips pretrain, from which tapt starts.*'scratch'",
     ),
     "a task that a backbone cannot do": (
-        [("experiment/models/tfidf/skip", ["pretrain"])],
-        "models.tfidf: its backbone tfidf cannot do masked_lm, the task of tapt. Let it skip the stage",
+        {"models/tfidf/skip": ["pretrain"]},
+        "models.tfidf: its backbone tfidf cannot do masked_lm.*tapt",
     ),
     "labels of a corpus": (
-        [("experiment/stages/finetune/data/wikipedia", {"start": "imdb"})],
-        "stages.finetune.data.wikipedia: sequence_classification needs labels, but wikipedia is a corpus",
+        {"stages/finetune/data/wikipedia": {"start": "imdb"}},
+        "stages.finetune.data.wikipedia: sequence_classification.*wikipedia",
     ),
     "balanced words": (
-        [("experiment/datasets/imdb/label_per", "word"), ("experiment/datasets/imdb/balance", True)],
-        "datasets.imdb: balance = True, but with label_per = 'word' a document has no class",
+        {"datasets/imdb/label_per": "word", "datasets/imdb/balance": True},
+        "datasets.imdb: balance = True, but with label_per = 'word'",
     ),
     "ground truth of words": (
-        [
-            ("experiment/datasets/imdb/label_per", "word"),
-            ("experiment/datasets/imdb/source", "local"),
-            ("experiment/datasets/imdb/local", {"files": {"train": ["a.xml"]}, "ground_truth": {"train": ["b.xml"]}}),
-        ],
-        "datasets.imdb: label_per = 'word', but ground_truth holds a label per document",
+        {
+            "datasets/imdb/label_per": "word",
+            "datasets/imdb/source": "local",
+            "datasets/imdb/local": {"files": {"train": ["a.xml"]}, "ground_truth": {"train": ["b.xml"]}},
+        },
+        "datasets.imdb: label_per = 'word', but ground_truth",
     ),
     "spans of more than two classes": (
-        [*SPANS, ("experiment/datasets/imdb/labels", ["a", "b", "c"])],
-        r"datasets.imdb: labels = \['a', 'b', 'c'\], but a character is outside of spans or inside",
+        {**SPANS, "datasets/imdb/labels": ["a", "b", "c"]},
+        r"datasets.imdb: labels = \['a', 'b', 'c'\].*spans",
     ),
-    "spans of texts that are changed": (
-        [*SPANS, ("experiment/datasets/imdb/remove", "<br>")],
-        "datasets.imdb: remove would move the text away from its spans",
-    ),
+    "spans of texts that are changed": ({**SPANS, "datasets/imdb/remove": "<br>"}, "datasets.imdb: remove .*spans"),
     "windows that leave tokens out": (
-        [*SPANS, ("experiment/datasets/imdb/window_stride", 127)],
-        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens",
+        {**SPANS, "datasets/imdb/window_stride": 127},
+        "datasets.imdb: window_stride = 127, but with max_tokens = 128.*126 tokens",
     ),
     "windows of documents": (
-        [("experiment/datasets/imdb/window_stride", 0.25)],
-        "datasets.imdb: window_stride = 0.25 does nothing with label_per = 'document'",
+        {"datasets/imdb/window_stride": 0.25},
+        "datasets.imdb: window_stride = 0.25.*label_per = 'document'",
     ),
     "an augmentation of an unknown class": (
-        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"labels": ["maybe", "yes"]})],
-        r"datasets.imdb.augmentation.labels: \['maybe'\] are none of the labels \['no', 'yes'\]. Name some of them",
+        {"datasets/imdb/augmentation": AUGMENTATION | {"labels": ["maybe", "yes"]}},
+        r"datasets.imdb.augmentation.labels: \['maybe'\].*\['no', 'yes'\]",
     ),
     "an augmentation of words": (
-        [
-            ("experiment/datasets/imdb/label_per", "word"),
-            ("experiment/datasets/imdb/augmentation", AUGMENTATION),
-        ],
-        "augmentation: with label_per = 'word' labels belong to places in a text",
+        {"datasets/imdb/label_per": "word", "datasets/imdb/augmentation": AUGMENTATION},
+        "label_per = 'word'",
     ),
     "a way without its section": (
-        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"by": "masked_lm"})],
-        "augmentation: by names 'masked_lm', but there is no section 'masked_lm'. Add that section",
+        {"datasets/imdb/augmentation": AUGMENTATION | {"by": "masked_lm"}},
+        "'masked_lm'.*'masked_lm'",
     ),
     "fewer copies than ways": (
-        [
-            (
-                "experiment/datasets/imdb/augmentation",
-                AUGMENTATION | {"by": ["synonyms", "masked_lm"], "masked_lm": {"folder": "model"}},
-            )
-        ],
+        {
+            "datasets/imdb/augmentation": AUGMENTATION
+            | {"by": ["synonyms", "masked_lm"], "masked_lm": {"folder": "model"}}
+        },
         r"augmentation: by = \['synonyms', 'masked_lm'\], but copies = 1",
     ),
     "WordNet in two places": (
-        [
-            (
-                "experiment/datasets/imdb/augmentation",
-                AUGMENTATION | {"synonyms": {"local": "a", "url": {"url": "https://a.b/c.zip", "unpinned": True}}},
-            )
-        ],
+        {
+            "datasets/imdb/augmentation": AUGMENTATION
+            | {"synonyms": {"local": "a", "url": {"url": "https://a.b/c.zip", "unpinned": True}}}
+        },
         "augmentation.synonyms: expected either a url or a local folder or archive. Give one of them",
     ),
     "WordNet without a checksum": (
-        [
-            (
-                "experiment/datasets/imdb/augmentation",
-                AUGMENTATION | {"synonyms": {"url": {"url": "https://a.b/c.zip"}}},
-            )
-        ],
+        {"datasets/imdb/augmentation": AUGMENTATION | {"synonyms": {"url": {"url": "https://a.b/c.zip"}}}},
         "synonyms.url: https://a.b/c.zip has no sha256",
     ),
     "a masked language model from nowhere": (
-        [
-            (
-                "experiment/datasets/imdb/augmentation",
-                AUGMENTATION | {"by": "masked_lm", "masked_lm": {"top_k": 5}},
-            )
-        ],
+        {"datasets/imdb/augmentation": AUGMENTATION | {"by": "masked_lm", "masked_lm": {"top_k": 5}}},
         "augmentation.masked_lm: expected either a folder or a repository",
     ),
     "leaked copies of published splits": (
-        [
-            ("experiment/datasets/imdb/split", {"published": True}),
-            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
-        ],
-        "datasets.imdb.augmentation.leaked: splits all documents again by class and by shares, but split.published",
+        {"datasets/imdb/split": {"published": True}, "datasets/imdb/augmentation": AUGMENTATION | {"leaked": True}},
+        "datasets.imdb.augmentation.leaked:.*split.published",
     ),
     "leaked copies of a part that is held out": (
-        [
-            ("experiment/datasets/imdb/split", {"held_out": "test"}),
-            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
-        ],
-        "augmentation.leaked: splits all documents again by class and by shares, but split.held_out says otherwise",
+        {"datasets/imdb/split": {"held_out": "test"}, "datasets/imdb/augmentation": AUGMENTATION | {"leaked": True}},
+        "augmentation.leaked:.*split.held_out",
     ),
     "balanced folds": (
-        [
-            ("experiment/datasets/imdb/split", {"folds": {"validation": 1, "test": 2}}),
-            ("experiment/datasets/imdb/balance", True),
-        ],
-        "datasets.imdb: balance draws documents, but split.folds takes the splits as they are",
+        {"datasets/imdb/split": {"folds": {"validation": 1, "test": 2}}, "datasets/imdb/balance": True},
+        "datasets.imdb:.*split.folds",
     ),
     "spans to be found in labelled documents": (
-        [("experiment/stages/finetune/task", {"kind": "span_detection"}), SKIP_TFIDF],
-        "stages.finetune.data.imdb: span_detection needs a label per span, but imdb has one per document. Set "
-        "datasets.imdb.label_per: span",
+        {"stages/finetune/task": {"kind": "span_detection"}, **SKIP_TFIDF},
+        "stages.finetune.data.imdb: span_detection.*imdb.*datasets.imdb.label_per: span",
     ),
     "spans to be found by what classifies": (
-        [*SPANS, ("experiment/models/tfidf", {"backbone": "tfidf", "skip": ["pretrain", "tapt"]})],
-        "models.tfidf: its backbone tfidf cannot do span_detection, the task of finetune",
+        {**SPANS, "models/tfidf": {"backbone": "tfidf", "skip": ["pretrain", "tapt"]}},
+        "models.tfidf: its backbone tfidf cannot do span_detection.*finetune",
     ),
     "classes of spans": (
-        [
-            *SPANS,
-            ("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}),
-            ("report/figures/y", {"kind": "calibration", "stage": "finetune"}),
-        ],
-        "(?s)tables.x: span_detection, the task of finetune, predicts no classes.*figures.y: .*leaves no probabilities",
+        {
+            **SPANS,
+            "report/tables/x": {"kind": "classes", "stage": "finetune", "models": ["sdpa"]},
+            "report/figures/y": {"kind": "calibration", "stage": "finetune"},
+        },
+        "(?s)tables.x: span_detection.*finetune, predicts no classes.*figures.y: .*leaves",
     ),
     "words to be labelled in labelled documents": (
-        [("experiment/stages/finetune/task", {"kind": "token_classification"}), SKIP_TFIDF],
-        "stages.finetune.data.imdb: token_classification needs a label per word, but imdb has one per document. Set "
-        "datasets.imdb.label_per: word",
+        {"stages/finetune/task": {"kind": "token_classification"}, **SKIP_TFIDF},
+        "stages.finetune.data.imdb: token_classification.*imdb.*datasets.imdb.label_per: word",
     ),
     "a text for every label": (
-        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b", "c"]}), SKIP_TFIDF],
-        r"stages.finetune.task.targets: 3 for 2 labels \(no, yes\). Give one for each",
+        {"stages/finetune/task": {"kind": "text_to_text", "targets": ["a", "b", "c"]}, **SKIP_TFIDF},
+        r"stages.finetune.task.targets: 3 for 2 labels \(no, yes\)",
     ),
     "texts of what has no decoder": (
-        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b"]}), SKIP_TFIDF],
-        "models.sdpa: its backbone encoder cannot do text_to_text, the task of finetune",
+        {"stages/finetune/task": {"kind": "text_to_text", "targets": ["a", "b"]}, **SKIP_TFIDF},
+        "models.sdpa: its backbone encoder cannot do text_to_text.*finetune",
     ),
     "a head on what writes texts": (
-        [
-            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
-            ("experiment/models/t5", {"backbone": "t5", "skip": ["pretrain", "tapt"], "start": "scratch"}),
-        ],
-        "models.t5: its backbone encoder_decoder cannot do sequence_classification, the task of finetune",
+        {
+            "backbones/t5": {"kind": "encoder_decoder", "architecture": T5},
+            "models/t5": {"backbone": "t5", "skip": ["pretrain", "tapt"], "start": "scratch"},
+        },
+        "models.t5: its backbone encoder_decoder cannot do sequence_classification.*finetune",
     ),
     "dropped spans of what has no decoder": (
-        [("experiment/stages/tapt/task", {"kind": "span_corruption"})],
-        "models.sdpa: its backbone encoder cannot do span_corruption, the task of tapt",
+        {"stages/tapt/task": {"kind": "span_corruption"}},
+        "models.sdpa: its backbone encoder cannot do span_corruption.*tapt",
     ),
     "dropped spans without tokens to stand for them": (
-        [
-            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
-            ("experiment/models/t5", {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS),
-        ],
-        "tokenizers.wordpiece.sentinels: 0 are too few for t5 at pretrain on wikipedia, where a document of "
-        "max_tokens = 64 takes 3. Raise it",
+        {
+            "backbones/t5": {"kind": "encoder_decoder", "architecture": T5},
+            "models/t5": {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS,
+        },
+        "tokenizers.wordpiece.sentinels: 0.*t5 at pretrain on wikipedia.*max_tokens = 64 takes 3",
     ),
     "more dropped spans than tokens to stand for them": (
-        [
-            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
-            ("experiment/models/t5", {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS),
-            ("experiment/tokenizers/wordpiece/sentinels", 2),
-        ],
-        "tokenizers.wordpiece.sentinels: 2 are too few for t5 at pretrain",
+        {
+            "backbones/t5": {"kind": "encoder_decoder", "architecture": T5},
+            "models/t5": {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS,
+            "tokenizers/wordpiece/sentinels": 2,
+        },
+        "tokenizers.wordpiece.sentinels: 2.*t5 at pretrain",
     ),
     "documents to be labelled that have labelled words": (
-        [("experiment/datasets/arxiv/label_per", "word")],
-        "stages.finetune.data.arxiv: sequence_classification needs a label per document, but arxiv has one per word",
+        {"datasets/arxiv/label_per": "word"},
+        "stages.finetune.data.arxiv: sequence_classification.*arxiv",
     ),
     "weights that cannot be handed over": (
-        [("experiment/models/sdpa/changes", {"tapt": {"mechanism": "lsh-h2-c64"}})],
-        "models.sdpa: from pretrain to tapt, lsh-h2-c64 cannot take over weights of sdpa",
+        {"models/sdpa/changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
+        "models.sdpa: from pretrain to tapt, lsh-h2-c64.*sdpa",
     ),
     "shapes that cannot be handed over": (
-        [
-            ("experiment/backbones/wide", ENCODER | {"hidden_size": 128}),
-            ("experiment/models/sdpa/changes", {"finetune": {"backbone": "wide"}}),
-        ],
-        "models.sdpa: from tapt to finetune, hidden_size is 128, but the weights come from 64",
+        {"backbones/wide": ENCODER | {"hidden_size": 128}, "models/sdpa/changes": {"finetune": {"backbone": "wide"}}},
+        "models.sdpa: from tapt to finetune, hidden_size is 128.*64",
     ),
     "positions that do not reach": (
-        [
-            (
-                "experiment/backbones/encoder",
-                ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
-            )
-        ],
-        "backbones.encoder: reads 64 tokens at most in sdpa, but imdb has max_tokens = 128. Lower it",
+        {"backbones/encoder": ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64}},
+        "backbones.encoder: reads 64 tokens at most in sdpa, but imdb has max_tokens = 128",
     ),
-    "no recipe": (
-        [("experiment/stages/tapt/recipe", DELETE)],
-        "stages.tapt.data.arxiv: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
-    ),
+    "no recipe": ({"stages/tapt/recipe": DELETE}, "stages.tapt.data.arxiv:.*kind encoder cannot do masked_lm"),
     "no recipe and no trained weights": (
-        [
-            ("experiment/stages/probe", PROBE | {"start": None}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
-        ],
-        "stages.probe.data.imdb: has no recipe, so it needs a trained model, but sdpa has drawn weights there",
+        {"stages/probe": PROBE | {"start": None}, "models/tfidf/skip": ["pretrain", "tapt", "probe"]},
+        "stages.probe.data.imdb:.*sdpa",
     ),
-    "no recipe and drawn weights on purpose": (
-        [
-            ("experiment/stages/probe", PROBE),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
-            ("experiment/models/sdpa", SDPA | {"skip": ["pretrain", "tapt", "finetune"], "start": "scratch"}),
-        ],
-        "stages.probe.data.imdb: has no recipe, .* but sdpa has drawn weights there",
+    "no recipe and random weights on purpose": (
+        {
+            "stages/probe": PROBE,
+            "models/tfidf/skip": ["pretrain", "tapt", "probe"],
+            "models/sdpa": SDPA | {"skip": ["pretrain", "tapt", "finetune"], "start": "scratch"},
+        },
+        "stages.probe.data.imdb:.*but sdpa",
     ),
     "no recipe and no head": (
-        [
-            ("experiment/stages/probe", PROBE | {"start": "tapt"}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
-        ],
-        "stages.probe.data.imdb: has no recipe, .* but tapt trains masked_lm.*start from a stage that trains sequence_",
+        {"stages/probe": PROBE | {"start": "tapt"}, "models/tfidf/skip": ["pretrain", "tapt", "probe"]},
+        "stages.probe.data.imdb:.*but tapt trains masked_lm.*start.*sequence_",
     ),
     "no recipe and other labels": (
-        [
-            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["a", "b", "c"]}),
-            ("experiment/stages/finetune/data", {"imdb": {}}),
-            ("experiment/stages/probe", PROBE | {"data": {"more": {}}}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
-        ],
-        "stages.probe.data.more: has no recipe, .* but finetune trains 2 labels on imdb, not 3",
+        {
+            "datasets/more": SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["a", "b", "c"]},
+            "stages/finetune/data": {"imdb": {}},
+            "stages/probe": PROBE | {"data": {"more": {}}},
+            "models/tfidf/skip": ["pretrain", "tapt", "probe"],
+        },
+        "stages.probe.data.more:.*but finetune trains 2 labels on imdb, not 3",
     ),
     "no recipe and labels in another order": (
-        [
-            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["yes", "no"]}),
-            ("experiment/stages/finetune/data", {"imdb": {}}),
-            ("experiment/stages/probe", PROBE | {"data": {"more": {}}}),
-        ],
-        r"stages.probe.data.more: .* but the labels of imdb are \['no', 'yes'\], not \['yes', 'no'\]. Name both in the",
+        {
+            "datasets/more": SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["yes", "no"]},
+            "stages/finetune/data": {"imdb": {}},
+            "stages/probe": PROBE | {"data": {"more": {}}},
+        },
+        r"stages.probe.data.more:.*imdb are \['no', 'yes'\], not \['yes', 'no'\]",
     ),
     "a start from adapters alone": (
-        [("experiment/stages/pretrain/recipe/lora", {"merge": False})],
-        "stages.tapt.data.imdb: sdpa starts from pretrain, which leaves adapters without the full weights",
+        {"stages/pretrain/recipe/lora": {"merge": False}},
+        "stages.tapt.data.imdb: sdpa starts from pretrain",
     ),
     "a start from what does not train": (
-        [
-            ("experiment/stages/probe", PROBE),
-            ("experiment/stages/later", PROBE | {"start": "probe", "recipe": RECIPE}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe", "later"]),
-        ],
-        "stages.later.data.imdb: sdpa starts from probe, which has no recipe and so leaves no model",
+        {
+            "stages/probe": PROBE,
+            "stages/later": PROBE | {"start": "probe", "recipe": RECIPE},
+            "models/tfidf/skip": ["pretrain", "tapt", "probe", "later"],
+        },
+        "stages.later.data.imdb: sdpa",
     ),
     "several tokenisers and none named": (
-        [("experiment/tokenizers/other", {"source": "trained"})],
-        "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: wordpiece, other",
+        {"tokenizers/other": {"source": "trained"}},
+        "models.sdpa.tokenizer: missing, and wikipedia",
     ),
-    "no tokeniser": (
-        [("experiment/tokenizers", {})],
-        "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: none; add an entry",
-    ),
-    "an unknown tokeniser": (
-        [("experiment/models/sdpa/tokenizer", "word")],
-        "models.sdpa.tokenizer: there is no 'word'. Known: wordpiece",
-    ),
+    "no tokeniser": ({"tokenizers": {}}, "models.sdpa.tokenizer: missing, and wikipedia"),
+    "an unknown tokeniser": ({"models/sdpa/tokenizer": "word"}, "models.sdpa.tokenizer:.*'word'"),
     "an unknown backbone of a model": (
-        [("experiment/models/sdpa/backbone", "bert")],
-        "models.sdpa.backbone: there is no 'bert'. Known: encoder, tfidf",
+        {"models/sdpa/backbone": "bert"},
+        "models.sdpa.backbone:.*'bert'. Known: encoder, tfidf",
     ),
     "an unknown mechanism of a model": (
-        [("experiment/models/sdpa/mechanism", "linformer")],
-        "models.sdpa.mechanism: there is no 'linformer'. Known: sdpa, lsh-h2-c64, favor-m64",
+        {"models/sdpa/mechanism": "linformer"},
+        "models.sdpa.mechanism:.*'linformer'. Known: sdpa, lsh-h2-c64, favor-m64",
     ),
     "a model without a mechanism": (
-        [("experiment/models/sdpa/mechanism", DELETE)],
-        "models.sdpa.mechanism: missing. Its backbone encoder takes one of: sdpa, lsh-h2-c64, favor-m64",
+        {"models/sdpa/mechanism": DELETE},
+        "models.sdpa.mechanism: missing. Its backbone encoder.*sdpa, lsh-h2-c64, favor-m64",
     ),
-    "an unknown stage skipped": ([("experiment/models/sdpa/skip", ["adapt"])], "models.sdpa.skip: there is no 'adapt'"),
+    "an unknown stage skipped": ({"models/sdpa/skip": ["adapt"]}, "models.sdpa.skip:.*'adapt'"),
     "a change at an unknown stage": (
-        [("experiment/models/sdpa/changes", {"adapt": {"mechanism": "favor-m64"}})],
-        "models.sdpa.changes: there is no 'adapt'",
+        {"models/sdpa/changes": {"adapt": {"mechanism": "favor-m64"}}},
+        "models.sdpa.changes:.*'adapt'",
     ),
     "a change to an unknown mechanism": (
-        [("experiment/models/sdpa/changes", {"tapt": {"mechanism": "favor"}})],
-        "models.sdpa.changes.tapt.mechanism: there is no 'favor'",
+        {"models/sdpa/changes": {"tapt": {"mechanism": "favor"}}},
+        "models.sdpa.changes.tapt.mechanism:.*'favor'",
     ),
-    "a stage on unknown data": (
-        [("experiment/stages/tapt/data/reuters", {})],
-        "stages.tapt.data.reuters: there is no such corpus or dataset. Known: wikipedia, imdb, arxiv",
-    ),
+    "a stage on unknown data": ({"stages/tapt/data/reuters": {}}, "stages.tapt.data.reuters:.*wikipedia, imdb, arxiv"),
     "a stage before it that lacks the dataset": (
-        [
-            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"]),
-            ("experiment/stages/finetune/data/more", {}),
-        ],
-        "stages.finetune.data.more: models start from tapt, which has several entries and none for more: imdb, arxiv",
+        {"datasets/more": SMALL["experiment"]["datasets"]["imdb"], "stages/finetune/data/more": {}},
+        "stages.finetune.data.more:.*tapt.*imdb, arxiv",
     ),
     "more frozen than there is": (
-        [("experiment/stages/finetune/recipe/freeze_layers", 5)],
-        "stages.finetune.recipe.freeze_layers: 5 is too many, since the backbone encoder has 2 blocks",
+        {"stages/finetune/recipe/freeze_layers": 5},
+        "stages.finetune.recipe.freeze_layers: 5.*encoder has 2 blocks",
     ),
     "an unknown generator": (
-        [("experiment/datasets/imdb/generated/generator", "reviews")],
-        "imdb.generated.generator: there is no generator 'reviews'. Known: arxiv, .*wikipedia. Name one of them",
+        {"datasets/imdb/generated/generator": "reviews"},
+        "imdb.generated.generator:.*'reviews'. Known: arxiv, .*wikipedia",
     ),
     "a name that is no generator's": (
-        [("experiment/datasets/reviews", GENERATED | {"generated": {"documents": 110}})],
-        "small.yaml: experiment.datasets.reviews.generated.generator: there is no generator 'reviews'",
+        {"datasets/reviews": GENERATED | {"generated": {"documents": 110}}},
+        "small.yaml: experiment.datasets.reviews.generated.generator:.*'reviews'",
     ),
     "options of a generator that has none": (
-        [("experiment/corpora/wikipedia/generated/options", {"shards": 2})],
-        "small.yaml: experiment.corpora.wikipedia.generated.options.shards: unknown key. Remove it",
+        {"corpora/wikipedia/generated/options": {"shards": 2}},
+        "small.yaml: experiment.corpora.wikipedia.generated.options.shards: unknown key",
     ),
     "an option that is left out, and one that is wrong": (
-        [("experiment/datasets/mirror", toy("reverse", 110, test=10, length=0))],
+        {"datasets/mirror": toy("reverse", 110, test=10, length=0)},
         "(?s)mirror.generated.options.validation: missing.*mirror.generated.options.length: .*Found 0",
     ),
     "options that contradict each other": (
-        [("experiment/datasets/mqar", toy("recall", 110, test=10, validation=10, pairs=[33]))],
-        "mqar.generated.options.pairs: 33 pairs need as many distinct keys, but there are 32",
+        {"datasets/mqar": toy("recall", 110, test=10, validation=10, pairs=[33])},
+        "mqar.generated.options.pairs: 33.*32",
     ),
     "more distinct texts than there are": (
-        [("experiment/datasets/dyck", toy("brackets", 300, test=10, validation=10, pairs=5))],
-        "dyck.generated.documents: half of 300 are 150 distinct balanced sequences, .* there are 42. Lower it to 85",
+        {"datasets/dyck": toy("brackets", 300, test=10, validation=10, pairs=5)},
+        "dyck.generated.documents: half of 300 are 150.*there are 42..*85",
     ),
     "too few documents to split": (
-        [("experiment/datasets/imdb/generated/documents", 20)],
-        "datasets.imdb.generated.documents: 20 are too few to split. Expected at least 110",
+        {"datasets/imdb/generated/documents": 20},
+        "datasets.imdb.generated.documents: 20.*least 110",
     ),
-    "one name for two corpora": (
-        [("experiment/corpora/imdb", SMALL["experiment"]["corpora"]["wikipedia"])],
-        "'imdb' is both a corpus and a dataset",
-    ),
+    "one name for two corpora": ({"corpora/imdb": SMALL["experiment"]["corpora"]["wikipedia"]}, "'imdb'"),
     "a vocabulary of unknown texts": (
-        [("experiment/tokenizers/wordpiece/corpus", "reuters")],
-        "tokenizers.wordpiece.corpus: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+        {"tokenizers/wordpiece/corpus": "reuters"},
+        "tokenizers.wordpiece.corpus:.*'reuters'. Known: wikipedia, imdb, arxiv",
     ),
     "a vocabulary of several texts, one of them unknown": (
-        [("experiment/tokenizers/wordpiece/corpus", ["imdb", "reuters"])],
-        "tokenizers.wordpiece.corpus: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+        {"tokenizers/wordpiece/corpus": ["imdb", "reuters"]},
+        "tokenizers.wordpiece.corpus:.*'reuters'. Known: wikipedia, imdb, arxiv",
     ),
     "a vocabulary of no texts in particular": (
-        [("experiment/corpora/books", SMALL["experiment"]["corpora"]["wikipedia"])],
-        "tokenizers.wordpiece.corpus: missing. Name what it is trained on: wikipedia, books, imdb, arxiv",
+        {"corpora/books": SMALL["experiment"]["corpora"]["wikipedia"]},
+        "tokenizers.wordpiece.corpus: missing..*wikipedia, books, imdb, arxiv",
     ),
     "a table of an unknown stage": (
-        [("report/tables/f1", {"stage": "fine", "columns": ["f1"]})],
-        "report.tables.f1.stage: there is no 'fine'",
+        {"report/tables/f1": {"stage": "fine", "columns": ["f1"]}},
+        "report.tables.f1.stage:.*'fine'",
     ),
     "a table of an unknown model": (
-        [("report/tables/f1", {"stage": "finetune", "columns": ["f1"], "models": ["bert"]})],
-        "report.tables.f1.models: there is no 'bert'",
+        {"report/tables/f1": {"stage": "finetune", "columns": ["f1"], "models": ["bert"]}},
+        "report.tables.f1.models:.*'bert'",
     ),
     "a table of a model that skips its stage": (
-        [("report/tables/loss", {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]})],
+        {"report/tables/loss": {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]}},
         "report.tables.loss.models: tfidf skips tapt",
     ),
     "a table of several stages, one of them unknown": (
-        [("report/tables/f1", {"stage": ["finetune", "fine"], "columns": ["f1"]})],
-        "report.tables.f1.stage: there is no 'fine'",
+        {"report/tables/f1": {"stage": ["finetune", "fine"], "columns": ["f1"]}},
+        "report.tables.f1.stage:.*'fine'",
     ),
     "a table of a model that skips two of its stages": (
-        [("report/tables/x", {"stage": ["finetune", "tapt", "pretrain"], "columns": ["memory"], "models": ["tfidf"]})],
+        {"report/tables/x": {"stage": ["finetune", "tapt", "pretrain"], "columns": ["memory"], "models": ["tfidf"]}},
         "report.tables.x.models: tfidf skips tapt, pretrain",
     ),
     "a table of stages that no model passes together": (
-        [
-            ("experiment/models", {"tfidf": SMALL["experiment"]["models"]["tfidf"]}),
-            ("report/tables/x", {"stage": ["finetune", "tapt"], "columns": ["memory"]}),
-        ],
-        "report.tables.x.stage: no model passes finetune and tapt",
+        {
+            "models": {"tfidf": SMALL["experiment"]["models"]["tfidf"]},
+            "report/tables/x": {"stage": ["finetune", "tapt"], "columns": ["memory"]},
+        },
+        "report.tables.x.stage:.*finetune and tapt",
     ),
     "groups of datasets that have none": (
-        [
-            ("experiment/datasets/arxiv/group", "pages"),
-            ("report/tables/x", {"kind": "groups", "stage": "finetune"}),
-            ("report/figures/y", {"kind": "group_score", "stage": "finetune"}),
-        ],
+        {
+            "datasets/arxiv/group": "pages",
+            "report/tables/x": {"kind": "groups", "stage": "finetune"},
+            "report/figures/y": {"kind": "group_score", "stage": "finetune"},
+        },
         "(?s)^(?!.*arxiv.group).*tables.x: .*datasets.imdb.group is null.*figures.y: .*datasets.imdb.group is null",
     ),
     "groups of what is not predicted": (
-        [("experiment/datasets/imdb/group", "words"), ("report/tables/x", {"kind": "groups", "stage": "tapt"})],
-        "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
+        {"datasets/imdb/group": "words", "report/tables/x": {"kind": "groups", "stage": "tapt"}},
+        "report.tables.x: masked_lm.*tapt",
     ),
     "a table of an unknown dataset": (
-        [("report/tables/f1", {"stage": "finetune", "columns": ["f1"], "datasets": ["imdb", "reuters"]})],
-        "report.tables.f1.datasets: there is no 'reuters'. Known: imdb, arxiv",
+        {"report/tables/f1": {"stage": "finetune", "columns": ["f1"], "datasets": ["imdb", "reuters"]}},
+        "report.tables.f1.datasets:.*'reuters'. Known: imdb, arxiv",
     ),
     "token lengths of an unknown dataset": (
-        [("report/tables/f1", {"kind": "token_lengths", "datasets": ["reuters"]})],
-        "report.tables.f1.datasets: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+        {"report/tables/f1": {"kind": "token_lengths", "datasets": ["reuters"]}},
+        "report.tables.f1.datasets:.*'reuters'. Known: wikipedia, imdb, arxiv",
     ),
     "a figure of unknown stages and models": (
-        [
-            ("report/figures/x", {"kind": "score_time", "stage": "fine", "time": ["thyme"], "models": ["bert"]}),
-            ("report/baseline", "bart"),
-            ("report/reference", "bort"),
-        ],
-        "(?s)report.reference: there is no 'bort'.*report.baseline: there is no 'bart'.*figures.x.stage: there is no "
-        "'fine'.*figures.x.time: there is no 'thyme'.*figures.x.models: there is no 'bert'",
+        {
+            "report/figures/x": {"kind": "score_time", "stage": "fine", "time": ["thyme"], "models": ["bert"]},
+            "report/baseline": "bart",
+            "report/reference": "bort",
+        },
+        "(?s)report.reference:.*'bort'.*report.baseline:.*'bart'.*figures.x.stage:.*'fine'.*figures.x.time:.*'thyme'.*figures.x.models:.*'bert'",
     ),
     "a figure of a model that skips its stage": (
-        [("report/figures/x", {"kind": "score_time", "stage": "tapt", "time": ["tapt"], "models": ["sdpa", "tfidf"]})],
-        "report.figures.x.models: tfidf skips tapt. Leave it out",
+        {"report/figures/x": {"kind": "score_time", "stage": "tapt", "time": ["tapt"], "models": ["sdpa", "tfidf"]}},
+        "report.figures.x.models: tfidf skips tapt",
     ),
     "classes of what is not predicted": (
-        [("report/tables/x", {"kind": "classes", "stage": "tapt", "models": ["sdpa"]})],
-        "report.tables.x: masked_lm, the task of tapt, leaves no predictions. Leave it out",
+        {"report/tables/x": {"kind": "classes", "stage": "tapt", "models": ["sdpa"]}},
+        "report.tables.x: masked_lm.*tapt",
     ),
     "an analysis of an unknown stage and model": (
-        [("report/analyses/x", {"kind": "heads", "stage": "fine", "models": ["bert"]})],
-        "(?s)analyses.x.stage: there is no 'fine'.*analyses.x.models: there is no 'bert'",
+        {"report/analyses/x": {"kind": "heads", "stage": "fine", "models": ["bert"]}},
+        "(?s)analyses.x.stage:.*'fine'.*analyses.x.models:.*'bert'",
     ),
     "an analysis of which dataset": (
-        [("report/analyses/x", {"kind": "heads", "stage": "tapt"})],
-        "report.analyses.x.dataset: missing. Name one of: imdb, arxiv",
+        {"report/analyses/x": {"kind": "heads", "stage": "tapt"}},
+        "report.analyses.x.dataset: missing..*imdb, arxiv",
     ),
     "an analysis of a dataset of another stage": (
-        [("report/analyses/x", {"kind": "heads", "stage": "tapt", "dataset": "wikipedia"})],
-        "report.analyses.x.dataset: tapt does not work on 'wikipedia'. Known: imdb, arxiv",
+        {"report/analyses/x": {"kind": "heads", "stage": "tapt", "dataset": "wikipedia"}},
+        "report.analyses.x.dataset: tapt.*'wikipedia'. Known: imdb, arxiv",
     ),
     "senses without labels": (
-        [("report/analyses/x", {"kind": "embeddings", "stage": "pretrain", "word": "bank"})],
-        "report.analyses.x.dataset: wikipedia has no labels",
+        {"report/analyses/x": {"kind": "embeddings", "stage": "pretrain", "word": "bank"}},
+        "report.analyses.x.dataset: wikipedia",
     ),
     "maps of what has none": (
-        [("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa", "tfidf"]})],
-        "analyses.x.models: tfidf has a backbone of kind tfidf, which gives no attention maps. Leave it out",
+        {"report/analyses/x": {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa", "tfidf"]}},
+        "analyses.x.models: tfidf.*kind tfidf",
     ),
     "an analysis of a model that skips its stage": (
-        [("report/analyses/x", {"kind": "gradients", "stage": "pretrain", "models": ["tfidf"]})],
+        {"report/analyses/x": {"kind": "gradients", "stage": "pretrain", "models": ["tfidf"]}},
         "report.analyses.x.models: tfidf skips pretrain",
     ),
     "a look into nothing": (
-        [
-            ("report/analyses/x", {"kind": "gradients", "stage": "score"}),
-            ("experiment/stages/score", {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}),
-            *[(f"experiment/models/{model}/skip", ["score"]) for model in ("sdpa", "lsh-h2-c64", "favor-m64")],
-        ],
-        "report.analyses.x: no model can be analysed: tfidf has a backbone of kind tfidf, which gives no states",
+        {
+            "report/analyses/x": {"kind": "gradients", "stage": "score"},
+            "stages/score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}},
+            **{f"models/{model}/skip": ["score"] for model in ("sdpa", "lsh-h2-c64", "favor-m64")},
+        },
+        "report.analyses.x:.*tfidf.*kind tfidf",
     ),
     "a quantised backbone whose weights were to train": (
-        [
-            ("experiment/backbones/decoder", {"kind": "pretrained", "quantization": "nf4", "architecture": LLAMA}),
-            ("experiment/models/decoder", {"backbone": "decoder"}),
-            ("experiment/stages/finetune/recipe/lora", {"merge": True}),
-        ],
+        {
+            "backbones/decoder": {"kind": "pretrained", "quantization": "nf4", "architecture": LLAMA},
+            "models/decoder": {"backbone": "decoder"},
+            "stages/finetune/recipe/lora": {"merge": True},
+        },
         "(?s)stages.pretrain.data.wikipedia: the backbone decoder is quantised, so that its weights cannot train. Give "
         "recipe.lora.*stages.finetune.data.imdb: the backbone decoder is quantised, so that adapters cannot be added",
     ),
     "a look at adapters alone": (
-        [
-            ("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa"]}),
-            ("experiment/stages/finetune/recipe/lora", {"merge": False}),
-        ],
-        "report.analyses.x.models: sdpa cannot be looked at, since finetune leaves adapters without",
+        {
+            "report/analyses/x": {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa"]},
+            "stages/finetune/recipe/lora": {"merge": False},
+        },
+        "report.analyses.x.models: sdpa.*finetune",
     ),
     "gradients beyond all positions": (
-        [
-            ("report/analyses/x", {"kind": "gradients", "stage": "pretrain", "models": ["favor-m64"]}),
-            ("experiment/backbones/encoder/position_embedding_type", "learned"),
-            ("experiment/backbones/encoder/max_position_embeddings", 128),
-        ],
+        {
+            "report/analyses/x": {"kind": "gradients", "stage": "pretrain", "models": ["favor-m64"]},
+            "backbones/encoder/position_embedding_type": "learned",
+            "backbones/encoder/max_position_embeddings": 128,
+        },
         "report.analyses.x.models: favor-m64 reads 128 tokens at most, but length = 256",
     ),
     "a deviation at no stage": (
-        [("experiment/models/sdpa/deviations", {"tune": {"recipe": {"epochs": 3}}})],
-        "models.sdpa.deviations.tune: there is no 'tune'. Known: pretrain, tapt, finetune",
+        {"models/sdpa/changes": {"tune": {"recipe": {"epochs": 3}}}},
+        "models.sdpa.changes:.*'tune'. Known: pretrain, tapt, finetune",
     ),
     "a deviation that is no setting": (
-        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": {"epoch": 3}, "task": {"mask_probability": 2}}})],
-        "(?s)models.sdpa.deviations.tapt.task.mask_probability: Input should be.*"
-        "models.sdpa.deviations.tapt.recipe.epoch: unknown key",
+        {"models/sdpa/changes": {"tapt": {"recipe": {"epoch": 3}, "task": {"mask_probability": 2}}}},
+        "(?s)models.sdpa.changes.tapt.task.mask_probability: Input should be.*"
+        "models.sdpa.changes.tapt.recipe.epoch: unknown key",
     ),
     "a deviation to what needs other labels": (
-        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "span_detection"}}})],
-        "models.sdpa.deviations.finetune: span_detection needs a label per span, but imdb has one per document",
+        {"models/sdpa/changes": {"finetune": {"task": {"kind": "span_detection"}}}},
+        "models.sdpa.changes.finetune: span_detection.*imdb",
     ),
     "a deviation that leaves nothing to start from": (
-        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": None}})],
-        "stages.tapt.data.imdb: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+        {"models/sdpa/changes": {"tapt": {"recipe": None}}},
+        "stages.tapt.data.imdb:.*kind encoder cannot do masked_lm",
     ),
     "a teacher that is no model": (
-        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}})],
-        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is not a model. Known: tfidf, sdpa",
+        {"models/sdpa/changes": {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}}},
+        "models.sdpa: at finetune on imdb.*'nobody'.*tfidf, sdpa",
     ),
     "a teacher that skips the stage": (
-        [
-            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
-            ("experiment/models/favor-m64/skip", ["finetune"]),
-        ],
-        "models.sdpa: at finetune on imdb its teacher is favor-m64, which does not pass finetune",
+        {"models/sdpa/changes": {"finetune": {"task": TAUGHT}}, "models/favor-m64/skip": ["finetune"]},
+        "models.sdpa: at finetune on imdb.*favor-m64.*finetune",
     ),
     "a teacher that does not train": (
-        [("experiment/models/sdpa/deviations", {"finetune": {"task": {**TAUGHT, "teacher": "tfidf"}}})],
-        "its teacher is tfidf, which trains no sequence_classification by labels alone there",
+        {"models/sdpa/changes": {"finetune": {"task": {**TAUGHT, "teacher": "tfidf"}}}},
+        "tfidf.*sequence_classification",
     ),
     "two models that teach each other": (
-        [("experiment/stages/finetune/task", {"kind": "distillation", "teacher": "favor-m64"})],
-        "its teacher is favor-m64, which trains no sequence_classification by labels alone",
+        {"stages/finetune/task": {"kind": "distillation", "teacher": "favor-m64"}},
+        "favor-m64.*sequence_classification",
     ),
     "a teacher without a whole model": (
-        [
-            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
-            ("experiment/models/favor-m64/deviations", {"finetune": {"recipe": {"lora": {"merge": False}}}}),
-        ],
-        "its teacher is favor-m64, where finetune leaves adapters without the full weights",
+        {
+            "models/sdpa/changes": {"finetune": {"task": TAUGHT}},
+            "models/favor-m64/changes": {"finetune": {"recipe": {"lora": {"merge": False}}}},
+        },
+        "favor-m64, where finetune",
     ),
     "a phrase too many": (
-        [
-            ("experiment/stages/match", {"start": "pretrain", "task": MATCHING, "data": {"imdb": {}}}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
-        ],
-        "stages.match.task.phrases: 3 for the classes no, yes. Give one for each, in the order of the labels",
+        {
+            "stages/match": {"start": "pretrain", "task": MATCHING, "data": {"imdb": {}}},
+            "models/tfidf/skip": ["pretrain", "tapt", "match"],
+        },
+        "stages.match.task.phrases: 3",
     ),
     "phrases without weights": (
-        [
-            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "good"]}, "data": {"imdb": {}}}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
-        ],
-        "stages.match.data.imdb: has no recipe, so it needs a trained model, but sdpa has drawn weights there",
+        {
+            "stages/match": {"task": {**MATCHING, "phrases": ["bad", "good"]}, "data": {"imdb": {}}},
+            "models/tfidf/skip": ["pretrain", "tapt", "match"],
+        },
+        "stages.match.data.imdb:.*sdpa",
     ),
     "one phrase for both classes": (
-        [
-            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "bad"]}, "data": {"imdb": {}}}),
-            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
-        ],
-        "phrases = .'bad', 'bad'.; expected a different phrase for each class",
+        {
+            "stages/match": {"task": {**MATCHING, "phrases": ["bad", "bad"]}, "data": {"imdb": {}}},
+            "models/tfidf/skip": ["pretrain", "tapt", "match"],
+        },
+        "phrases = .'bad', 'bad'.",
     ),
     "an analysis with the name of a figure": (
-        [
-            ("report/analyses/x", {"kind": "gradients", "stage": "pretrain"}),
-            ("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["finetune"]}),
-        ],
-        "report.analyses.x: report.figures.x makes files of the same name",
+        {
+            "report/analyses/x": {"kind": "gradients", "stage": "pretrain"},
+            "report/figures/x": {"kind": "score_time", "stage": "finetune", "time": ["finetune"]},
+        },
+        "report.analyses.x: report.figures.x",
     ),
 }
 
 
+def load(*changes):
+    """Load the small study with changes below `experiment`, or below the other section that their place names."""
+    others = ("report", "execution", "experimnt")
+    places = [place if place.split("/")[0] in others else f"experiment/{place}" for place, _ in changes]
+    return load_study([("small.yaml", changed(SMALL, *zip(places, dict(changes).values(), strict=True)))])
+
+
 def message_of(*changes):
     with pytest.raises(ConfigError) as error:
-        load_study([("small.yaml", changed(SMALL, *changes))])
+        load(*changes)
     return str(error.value)
 
 
 def test_what_is_wrong_with_several_generated_corpora_comes_in_one_message():
     message = message_of(
-        ("experiment/datasets/dyck", toy("brackets", 300, test=10, validation=10, pairs=5)),
-        ("experiment/datasets/mirror", toy("reverse", 300, test=10, validation=10, lenght=8)),
-        ("experiment/datasets/imdb/generated/generator", "reviews"),
+        ("datasets/dyck", toy("brackets", 300, test=10, validation=10, pairs=5)),
+        ("datasets/mirror", toy("reverse", 300, test=10, validation=10, lenght=8)),
+        ("datasets/imdb/generated/generator", "reviews"),
     )
     assert all(f"datasets.{name}.generated." in message for name in ("dyck", "mirror", "imdb"))
     assert message.count("\n- ") == 3
@@ -1244,8 +1118,7 @@ def test_numbers_of_the_command_line_are_read_as_those_of_files():
 @pytest.mark.parametrize("case", [*BAD, *IDLE, *GRAPH])
 def test_a_problem_is_named(case):
     changes, expected = (BAD | IDLE | GRAPH)[case]
-    with pytest.raises(ConfigError, match=expected):
-        load_study([("small.yaml", changed(SMALL, *changes))])
+    assert re.search(expected, message_of(*changes.items()))
 
 
 def test_adapters_in_a_layer_that_no_model_has_are_refused_once_per_backbone():
@@ -1260,34 +1133,31 @@ def test_adapters_in_a_layer_that_no_model_has_are_refused_once_per_backbone():
 @pytest.mark.parametrize("case", BAD)
 def test_a_wrong_field_draws_no_other_problems_after_it(case):
     changes, _ = BAD[case]
-    problems = message_of(*changes).split("\n- ")[1:]
+    problems = message_of(*changes.items()).split("\n- ")[1:]
     assert len(problems) == 1, problems
 
 
 ROUNDS = {
     "fields": {
-        "experiment.seeds: ": ("experiment/seeds", "many"),
+        "experiment.seeds: ": ("seeds", "many"),
         "execution.gpu: unknown key": ("execution/gpu", 1),
         "experiment.mechanisms.favor-m128.nb_features": (
-            "experiment/mechanisms/favor-m128",
+            "mechanisms/favor-m128",
             {"kind": "favor", "nb_features": "all"},
         ),
-        "experiment.models.first.changes.tapt": (
-            "experiment/models/first",
-            {"backbone": "encoder", "changes": {"tapt": "sdpa"}},
-        ),
-        "experiment.stages.pretrain.recipe.batch_size": ("experiment/stages/pretrain/recipe/batch_size", 0),
+        "experiment.models.first.changes.tapt": ("models/first", {"backbone": "encoder", "changes": {"tapt": "sdpa"}}),
+        "experiment.stages.pretrain.recipe.batch_size": ("stages/pretrain/recipe/batch_size", 0),
         "report.analyses.wrong.documents": (
             "report/analyses/wrong",
             {"kind": "heads", "stage": "tapt", "documents": 0},
         ),
     },
     "names": {
-        "mechanisms.lsh-h2-c64: the name contradicts": ("experiment/mechanisms/lsh-h2-c64/chunk_size", 32),
-        "stages.unknown.start: 'nowhere' is not a stage": ("experiment/stages/unknown", MASKED | {"start": "nowhere"}),
-        "a starts from b starts from a, a circle": ("experiment/stages/a", MASKED | {"start": "b"}),
-        "": ("experiment/stages/b", MASKED | {"start": "a"}),
-        "models.nobody.backbone: there is no 'nobody'": ("experiment/models/nobody", {"backbone": "nobody"}),
+        "mechanisms.lsh-h2-c64: the name contradicts": ("mechanisms/lsh-h2-c64/chunk_size", 32),
+        "stages.unknown.start: 'nowhere' is not a stage": ("stages/unknown", MASKED | {"start": "nowhere"}),
+        "a starts from b starts from a, a circle": ("stages/a", MASKED | {"start": "b"}),
+        "": ("stages/b", MASKED | {"start": "a"}),
+        "models.nobody.backbone: there is no 'nobody'": ("models/nobody", {"backbone": "nobody"}),
         "tables.f1.stage: there is no 'fine'": ("report/tables/f1", {"stage": "fine", "columns": ["f1"]}),
         "analyses.x.dataset: missing. Name one of: imdb, arxiv": (
             "report/analyses/x",
@@ -1296,38 +1166,35 @@ ROUNDS = {
     },
     "what runs are derived from": {
         "models.skipping: skips pretrain, from which tapt": (
-            "experiment/models/skipping",
+            "models/skipping",
             {"backbone": "encoder", "mechanism": "sdpa", "skip": ["pretrain"]},
         ),
         "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: wordpiece, other": (
-            "experiment/tokenizers/other",
+            "tokenizers/other",
             {"source": "trained", "corpus": "imdb"},
         ),
         "models.loud: attention_dropout = 0.5, but favor-m64 has": (
-            "experiment/models/loud",
+            "models/loud",
             {"backbone": "encoder", "mechanism": "favor-m64", "changes": {"tapt": {"backbone": "dropping"}}},
         ),
-        "": ("experiment/backbones/dropping", ENCODER | {"attention_dropout": 0.5}),
+        "": ("backbones/dropping", ENCODER | {"attention_dropout": 0.5}),
     },
     "what does not fit": {
-        "models.idle: its backbone tfidf cannot do masked_lm": ("experiment/models/idle", {"backbone": "tfidf"}),
+        "models.idle: its backbone tfidf cannot do masked_lm": ("models/idle", {"backbone": "tfidf"}),
         "models.swap: from pretrain to tapt, lsh-h2-c64 cannot take over": (
-            "experiment/models/swap",
+            "models/swap",
             {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
         ),
         "stages.finetune.data.wikipedia: sequence_classification needs labels": (
-            "experiment/stages/finetune/data/wikipedia",
+            "stages/finetune/data/wikipedia",
             {"start": "imdb"},
         ),
-        "stages.bare.data.imdb: has no recipe": (
-            "experiment/stages/bare",
-            {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}},
-        ),
+        "stages.bare.data.imdb: has no recipe": ("stages/bare", {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}}),
         "backbones.short: reads 64 tokens at most in short, but arxiv has max_tokens = 128": (
-            "experiment/backbones/short",
+            "backbones/short",
             ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
         ),
-        "": ("experiment/models/short", {"backbone": "short", "mechanism": "sdpa"}),
+        "": ("models/short", {"backbone": "short", "mechanism": "sdpa"}),
         "tables.loss.models: tfidf skips tapt": (
             "report/tables/loss",
             {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]},
@@ -1349,22 +1216,22 @@ def test_printed_values_need_the_study_that_printed_them():
     table = ("report/tables/published", {"kind": "published", "stages": ["pretrain"]})
     assert "report.tables.published: shows printed values, but report.published is null" in message_of(table)
     printed = [("report/published", "grid"), ("report/reference", "sdpa")]
-    load_study([("small.yaml", changed(SMALL, table, *printed))])
+    load(table, *printed)
 
 
 def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "settings").Settings, "compares_with", ("reference",))
+    monkeypatch.setattr(TABLES.settings("stage"), "compares_with", ("reference",))
     table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"]})
     assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
     skips = "report.tables.f1: compares models with tfidf, which skips tapt. Name other stages"
     assert skips in message_of(table, ("report/reference", "tfidf"))
-    load_study([("small.yaml", changed(SMALL, table, ("report/reference", "sdpa")))])
+    load(table, ("report/reference", "sdpa"))
 
 
 def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():
     changes = [
         ("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb"}),
-        ("experiment/backbones/encoder/num_hidden_layers", 0),
+        ("backbones/encoder/num_hidden_layers", 0),
     ]
     problems = message_of(*changes).split("\n- ")[1:]
     assert len(problems) == 1, problems
@@ -1373,9 +1240,9 @@ def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():
 def test_a_wrong_field_is_not_taken_for_a_missing_entry():
     """Whoever names an entry that is wrong itself is not told that there is none."""
     message = message_of(
-        ("experiment/mechanisms/favor-m128", {"kind": "favor", "nb_features": "all"}),
-        ("experiment/backbones/other", {"kind": "encoder", "hiden_size": 1}),
-        ("experiment/models/x", {"backbone": "other", "mechanism": "favor-m128"}),
+        ("mechanisms/favor-m128", {"kind": "favor", "nb_features": "all"}),
+        ("backbones/other", {"kind": "encoder", "hiden_size": 1}),
+        ("models/x", {"backbone": "other", "mechanism": "favor-m128"}),
     )
     assert "there is no" not in message
     assert "BaseSettings" not in message
@@ -1429,7 +1296,7 @@ def test_a_trained_model_may_be_evaluated_as_it_is(change):
 
 def test_a_model_may_deviate_at_a_stage_and_there_alone():
     deviations = {"tapt": {"recipe": {"batch_size": 4}}, "finetune": {"task": {"classifier_head": "none"}}}
-    graph = study(("models/sdpa/deviations", deviations)).graph
+    graph = study(("models/sdpa/changes", deviations)).graph
     adapted, tuned = (graph.work("sdpa", stage, "imdb") for stage in ("tapt", "finetune"))
     others = [graph.work("favor-m64", stage, "imdb") for stage in ("tapt", "finetune")]
     assert (adapted.recipe.batch_size, adapted.recipe.epochs) == (4, RECIPE["epochs"])
@@ -1441,8 +1308,7 @@ def test_a_model_may_deviate_at_a_stage_and_there_alone():
 def test_a_model_may_do_another_task_than_the_others_and_without_training():
     matching = {"task": {"kind": "label_matching", "phrases": ["This is bad.", "This is good."]}, "recipe": None}
     graph = study(
-        ("stages/finetune/task/classifier_head", "none"),
-        ("models/sdpa/deviations", {"finetune": matching}),
+        ("stages/finetune/task/classifier_head", "none"), ("models/sdpa/changes", {"finetune": matching})
     ).graph
     assert graph.work("sdpa", "finetune", "imdb").task.phrases == ["This is bad.", "This is good."]
     assert [graph.trains(model, "finetune", "imdb") for model in ("sdpa", "favor-m64")] == [False, True]
@@ -1451,13 +1317,24 @@ def test_a_model_may_do_another_task_than_the_others_and_without_training():
 
 def test_models_that_deviate_share_no_runs_from_there_on():
     same = {"backbone": "encoder", "mechanism": "sdpa"}
-    deviating = same | {"deviations": {"tapt": {"recipe": {"epochs": 3}}}}
+    deviating = same | {"changes": {"tapt": {"recipe": {"epochs": 3}}}}
     graph = study(("models/same", same), ("models/deviating", deviating)).graph
     owners = [
         [graph.owner(name, stage, next(iter(section.data))) for stage, section in graph.experiment.stages.items()]
         for name in ("same", "deviating")
     ]
     assert owners == [["sdpa"] * 3, ["sdpa", "deviating", "deviating"]]
+
+
+def test_the_former_key_of_task_and_recipe_is_refused_with_the_line_that_replaces_it():
+    former = {"tapt": {"recipe": {"epochs": 3}}, "finetune": {"task": {"classifier_head": "none"}}}
+    model = {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "favor-m64"}}}
+    with pytest.raises(ConfigError, match="models.sdpa.*deviations") as caught:
+        study(("models/sdpa", model | {"deviations": former}))
+    line = yaml.safe_load(str(caught.value).partition("Write '")[2].partition("' in place")[0])
+    expected = {"tapt": {"mechanism": "favor-m64", "recipe": {"epochs": 3}}, "finetune": former["finetune"]}
+    assert line == {"changes": expected}
+    study(("models/sdpa", model | line))
 
 
 def test_models_of_all_backbones_pass_the_same_stages():
@@ -1476,7 +1353,7 @@ def test_a_recurrent_model_has_no_attention_maps():
     lstm = [("backbones/lstm", {"kind": "recurrent", "cell": "lstm"}), ("models/lstm", {"backbone": "lstm"})]
     for kind in ("attention_maps", "heads"):
         maps = {"kind": kind, "stage": "pretrain", "models": ["sdpa", "lstm"]}
-        with pytest.raises(ConfigError, match=r"analyses.x.models: .*lstm.*attention maps.*Leave it out"):
+        with pytest.raises(ConfigError, match="analyses.x.models: .*lstm.*attention maps"):
             study(*lstm, layers=[("report.yaml", {"report": {"analyses": {"x": maps}}})])
 
 
@@ -1490,7 +1367,7 @@ def test_all_models_of_a_chain_read_by_one_tokeniser():
         study(*own, *datasets)
     alone = [("models/sdpa/tokenizer", "own"), ("models/lsh-h2-c64", DELETE), ("models/favor-m64", DELETE)]
     assert study(*own, *datasets, *alone).graph.tokenizer_of("sdpa", "wikipedia") == "own"
-    with pytest.raises(ConfigError, match="datasets.imdb.tokenizer: there is no 'other'. Known: wordpiece"):
+    with pytest.raises(ConfigError, match="datasets.imdb.tokenizer:.*'other'"):
         study(("datasets/imdb/tokenizer", "other"))
 
 
@@ -1531,7 +1408,7 @@ def test_idle_settings_are_fine_where_they_are_read():
 def test_a_task_of_spans_on_labelled_spans():
     """Tasks without labels read the windows as any text; two baselines need no training."""
     graph = study(
-        *((place.removeprefix("experiment/"), value) for place, value in SPANS),
+        *SPANS.items(),
         ("backbones/words", {"kind": "tfidf_spans"}),
         ("backbones/all", {"kind": "everything"}),
         *((f"models/{name}", {"backbone": name, "skip": ["pretrain", "tapt"]}) for name in ("words", "all")),
@@ -1610,7 +1487,7 @@ def test_every_kind_has_parameters_that_say_its_name():
     for axis in (BACKBONES, TASKS):
         assert axis.kinds()
         for kind in axis.kinds():
-            assert axis.load(kind, "settings").Settings.model_fields["kind"].annotation.__args__ == (kind,)
+            assert axis.settings(kind).model_fields["kind"].annotation.__args__ == (kind,)
 
 
 def test_settings_lie_over_one_another_before_they_are_checked(repository):

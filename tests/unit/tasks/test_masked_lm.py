@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from tokenizers import Tokenizer, models
-from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
+from transformers import AutoModelForMaskedLM, EvalPrediction, PreTrainedTokenizerFast
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.settings import Settings as Pretrained
@@ -77,12 +77,18 @@ def test_a_mask_token_that_a_tokeniser_was_given_takes_a_spare_row_or_one_more(t
 
 
 def test_a_mask_token_that_is_none_is_refused_before_training(tokenizer):
-    with pytest.raises(ConfigError, match="mask_token = 'ab': not one token of .*, which makes 'a', '##b' of it"):
+    with pytest.raises(ConfigError, match="mask_token = 'ab':.*, which makes 'a', '##b'"):
         batch(tokenizer, ["a b"], mask_token="ab")
 
 
 def test_only_spans_have_a_length():
-    with pytest.raises(ValidationError, match="span_length = 5 does nothing with masking = words. Leave it out"):
+    with pytest.raises(ValidationError, match="span_length = 5.*masking = words"):
         Settings(kind="masked_lm", masking="words", span_length=5)
     with pytest.raises(ValidationError, match="greater than 0"):
         Settings(kind="masked_lm", masking="spans", span_length=0)
+
+
+def test_a_loss_over_no_token_is_no_number():
+    task = Task(Settings(kind="masked_lm"), labels=None, seed=0)
+    found = task.metrics(EvalPrediction(predictions=np.zeros(3), label_ids=np.zeros(3, int)))
+    assert np.isnan([found["loss"], found["perplexity"]]).all()

@@ -113,7 +113,5 @@ def test_targets_are_told_apart(targets, message):
 
 def test_there_is_a_target_for_each_label():
     parameters = Settings(kind="text_to_text", targets=TARGETS)
-    assert not list(parameters.problems_of_labels(NAMES))
-    assert list(parameters.problems_of_labels(["a", "b", "c"])) == [
-        "targets: 2 for 3 labels (a, b, c). Give one for each"
-    ]
+    assert not list(parameters.label_errors(NAMES))
+    assert list(parameters.label_errors(["a", "b", "c"])) == ["targets: 2 for 3 labels (a, b, c). Give one for each"]

@@ -30,7 +30,7 @@ def scores(place):
 def test_results_come_whole_and_the_working_folder_stays_until_they_are_accepted(begin, run):
     with begin() as folders:
         assert read_heartbeat(folders.work).state == "running"
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     assert {path.name for path in folders.out.iterdir()} == {"config.yaml", "model", "run.json"}
     assert yaml.safe_load((folders.out / "config.yaml").read_text())["stage"] == "score"
     heartbeat = read_heartbeat(folders.work)
@@ -46,7 +46,7 @@ def test_results_come_whole_and_the_working_folder_stays_until_they_are_accepted
 
 def test_a_run_by_hand_leaves_nothing_but_its_results_and_does_not_overwrite(begin, tmp_path):
     with begin(work=None) as folders:
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
     with pytest.raises(RunError, match="holds a finished run. Expected a new folder"):
         begin(work=None)
@@ -60,7 +60,7 @@ def test_what_the_workflow_leaves_of_an_unfinished_run_is_replaced(left, begin):
         for name in left:
             (folders.out / name).mkdir()
             (folders.out / name / "leftover").touch()
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     assert {path.name for path in folders.out.rglob("*")} == {"config.yaml", "model", "weights", "run.json"}
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
 
@@ -69,16 +69,16 @@ def test_a_later_process_leaves_what_is_finished_as_it_is(begin, caplog):
     """Both were at work at once: the first one publishes although it has been superseded, since it is finished."""
     caplog.set_level("INFO")
     with begin() as earlier, begin() as later:
-        earlier.publish(finish(earlier, 1.0))
-        later.publish(finish(later, 2.0))
+        earlier.move_to_out(finish(earlier, 1.0))
+        later.move_to_out(finish(later, 2.0))
     assert scores(earlier.out) == "1.0"
     assert "another process has finished this run, with the same results" in caplog.text
 
 
 def test_a_finished_run_found_at_the_start_is_left(begin):
     with begin() as folders:
-        folders.publish(finish(folders))
-    assert begin().is_published()
+        folders.move_to_out(finish(folders))
+    assert begin().is_done()
 
 
 @pytest.mark.parametrize(
@@ -91,22 +91,22 @@ def test_a_finished_run_found_at_the_start_is_left(begin):
 )
 def test_a_finished_run_of_others_is_an_error_and_stays(change, message, begin, run, tmp_path):
     with begin() as folders:
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     with pytest.raises(RunError, match=f"holds a finished run with {message}"):
-        begin(**change(run, tmp_path)).is_published()
+        begin(**change(run, tmp_path)).is_done()
     with (
         pytest.raises(RunError, match=f"holds a finished run with {message}"),
         begin(**change(run, tmp_path)) as others,
     ):
-        others.publish(finish(others, 2.0))
+        others.move_to_out(finish(others, 2.0))
     assert scores(folders.out) == "1.0"
 
 
 def test_how_the_work_is_done_makes_no_other_run(begin, run):
     with begin() as folders:
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     execution = run.execution.model_copy(update={"workers": 3})
-    assert begin(run=run.model_copy(update={"execution": execution})).is_published()
+    assert begin(run=run.model_copy(update={"execution": execution})).is_done()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_results_of_a_process_whose_folder_was_removed_are_not_published(begin):
     with begin():
         module.remove(folders.work)
     with pytest.raises(RunError, match="taken this run over"):
-        folders.publish(staged)
+        folders.move_to_out(staged)
     assert not folders.out.exists()
 
 
@@ -175,7 +175,7 @@ def test_results_cross_file_systems_whole(begin, monkeypatch):
 
     monkeypatch.setattr(module.os, "rename", across)
     with begin() as folders:
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     assert {path.name for path in folders.out.rglob("*")} == {"config.yaml", "model", "weights", "run.json"}
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
 
@@ -184,19 +184,19 @@ def test_what_is_published_while_leftovers_are_removed_stays(begin, monkeypatch)
     with begin() as folders:
         folders.out.mkdir(parents=True)
         (folders.out / "leftover").touch()
-        published = RunFolders.is_published
+        published = RunFolders.is_done
 
         def too_early(self):
             found = published(self)
             monkeypatch.undo()
-            folders.publish(finish(folders, 1.0))  # by another process, after this one has looked
+            folders.move_to_out(finish(folders, 1.0))  # by another process, after this one has looked
             return found
 
-        monkeypatch.setattr(RunFolders, "is_published", too_early)
+        monkeypatch.setattr(RunFolders, "is_done", too_early)
         late = begin()
         late.work = folders.work
         other = finish(late, 2.0).rename(folders.work / "late")
-        late.publish(other)
+        late.move_to_out(other)
     assert scores(folders.out) == "1.0"
 
 
@@ -208,7 +208,7 @@ def test_results_that_cannot_be_moved_wait(begin, monkeypatch):
     staged = finish(folders)
     monkeypatch.setattr(module.os, "rename", full)
     with pytest.raises(RunError, match="No space left.*The finished results wait in"):
-        folders.publish(staged)
+        folders.move_to_out(staged)
     assert (staged / "run.json").exists()
     assert not folders.out.exists()
 
@@ -227,7 +227,7 @@ def test_results_have_the_rights_that_the_umask_gives(begin):
             staged = finish(folders)
             (staged / "model" / "weights").chmod(0o600)
             (folders.trackers / "wandb").mkdir(parents=True, mode=0o700)
-            folders.publish(staged)
+            folders.move_to_out(staged)
     finally:
         os.umask(before)
     found = {path.name: path.stat().st_mode & 0o777 for path in [folders.out, *folders.out.rglob("*")]}
@@ -247,12 +247,12 @@ def test_litter_stops_no_run_and_is_no_part_of_it(begin, tmp_path):
         folders.trackers.mkdir()
         (folders.trackers / "events").touch()
         leave_litter(folders.trackers)
-        folders.publish(staged)
+        folders.move_to_out(staged)
     record = read_record(folders.out)
     assert set(record.files) == {"config.yaml", "model/weights"}
     leave_litter(folders.out)
     assert differing_files(folders.out, record) == []
-    assert begin().is_published()
+    assert begin().is_done()
 
 
 def test_litter_is_no_input(tmp_path):
@@ -286,7 +286,7 @@ def copying(begin, monkeypatch):
 
             module.settle = stop
             with contextlib.suppress(BaseException), folders:
-                folders.publish(finish(folders))
+                folders.move_to_out(finish(folders))
             os._exit(0)
         started.append(process)
         _, status = os.waitpid(process, os.WUNTRACED)
@@ -317,7 +317,7 @@ def test_the_next_start_removes_what_a_killed_copy_has_left(begin, copying, shar
         folder.mkdir()
     with begin(out=out) as folders:
         assert {*shared.iterdir()} == {*others}
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     assert {*shared.iterdir()} == {*others, out}
 
 
@@ -365,7 +365,7 @@ def test_what_is_written_where_the_staging_folder_was_is_never_published(again, 
         for name in again:
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
             (staged / name).write_text(record)
-        folders.publish(staged)
+        folders.move_to_out(staged)
     assert not folders.out.exists()
 
 
@@ -375,7 +375,7 @@ def test_trackers_files_are_not_put_where_the_staging_folder_was(begin, taken_ov
         taken_over(folders)
         folders.trackers.mkdir(parents=True)
         (folders.trackers / "events").touch()
-        folders.publish(staged)
+        folders.move_to_out(staged)
     assert not staged.exists()
     assert not folders.out.exists()
 
@@ -392,7 +392,7 @@ def test_results_that_are_not_whole_are_never_published(change, message, begin):
     with pytest.raises((RunError, DataError), match=message), begin() as folders:  # noqa: PT012
         staged = finish(folders)
         change(staged)
-        folders.publish(staged)
+        folders.move_to_out(staged)
     assert not folders.out.exists()
     assert read_heartbeat(folders.work).state == "failed"
 
@@ -400,13 +400,13 @@ def test_results_that_are_not_whole_are_never_published(change, message, begin):
 def test_a_record_without_its_files_is_no_finished_run(begin, caplog):
     """As an interrupted deletion leaves it: the next start makes the run again instead of failing for ever."""
     with begin() as folders:
-        folders.publish(finish(folders, 1.0))
+        folders.move_to_out(finish(folders, 1.0))
     shutil.rmtree(folders.out / "model")
     (folders.out / "config.yaml").unlink()
     with begin() as again:
-        assert not again.is_published()
+        assert not again.is_done()
         assert "not a finished run, since it lacks config.yaml, model/weights" in caplog.text
-        again.publish(finish(again, 2.0))
+        again.move_to_out(finish(again, 2.0))
     assert scores(folders.out) == "2.0"
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
 
@@ -414,7 +414,7 @@ def test_a_record_without_its_files_is_no_finished_run(begin, caplog):
 def test_a_finished_run_of_others_is_never_out_of_its_place(begin, run, monkeypatch):
     """Not even for the moment in which another process looks at what lies there."""
     with begin() as folders:
-        folders.publish(finish(folders))
+        folders.move_to_out(finish(folders))
     moved = []
     rename = os.rename
     monkeypatch.setattr(os, "rename", lambda source, target: moved.append(Path(source)) or rename(source, target))

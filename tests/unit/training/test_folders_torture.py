@@ -23,9 +23,9 @@ def start(folders, draws, seed):
     try:
         pauses = random.Random(seed)
         with folders:
-            if not folders.is_published():
+            if not folders.is_done():
                 take_over(folders)
-                folders.publish(finish(folders, pause=lambda: time.sleep(pauses.uniform(0, 0.02))))
+                folders.move_to_out(finish(folders, pause=lambda: time.sleep(pauses.uniform(0, 0.02))))
         status = 0
     except ProjectError:
         status = 1

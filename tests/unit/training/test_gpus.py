@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lib.core.errors import RunError
-from lib.training import ranks
+from lib.training import distributed
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ def test_each_process_sees_its_own_gpu(gpus, visible, expected, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    ranks._take_gpu(1, 2)
+    distributed._take_gpu(1, 2)
     with monkeypatch.context() as context:
         context.setattr(torch.cuda, "device_count", lambda: 1)
         with pytest.raises(RunError, match="2 processes share the training, but there are 1 GPUs"):
-            ranks._take_gpu(1, 2)
+            distributed._take_gpu(1, 2)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == expected

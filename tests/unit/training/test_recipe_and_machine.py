@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 from transformers import BertConfig, BertForMaskedLM
 
-from lib.core import packages
+from lib.core import errors
 from lib.core.errors import RunError
 from lib.data.samplers import micro_batch_size
 from lib.study.execution import Training
@@ -13,8 +13,8 @@ from lib.study.recipe import Recipe
 from lib.study.run import RunSettings
 from lib.training.optimisation import make_optimizer, warmup_steps
 from lib.training.predictor import check_device
+from lib.training.reporting import run_name
 from lib.training.run import repeatable
-from lib.training.trackers import run_name
 
 
 def recipe(**changes):
@@ -68,8 +68,8 @@ def test_the_optimiser_is_that_of_the_recipe(monkeypatch):
         found = [names[id(parameter)] for parameter in group["params"]]
         assert all(("bias" in name or "LayerNorm" in name) == (group["weight_decay"] == 0) for name in found)
         assert all(name.startswith("bert.") == (group["lr"] == 1e-3) for name in found)
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match="recipe.optimizer: adamw_8bit needs the package bitsandbytes"):
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
+    with pytest.raises(RunError, match="recipe.optimizer: adamw_8bit"):
         make_optimizer(model, recipe(optimizer="adamw_8bit"))
 
 

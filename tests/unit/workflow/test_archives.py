@@ -9,8 +9,8 @@ import pytest
 from run_records import write_run
 
 from lib.core.errors import DataError
-from lib.workflow.archive import _all, pack, require_complete
-from lib.workflow.verification import verification_report, verify
+from lib.workflow.commands.archive import _all, pack, require_complete
+from lib.workflow.commands.verification import verification_report, verify
 
 MANIFEST = "MANIFEST.json"
 

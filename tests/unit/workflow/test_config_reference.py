@@ -20,8 +20,8 @@ from lib.study.recipe import Recipe
 from lib.study.run import RunSettings, Start
 from lib.study.stages import Model, Stage
 from lib.tasks.settings import TASKS
-from lib.workflow.config_reference import config_readme, config_schema
-from lib.workflow.plan import Plan
+from lib.workflow.commands.config_reference import config_readme, config_schema
+from lib.workflow.planning.plan import Plan
 
 AGAIN = "run: python scripts/tools/config_reference.py"
 
@@ -31,7 +31,7 @@ def fields(*sections):
 
 
 def parameters(axis):
-    return [axis.load(kind, "settings").Settings for kind in axis.kinds()]
+    return [axis.settings(kind) for kind in axis.kinds()]
 
 
 def test_the_reference_is_up_to_date(repository):
@@ -55,7 +55,7 @@ def test_every_kind_has_a_table_with_all_its_keys(axis):
     parts = config_readme().split("\n### ")
     for kind in axis.kinds():
         (table,) = (part for part in parts if part.splitlines()[0] == f"`{PLACES[axis]}` with `kind: {kind}`")
-        for name in axis.load(kind, "settings").Settings.model_fields:
+        for name in axis.settings(kind).model_fields:
             assert f"\n| `{name}` |" in table
 
 
@@ -186,12 +186,19 @@ def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_COMMIT = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+
+
 def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where the published model lies that the pages name
-    (tmp_path / "data" / "all-MiniLM-L6-v2").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     sizes = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
     fields = {"model_type": "bert", **dict.fromkeys(sizes, 512)}
-    (tmp_path / "data" / "all-MiniLM-L6-v2" / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+    cached = tmp_path / "cache" / f"models--{MINILM.replace('/', '--')}" / "snapshots" / MINILM_COMMIT
+    for folder in (tmp_path / "data" / "all-MiniLM-L6-v2", cached):  # where the pages name the published model
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps(fields), encoding="utf-8")
     pages = sorted((repository / "docs").glob("*.md"))
     studies = [block for page in pages for block in blocks(page, "yaml") if block.startswith("# config/")]
     assert studies

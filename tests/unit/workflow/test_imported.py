@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import runpy
 from pathlib import Path
 
 import pandas as pd
@@ -11,11 +12,11 @@ from studies import study
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import read_record
-from lib.results.foreign import import_runs
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
+import_runs = runpy.run_path(str(ROOT / "scripts/tools/import_runs.py"))["import_runs"]
 REPORT = {"tables": {"loss": {"stage": "pretrain", "columns": ["loss"]}}}
 
 

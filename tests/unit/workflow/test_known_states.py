@@ -9,7 +9,7 @@ import pytest
 from ready import SNAKEMAKE, ready
 from snakemake.persistence import PersistenceBase
 
-from lib.workflow.known_states import FILE, recognise_states, remember_states
+from lib.workflow.staleness.known_states import FILE, recognise_states, remember_states
 
 OUT = "runs/run.json"
 
@@ -90,7 +90,7 @@ def test_a_damaged_file_makes_more_stale_and_never_less(accepted, tmp_path):
 
 
 SNAKEFILE = """
-from lib.workflow.known_states import recognise_states
+from lib.workflow.staleness.known_states import recognise_states
 recognise_states(".")
 rule a:
     output: "a.txt"

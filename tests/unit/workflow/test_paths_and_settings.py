@@ -11,7 +11,7 @@ import pytest
 from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
-from lib.analysis.settings import ANALYSES
+from lib.analysis.settings import ANALYSES, computation
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
 from lib.data.sentinels import sentinel_ids
@@ -22,9 +22,9 @@ from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.run import RunSettings
 from lib.study.runs import as_json
-from lib.workflow.digests import reached
-from lib.workflow.plan import Plan
-from lib.workflow.resources import SHORTEST_MINUTES
+from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.resources import SHORTEST_MINUTES
+from lib.workflow.staleness.digests import reached
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -281,7 +281,7 @@ def modules_of(monkeypatch):
 
     def modules(made, run):
         with monkeypatch.context() as context:
-            context.setattr("lib.workflow.plan.code_digest", reached)
+            context.setattr("lib.workflow.planning.plan.code_digest", reached)
             return {name.partition(":")[0] for name in made.code(made.run(run))}
 
     return modules
@@ -293,7 +293,7 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
     shared = {"lib.training.predictor", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification",
               "lib.backbones.heads.sequence_classification",
-              "lib.backbones.loading", "lib.study.run"}  # fmt: skip
+              "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
     assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
     assert "lib.backbones.recurrent.model" in recurrent - encoder
@@ -348,7 +348,7 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
     own = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.encoder_decoder.")}
     assert own == parts
-    assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.reading", "lib.data.text_to_text"} <= found
+    assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.decoding", "lib.data.text_to_text"} <= found
     assert not any("sequence_classification" in name or "token_classification" in name for name in found)
     settings = json.loads(made.run(run).settings)
     assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
@@ -745,7 +745,7 @@ def test_the_baseline_is_read_even_if_it_is_no_row_and_left_out_where_it_has_no_
 
 
 def test_the_reference_is_the_row_of_its_runs(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "settings").Settings, "compares_with", ("reference", "baseline"))
+    monkeypatch.setattr(TABLES.settings("stage"), "compares_with", ("reference", "baseline"))
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
     scope = reported(twin, tables={"loss": table}, reference="twin").report.tables["loss"]["scope"]
@@ -830,7 +830,7 @@ def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
             assert {name for name in found if name.startswith(f"{axis.package}.")} == {module}
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.results")]
-    classes = {name.split(":")[0] for name in reached("scripts/table.py", "lib.results.tables.classes")}
+    classes = {name.split(":")[0] for name in reached("scripts/table.py", "lib.results.kinds.classes")}
     assert "lib.evaluation.metrics" in classes
 
 
@@ -886,7 +886,7 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     made = analyses(words=RELIANCE)
     assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
     folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
-    assert made.report.analysis_beside("words") == ["--beside", folder, "--beside-texts", texts]
+    assert made.report.text_baseline_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
     inputs = made.report.analysis_inputs("words")
     assert inputs["texts"] == [texts]
     assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
@@ -894,7 +894,7 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
     assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
     without = analyses(("models/tfidf", DELETE), words=RELIANCE)
-    assert without.report.analysis_beside("words") == []
+    assert without.report.text_baseline_arguments("words") == []
     assert "texts" not in without.report.analysis_inputs("words")
 
 
@@ -910,24 +910,28 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     )
     for kind in ANALYSES.kinds():
         computing, drawing = (
-            {definition.split(":")[0] for definition in reached(program, ANALYSES.module(kind, part))}
-            for program, part in (("scripts/analyse.py", "computation"), ("scripts/analysis_figure.py", "figure"))
+            {definition.split(":")[0] for definition in reached(program, module)}
+            for program, module in (
+                ("scripts/analyse.py", computation(kind)),
+                ("scripts/analysis_figure.py", ANALYSES.module(kind)),
+            )
         )
-        others = {f"lib.analysis.{other}" for other in ANALYSES.kinds() if other != kind}
-        assert not {name for name in computing | drawing if ".".join(name.split(".")[:3]) in others}
-        assert not {name for name in computing if name.startswith("lib.results") or name.endswith(".figure")}
+        rest = [other for other in ANALYSES.kinds() if other != kind]
+        others = {module for other in rest for module in (ANALYSES.module(other), computation(other))}
+        assert not (computing | drawing) & others
+        assert not {name for name in computing if name.startswith("lib.results")}
         assert not {name for name in drawing if name.startswith(("lib.backbones", "lib.training"))}
-        assert ANALYSES.module(kind, "computation") not in drawing
+        assert computation(kind) not in drawing
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
 
 
 def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
-    monkeypatch.setattr("lib.workflow.report.code_digest", lambda *modules: modules)
+    monkeypatch.setattr("lib.workflow.planning.report.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "settings")]
-    assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation.computation", *tried)
-    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps.computation")
+    assert made.report.analysis_code("near") == ("scripts/analyse.py", computation("approximation"), *tried)
+    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.computations.attention_maps")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):
@@ -1030,7 +1034,7 @@ def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():
 def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     made = plan()
     named = []
-    monkeypatch.setattr("lib.workflow.corpora.code_digest", lambda *places: named.append(places))
+    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.generator_code("wikipedia")
     assert named == [("scripts/generate_corpus.py", "lib.data.generated.wikipedia")]
     definitions = reached(*named[0])
@@ -1087,7 +1091,7 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
-    monkeypatch.setattr("lib.workflow.corpora.code_digest", lambda *places: named.append(places))
+    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.augmentation_code("imdb")
     definitions = reached(*named[0])
     assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(

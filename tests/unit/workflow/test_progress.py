@@ -11,8 +11,8 @@ from studies import study
 from lib.core.attempts import Heartbeat
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
-from lib.workflow.plan import Plan
-from lib.workflow.progress import progress, progress_report, seconds_left
+from lib.workflow.commands.progress import progress, progress_report, seconds_left
+from lib.workflow.planning.plan import Plan
 
 OTHER = "another-machine"
 

@@ -4,7 +4,7 @@ import pytest
 
 from lib.backbones.settings import BACKBONES
 from lib.study.recipe import Recipe
-from lib.workflow.resources import START_UP_MINUTES, training_minutes
+from lib.workflow.planning.resources import START_UP_MINUTES, training_minutes
 
 
 def backbone(mechanism=None):

@@ -8,9 +8,9 @@ from studies import RECIPE, study
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.experiments import new_experiment
-from lib.workflow.paths import Paths
-from lib.workflow.plan import Plan
+from lib.workflow.commands.experiments import new_experiment
+from lib.workflow.planning.paths import Paths
+from lib.workflow.planning.plan import Plan
 
 SEARCH = {
     "start": "tapt",
@@ -87,7 +87,7 @@ def test_a_model_that_would_take_no_settings_of_several_searches_is_named():
 
 TUNING = {"trials": 2, "space": {"recipe.learning_rate": {"low": 1.0e-4, "high": 1.0e-2}}}
 OWN_SEARCHES = {
-    "deviation": {"deviations": {"search": {"recipe": RECIPE | {"epochs": 4}}}},
+    "deviation": {"changes": {"search": {"recipe": RECIPE | {"epochs": 4}}}},
     "mechanism": {"changes": {"search": {"mechanism": "favor-m64"}}},
     "mechanism on one dataset": {"changes": {"search": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}},
 }

@@ -2,7 +2,7 @@
 
 from studies import study
 
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
 
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 

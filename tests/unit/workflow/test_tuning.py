@@ -6,8 +6,8 @@ import pytest
 from studies import RECIPE, study
 
 from lib.core.identity import RunId
-from lib.workflow.experiments import new_experiment
-from lib.workflow.plan import Plan
+from lib.workflow.commands.experiments import new_experiment
+from lib.workflow.planning.plan import Plan
 
 TUNING = {"trials": 8, "space": {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}}
 TUNE = {

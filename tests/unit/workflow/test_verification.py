@@ -10,9 +10,9 @@ from lib.core.errors import DataError
 from lib.core.files import write_json
 from lib.core.record import Accepted, RunRecord, digest_of, file_digest, read_record
 from lib.core.record import write_run as write_record
-from lib.workflow.digests import code_digest
-from lib.workflow.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
-from lib.workflow.verification import verification_report, verify
+from lib.workflow.commands.verification import verification_report, verify
+from lib.workflow.staleness.digests import code_digest
+from lib.workflow.staleness.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
 
 SCRIPT = "scripts/describe_dataset.py"
 
@@ -111,10 +111,14 @@ def test_the_code_is_compared_by_definitions(tmp_path, code):
     }
 
 
-def test_what_only_stands_elsewhere_does_not_differ():
+def test_definitions_that_changed_that_are_gone_and_that_are_new_are_named_by_file():
     before = {"lib.a:f": "1", "lib.a:_g": "2", "lib.a:h": "3"}
-    now = {"lib.b:f": "1", "lib.a:_other": "2", "lib.b:h": "4"}
-    assert differing(before, now) == ["code of lib/a.py: `h` gone", "code of lib/b.py: `h` new"]
+    now = {"lib.a:f": "1", "lib.a:_g": "5", "lib.b:h": "3"}
+    assert differing(before, now) == [
+        "code of lib/a.py: `_g` changed",
+        "code of lib/a.py: `h` gone",
+        "code of lib/b.py: `h` new",
+    ]
 
 
 def test_digests_that_were_made_in_another_way_are_not_compared_by_definitions(code):

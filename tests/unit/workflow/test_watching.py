@@ -9,10 +9,10 @@ from studies import study
 
 from lib.core.attempts import PARTS, Heartbeat
 from lib.core.identity import RunId
-from lib.workflow import watching
-from lib.workflow.plan import Plan
-from lib.workflow.progress import progress
-from lib.workflow.watching import HEIGHTS, curve, watch, watched
+from lib.workflow.commands import watching
+from lib.workflow.commands.progress import progress
+from lib.workflow.commands.watching import HEIGHTS, curve, watch, watched
+from lib.workflow.planning.plan import Plan
 
 SDPA = RunId("pretrain", "sdpa", "wikipedia", 1)
 FAVOR = RunId("pretrain", "favor-m64", "wikipedia", 1)

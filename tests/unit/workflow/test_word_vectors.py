@@ -4,8 +4,8 @@ import pytest
 from studies import study
 
 from lib.core.identity import RunId
-from lib.workflow.digests import reached, roots
-from lib.workflow.plan import Plan
+from lib.workflow.planning.plan import Plan
+from lib.workflow.staleness.digests import reached, roots
 
 CHANGES = (
     ("word_vectors/film", {"source": "trained", "corpus": ["wikipedia", "imdb"], "dimension": 64}),

@@ -7,7 +7,7 @@ from mechanism_cases import EXAMPLES
 from safetensors.torch import load_file, save_file
 
 from lib.backbones.encoder import EncoderForMaskedLM
-from lib.backbones.loading import load_weights
+from lib.backbones.stored import load_weights
 
 ONE_OF_KIND = {values["kind"]: values for values in reversed(EXAMPLES.values())}
 every_kind = pytest.mark.parametrize("kind", ONE_OF_KIND)

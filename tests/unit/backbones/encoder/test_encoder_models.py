@@ -216,7 +216,7 @@ def test_embeddings_can_be_passed_in():
     input_ids = token_ids(2, 7)
     passed = model(inputs_embeds=model.get_input_embeddings()(input_ids)).last_hidden_state
     assert torch.equal(passed, model(input_ids).last_hidden_state)
-    with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
+    with pytest.raises(ValueError, match="input_ids and inputs_embeds"):
         model()
 
 
@@ -247,21 +247,21 @@ def test_refusals():
         learned(token_ids(1, 3), token_type_ids=torch.zeros(1, 3, dtype=torch.long))
     with pytest.raises(TypeError, match="position_ids"):
         learned(token_ids(1, 3), position_ids=torch.zeros(1, 3, dtype=torch.long))
-    with pytest.raises(ValueError, match="num_attention_heads = 3 does not divide the attention width 16"):
+    with pytest.raises(ValueError, match="num_attention_heads = 3.*16"):
         tiny_config(num_attention_heads=3)
     for phi in ("exp", "relu"):
         favor = {"kind": "favor", "nb_features": 8, "phi": phi}
-        with pytest.raises(ConfigError, match=r"favor forms no scores.*position_embedding_type to rope"):
+        with pytest.raises(ConfigError, match="favor forms no scores.*position_embedding_type"):
             build(EncoderModel, position_embedding_type="alibi", mechanism=favor)
     with pytest.raises(ConfigError, match=r"'softmax'.*favor,.* lsh,.* sdpa"):
         tiny_config(mechanism={"kind": "softmax"})
     with pytest.raises(ConfigError, match="classifier_pooling = 'median'"):
         build(EncoderForSequenceClassification, classifier_pooling="median")
-    with pytest.raises(ConfigError, match=r"classifier_head = 'gpt'.*bert, roberta, none"):
+    with pytest.raises(ConfigError, match="classifier_head = 'gpt'.*bert, roberta, none"):
         build(EncoderForSequenceClassification, classifier_head="gpt")
     with pytest.raises(ConfigError, match="problem_type = 'multi_label_classification'"):
         build(EncoderForSequenceClassification, problem_type="multi_label_classification")
-    with pytest.raises(ConfigError, match=r"num_labels = 2, but regression gives one number"):
+    with pytest.raises(ConfigError, match="num_labels = 2"):
         build(EncoderForSequenceClassification, problem_type="regression", num_labels=2)
 
 

@@ -91,7 +91,7 @@ def test_one_projection_for_queries_and_keys_cannot_be_narrow(name):
 
 
 def test_heads_of_keys_divide_those_of_queries():
-    with pytest.raises(ValidationError, match="num_key_value_heads = 3 does not divide num_attention_heads = 2"):
+    with pytest.raises(ValidationError, match="num_key_value_heads = 3.*num_attention_heads = 2"):
         tiny_config(num_key_value_heads=3)
 
 

@@ -12,7 +12,7 @@ from lib.backbones.encoder_decoder.settings import Settings
 from lib.backbones.settings import Lora
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
-from lib.tasks.text_to_text.reading import log_likelihoods, write
+from lib.tasks.text_to_text.decoding import log_likelihoods, write
 from lib.training.record import count_parameters
 
 SIZES = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
@@ -100,7 +100,7 @@ def test_neither_labels_nor_tokens_before_or_both_are_refused():
     for wrong in ({"labels": None}, {"decoder_input_ids": values["labels"]}):
         with pytest.raises(ValueError, match="exactly one of labels and decoder_input_ids"):
             model(**values | wrong)
-    with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
+    with pytest.raises(ValueError, match="input_ids and inputs_embeds"):
         model(labels=values["labels"])
 
 
@@ -216,7 +216,7 @@ def test_weights_are_handed_over_strictly(name, tmp_path):
     Backbone(parameters, seed=0).load_weights(model, tmp_path, with_head=True)
     assert all(torch.equal(tensor, source.state_dict()[key]) for key, tensor in model.state_dict().items())
     other = build(name, d_ff=48)
-    with pytest.raises(RunError, match="architecture.d_ff is 48, but the weights come from 32"):
+    with pytest.raises(RunError, match="architecture.d_ff is 48.*32"):
         Backbone(Settings(architecture=ARCHITECTURES[name] | {"d_ff": 48}), seed=0).load_weights(other, tmp_path)
 
 

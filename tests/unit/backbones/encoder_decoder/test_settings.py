@@ -55,9 +55,9 @@ def test_it_reads_tokens_writes_texts_and_has_no_other_model():
 def test_weights_move_within_an_architecture():
     own = Settings(architecture=SIZES)
     wider = Settings(architecture=SIZES | {"d_ff": 64})
-    assert not list(own.obstacles(own))
-    assert list(wider.obstacles(own)) == ["architecture.d_ff is 64, but the weights come from 32"]
-    (obstacle,) = own.obstacles(BACKBONES.parse({"kind": "encoder"}))
+    assert not list(own.takeover_errors(own))
+    assert list(wider.takeover_errors(own)) == ["architecture.d_ff is 64, but the weights come from 32"]
+    (obstacle,) = own.takeover_errors(BACKBONES.parse({"kind": "encoder"}))
     assert "cannot take over weights of kind encoder" in obstacle
 
 

@@ -120,9 +120,9 @@ def test_mixed_precision_gives_about_the_same_loss(student):
 
 
 def test_a_teacher_of_another_size_is_refused():
-    with pytest.raises(RunError, match="its hidden_size is 32, but that of the model which learns from it is 16"):
+    with pytest.raises(RunError, match="its hidden_size is 32.*16"):
         model().learn_from(model(hidden_size=32))
-    with pytest.raises(RunError, match="its num_hidden_layers is 1, .* is 3. Expected the same for task.layers: all"):
+    with pytest.raises(RunError, match="its num_hidden_layers is 1.*is 3..*task.layers: all"):
         model(every_layer=True).learn_from(model(num_hidden_layers=1))
     model().learn_from(model(num_hidden_layers=1))
 

@@ -42,7 +42,7 @@ def test_padding_does_not_reach_the_vector_or_its_gradient(name):
 
 
 def test_unknown_pooling_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'median'.*cls, mean, max, min, mean_step"):
+    with pytest.raises(ConfigError, match="'median'.*cls.*mean_step"):
         pooling("median", 1)
     with pytest.raises(ConfigError, match="pooling_step = 0"):
         pooling("mean_step", 0)

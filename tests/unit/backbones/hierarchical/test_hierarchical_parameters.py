@@ -71,12 +71,12 @@ def test_what_cannot_be_is_refused(changes, message):
 def test_weights_come_from_its_encoder_or_its_own_kind():
     plain, mean, most = BACKBONES.parse(BERT), parsed(BERT), parsed(BERT, pooling="max")
     transformer, deep = (parsed(BERT, pooling="transformer", document_layers=layers) for layers in (2, 3))
-    assert not list(mean.obstacles(plain))
-    assert not list(mean.obstacles(most))
-    assert not list(mean.obstacles(parsed(BERT, segment=100, overlap=0, group=1)))
-    assert list(plain.obstacles(mean)) == [
+    assert not list(mean.takeover_errors(plain))
+    assert not list(mean.takeover_errors(most))
+    assert not list(mean.takeover_errors(parsed(BERT, segment=100, overlap=0, group=1)))
+    assert list(plain.takeover_errors(mean)) == [
         "a backbone of kind pretrained cannot take over weights of kind hierarchical"
     ]
-    assert list(mean.obstacles(transformer)) == ["pooling is mean, but the weights come from transformer"]
-    assert list(deep.obstacles(transformer)) == ["document_layers is 3, but the weights come from 2"]
-    assert "hidden_size" in next(parsed(ENCODER).obstacles(BACKBONES.parse(ENCODER | {"hidden_size": 32})))
+    assert list(mean.takeover_errors(transformer)) == ["pooling is mean, but the weights come from transformer"]
+    assert list(deep.takeover_errors(transformer)) == ["document_layers is 3, but the weights come from 2"]
+    assert "hidden_size" in next(parsed(ENCODER).takeover_errors(BACKBONES.parse(ENCODER | {"hidden_size": 32})))

@@ -167,9 +167,9 @@ def test_a_model_without_its_own_attention_takes_weights_from_one_with(published
     backbone.load_weights(model, tmp_path / "exact")
     for name, weight in exact.named_parameters():
         assert torch.equal(model.get_parameter(name), weight), name
-    assert list(backbone.parameters.obstacles(Settings(architecture=architecture("bert")))) == []
+    assert list(backbone.parameters.takeover_errors(Settings(architecture=architecture("bert")))) == []
     backbone, _ = own("bert", LSH, shared_projection="keys")
-    (obstacle,) = backbone.parameters.obstacles(Settings(architecture=architecture("bert")))
+    (obstacle,) = backbone.parameters.takeover_errors(Settings(architecture=architecture("bert")))
     assert "shares queries and keys" in obstacle
 
 

@@ -92,5 +92,5 @@ def test_positions_that_cannot_be(kind, rows, positions, expected):
 def test_weights_move_between_equal_positions_only():
     short = Settings(architecture=architecture("bert", 16))
     long = Settings(architecture=architecture("bert", 16), positions={"length": 32, "fill": "tiled"})
-    assert list(long.obstacles(short)) == ["positions.length is 32, but the weights come from None"]
-    assert list(long.obstacles(long)) == []
+    assert list(long.takeover_errors(short)) == ["positions.length is 32, but the weights come from None"]
+    assert list(long.takeover_errors(long)) == []

@@ -13,7 +13,7 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.settings import Lora
-from lib.core import packages
+from lib.core import errors
 from lib.core.errors import RunError
 
 SIZES = {
@@ -115,7 +115,7 @@ def test_adapters_train_beside_them_and_are_loaded_onto_the_same_bits(backbone, 
 
 
 def test_without_the_package_it_says_which(backbone, plain, monkeypatch):
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(RunError, match="quantization: nf4 needs the package bitsandbytes, which is not installed"):
         backbone.quantize(plain, "fp32")
 

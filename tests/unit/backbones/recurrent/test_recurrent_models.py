@@ -109,7 +109,7 @@ def test_one_direction_has_the_whole_width_and_knows_nothing_of_what_follows(cel
 
 def test_directions_are_part_of_what_must_agree_and_the_default_is_not_written():
     one, both = Settings(bidirectional=False), Settings()
-    assert list(one.obstacles(both)) == ["bidirectional is False, but the weights come from True"]
+    assert list(one.takeover_errors(both)) == ["bidirectional is False, but the weights come from True"]
     assert one.model_dump()["bidirectional"] is False
     assert "bidirectional" not in both.model_dump()
     assert RecurrentConfig(**both.model_dump(exclude={"kind"})).parameters == both
@@ -187,7 +187,7 @@ def test_what_the_study_asks_of_a_backbone():
     assert parameters.longest() is None
     assert parameters.abilities == {"states"}
     assert not parameters.takes_mechanism
-    assert list(parameters.obstacles(Settings(cell="gru", num_hidden_layers=3, layer_dropout=0.5))) == []
+    assert list(parameters.takeover_errors(Settings(cell="gru", num_hidden_layers=3, layer_dropout=0.5))) == []
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_refusals():
     model = build()
     with pytest.raises(ValueError, match="output_attentions"):
         model(token_ids(1, 3), output_attentions=True)
-    with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
+    with pytest.raises(ValueError, match="input_ids and inputs_embeds"):
         model()
     with pytest.raises(TypeError, match="token_type_ids"):
         model(token_ids(1, 3), token_type_ids=torch.zeros(1, 3, dtype=torch.long))

@@ -274,8 +274,8 @@ def test_what_the_study_asks_of_a_backbone():
     assert not parameters.takes_mechanism
     names = {name.rpartition(".")[2] for name, each in build().named_modules() if type(each) is torch.nn.Linear}
     assert parameters.linear_layers == names
-    assert list(parameters.obstacles(Settings(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
-    assert list(parameters.obstacles(Settings())) == ["num_hidden_layers is 3, but the weights come from 7"]
+    assert list(parameters.takeover_errors(Settings(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
+    assert list(parameters.takeover_errors(Settings())) == ["num_hidden_layers is 3, but the weights come from 7"]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_refusals():
     model = build()
     with pytest.raises(ValueError, match="output_attentions"):
         model(token_ids(1, 3), output_attentions=True)
-    with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
+    with pytest.raises(ValueError, match="input_ids and inputs_embeds"):
         model()
 
 

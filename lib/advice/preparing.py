@@ -1,0 +1,224 @@
+"""A user's own texts, prepared as the advised study prepares them, by the same functions."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.files import read_mapping
+from lib.core.randomness import derive_seed
+from lib.core.settings import FEW
+from lib.data.cells import MISSING, cell_text
+from lib.data.filtering import filter_corpus
+from lib.data.folds import SPLITS
+from lib.data.formats import read_rows
+from lib.data.labelled import SUMMARY, SplitError, prepare_dataset
+from lib.data.raw_files import Columns
+from lib.data.remedies import changed, written
+from lib.data.settings.corpus import ArticleFilter
+from lib.data.settings.preparation import Preparation
+from lib.data.settings.sources import Dialect
+from lib.data.tables import only_dialect
+
+HELD_OUT = 0.1
+"""Share of texts without labels that are held out."""
+
+MOST_CLASSES = 100
+"""Different values of a column of labels, at most; more are hardly classes."""
+
+FEWEST = 10
+"""Texts without labels, at least; of fewer, none would be held out."""
+
+
+_LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
+
+
+@dataclass(frozen=True)
+class OwnTexts:
+    """The texts of a user, as a study prepares them."""
+
+    settings: Mapping[str, Any]
+    """Settings of the dataset, or of the corpus, without its source and lengths."""
+    splits: Mapping[str, int]
+    """Number of documents by split, as the study will have them."""
+    texts: list[str]
+    """A random sample of the training documents."""
+    classes: Mapping[str, int] = field(default_factory=dict)
+    """Number of documents of each class; empty without labels."""
+    notes: Sequence[str] = ()
+    """Changes of the documents by these settings, a sentence each."""
+
+    @property
+    def documents(self) -> int:
+        """Number of documents in all splits."""
+        return sum(self.splits.values())
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the texts have labels."""
+        return bool(self.classes)
+
+
+def own_texts(
+    files: Sequence[Path], *, column: str, label: str | None, dialect: Dialect | None = None, size: int = 1000
+) -> OwnTexts:
+    """Return texts as the study prepares them, with settings that the preparation accepts.
+
+    Labels are counted in the file. A dialect is found if the files can be read in one way only. Copies of texts are
+    dropped if a split has texts of another one. If some classes have too few documents to be split, the change of
+    settings is made that keeps the most training documents.
+
+    Args:
+        files: files in any format of `lib.data.formats`.
+        column: column of the text.
+        label: column of the label; None = there is none.
+        dialect: how text files are written; None = as by default, or in the only other way.
+        size: documents to draw, at most.
+
+    Raises:
+        DataError: the files cannot be read, in one way; or no settings split the documents.
+    """
+    columns = Columns(None, column, label)
+    dialect, values = _read(files, columns, dialect)
+    settings: dict[str, Any] = {"text": column}
+    if dialect is not None:
+        settings["dialect"] = dialect.model_dump(exclude_defaults=True)
+    with tempfile.TemporaryDirectory() as folder:
+        if label is None:
+            return _corpus(files, settings, Path(folder), size)
+        settings |= {"label": label, "labels": _names(values, label)}
+        if MISSING in values:
+            settings["values"] = {MISSING: None}
+        return _dataset(files, Preparation.model_validate(settings), Path(folder), size)
+
+
+def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> tuple[Dialect | None, Counter[str]]:
+    """Return the dialect of files, None = the default, and how often they have each label."""
+    try:
+        return dialect, _labels(files, columns, dialect or Dialect())
+    except DataError as error:
+        remedy = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
+        other, *others = (only_dialect(path, columns, dialect or Dialect()) for path in files)
+        if other is None or any(each != other for each in others):
+            raise DataError(f"{error} {remedy}") from error
+        return _read(files, columns, other)
+
+
+def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
+    found: Counter[str] = Counter()
+    rows = (row for path in files for row in read_rows(path, columns, dialect))
+    for _, _, value, *_ in tqdm(rows, "reading", unit=" documents", disable=None):
+        if columns.label is None:
+            continue
+        if (text := cell_text(value)) is None or len(text) > FEW:
+            raise DataError(
+                f"'{columns.label}' has {cut(repr(value), MOST_OF_VALUE)}; expected the name or number of a class."
+            )
+        found[text] += 1
+        if len(found) > MOST_CLASSES:
+            raise DataError(
+                f"'{columns.label}' has more than {MOST_CLASSES} values, such as {cut(repr(text), MOST_OF_VALUE)}; "
+                "expected classes. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
+            )
+    return found
+
+
+def _names(values: Counter[str], label: str) -> list[str]:
+    """Return the names of the classes: numbers by size, other names by the alphabet."""
+    names = sorted(values.keys() - {MISSING})
+    if len(names) < 2:
+        raise DataError(f"'{label}' has the classes {names}; expected two at least. Name another column with --label.")
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names
+
+
+def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: int) -> OwnTexts:
+    target = folder / "prepared"
+    settings, notes = _prepared(files, settings, target)
+    shared = read_mapping(target / SUMMARY)["shared_texts"]
+    if any(shared.values()):
+        copies, before, apart = shared["test in train"], sum(_sizes(target).values()), folder / "without-copies"
+        note = f"{copies:,} of {_sizes(target)['test']:,} test documents have the text of a training document"
+        try:
+            settings, changes = _prepared(files, changed(settings, {"duplicates": "drop"}), apart)
+            fewer = before - sum(_sizes(apart).values())
+            notes += [f"{note}, so `duplicates: drop` keeps one document of each text ({fewer:,} fewer).", *changes]
+            target = apart
+        except SplitError:
+            notes.append(
+                f"**{note}**, which a model may have memorised. Without copies, too few documents would be left."
+            )
+    summary = read_mapping(target / SUMMARY)
+    (part,) = summary["parts"].values()
+    if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
+        notes.append(f"Documents left out: {', '.join(gone)}.")
+    counts = [split["labels"] for split in summary["splits"].values()]
+    return OwnTexts(
+        {"text": settings.text, "label": settings.label}
+        | settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True),
+        _sizes(target),
+        _sample([pq.ParquetFile(target / f"{SPLITS[0]}.parquet")], size),
+        {name: sum(count[name] for count in counts) for name in settings.labels},
+        notes,
+    )
+
+
+def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:
+    """Prepare documents, and return the settings that worked, with a sentence per change."""
+    try:
+        prepare_dataset({"train": files}, target, settings)
+        return settings, []
+    except SplitError as error:
+        if not error.remedies:
+            raise
+        works: list[tuple[int, Preparation, Path, str]] = []
+        for number, changes in enumerate(error.remedies):
+            trial, own = target.with_name(f"{target.name}-{number}"), changed(settings, changes)
+            prepare_dataset({"train": files}, trial, own)
+            works.append((_sizes(trial)[SPLITS[0]], own, trial, written(changes)))
+        _, own, trial, change = max(works, key=lambda each: each[0])
+        trial.rename(target)
+        others = [each[-1] for each in works if each[-1] != change]
+        instead = f" Instead, this would work: {'; or '.join(others)}." if others else ""
+        return own, [f"Some classes have too few documents to be split, so the study has {change}.{instead}"]
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    summary = read_mapping(folder / SUMMARY)
+    return {name: split["documents"] for name, split in summary["splits"].items()}
+
+
+def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path, size: int) -> OwnTexts:
+    parts = [folder / f"{number}.parquet" for number in range(len(files))]
+    for file, part in zip(files, parts, strict=True):
+        filter_corpus(file, part, ArticleFilter.model_validate(settings))
+    kept = [pq.ParquetFile(part) for part in parts]
+    documents = sum(each.metadata.num_rows for each in kept)
+    if documents < FEWEST:
+        raise DataError(f"{', '.join(map(str, files))}: {documents} texts; expected at least {FEWEST}. Add texts.")
+    held_out = max(1, round(HELD_OUT * documents))
+    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, _sample(kept, size))
+
+
+def _sample(files: Sequence[pq.ParquetFile], size: int) -> list[str]:
+    """Return texts of prepared parts, each with the same probability, in order; memory holds no others."""
+    chosen = random.Random(derive_seed("advice")).sample(
+        range(total := sum(file.metadata.num_rows for file in files)), min(size, total)
+    )
+    wanted = set(chosen)
+
+    def texts() -> Iterator[str]:
+        for file in files:
+            for batch in file.iter_batches(batch_size=128, columns=["text"]):
+                yield from batch.column(0).to_pylist()
+
+    return [text for number, text in enumerate(texts()) if number in wanted]

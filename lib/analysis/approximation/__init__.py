@@ -1,1 +1,0 @@
-"""How near FAVOR+ and LSH come to exact attention in trained models."""

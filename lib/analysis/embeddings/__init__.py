@@ -1,1 +1,0 @@
-"""A word's contextual states compared with its static embedding."""

@@ -1,1 +1,0 @@
-"""How much of a gradient arrives from how far."""

@@ -1,1 +1,0 @@
-"""What each attention head does, over many documents."""

@@ -1,1 +1,0 @@
-"""Which words carry a prediction."""

@@ -1,0 +1,128 @@
+"""Raw files as they are opened: plain, gzipped, or as the single member of a .zip, with bounds against memory.
+
+A byte that is not of a text's encoding becomes a lone surrogate, which the caller sees.
+"""
+
+import codecs
+import contextlib
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from lib.core.errors import DataError
+from lib.core.inputs import format_of
+from lib.data.settings.sources import Dialect
+
+MOST_CHARACTERS = 2**28
+"""Longest line or field, in characters. A file of a few MB can unpack to one that exceeds memory."""
+
+_UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
+"""Bounds of an unpacked file: bytes, or times its own size if that is more. Texts rarely reach 20 times."""
+
+# ValueError covers undecodable bytes; OSError and RuntimeError broken archives.
+DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile)
+"""Errors of reading a damaged file."""
+
+
+class Columns(NamedTuple):
+    """Names of the columns to read; None where there is none."""
+
+    id: str | None
+    text: str
+    label: str | None
+    group: str | None = None
+    fold: str | None = None
+    text_pair: str | None = None
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that decides the format of a file; of an archive, that of its member."""
+    if path.suffix.lower() != ".zip":
+        return format_of(path.name)
+    with zipfile.ZipFile(path) as archive:
+        return Path(_only_member(archive, path)).suffix.lower()
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    # macOS adds a folder of its own to the archives that it makes.
+    names = [i.filename for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise DataError(f"{path}: holds {len(names)} files; expected a single one. Unpack it and name the files.")
+    return names[0]
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Open a file, and give the suffix that decides its format and its unpacked bytes."""
+    suffix = suffix_of(path)
+    with contextlib.ExitStack() as stack:
+        if path.suffix.lower() == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            yield suffix, stack.enter_context(archive.open(_only_member(archive, path)))
+        elif path.suffix.lower() == ".gz":
+            yield suffix, cast(IO[bytes], stack.enter_context(gzip.open(path)))
+        else:
+            yield suffix, stack.enter_context(path.open("rb"))
+
+
+def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text, divided by `newline` as by `io.TextIOWrapper`."""
+    encoding = codecs.lookup(dialect.encoding).name
+    if encoding == "utf-8":
+        _refuse_wide(cast(io.BufferedReader, stream).peek(4)[:4], path)
+        encoding = "utf-8-sig"
+    text = io.TextIOWrapper(stream, encoding, "surrogateescape", newline)
+    while line := text.readline(MOST_CHARACTERS):
+        if len(line) == MOST_CHARACTERS:
+            raise DataError(
+                f"{path}: has a line of {MOST_CHARACTERS} characters or more. Expected documents that memory holds; "
+                "divide them, or check what the file unpacks to."
+            )
+        yield line
+
+
+def _refuse_wide(head: bytes, path: Path) -> None:
+    """Refuse a file of UTF-8 whose first bytes are those of UTF-16 or UTF-32."""
+    marks = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}  # UTF-32's mark begins like that of UTF-16
+    marks |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+    found = next((name for mark, name in marks.items() if head.startswith(mark)), None)
+    if found is None and b"\0" in head[:2]:
+        found = "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
+    if found is not None:
+        raise DataError(
+            f"{path}: is {found.upper()}, as its first bytes show. Expected UTF-8; set "
+            f"'dialect: {{encoding: {found}}}', or convert the file."
+        )
+
+
+def unpacked_bytes(path: Path) -> int:
+    """Return how many bytes a file may unpack to."""
+    return max(_UNPACKED_BYTES, _UNPACKED_TIMES * path.stat().st_size)
+
+
+def too_large(path: Path, most: int) -> DataError:
+    """Return the problem with a file that unpacks to more than `most` bytes."""
+    return DataError(
+        f"{path}: has {path.stat().st_size:,} bytes and unpacks to more than {most:,}. Expected at most "
+        f"{_UNPACKED_TIMES} times its size. Check its content; if it is right, unpack it or divide it."
+    )
+
+
+def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str = "") -> None:
+    """Refuse names that lack or repeat a column to read; `hint` ends the message about a lack."""
+    if missing := [name for name in columns if name is not None and name not in names]:
+        raise DataError(
+            f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
+            "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns. A "
+            "table has them in its first line; if it has no such line, name them under 'dialect.columns'."
+            f"{hint}"
+        )
+    if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
+        raise DataError(
+            f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each that is read; rename "
+            "the others."
+        )

@@ -1,0 +1,171 @@
+"""Tables in CSV and TSV, as a dialect reads them. One that another dialect reads as well is refused."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.data.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
+from lib.data.settings.sources import Dialect
+
+# The csv module refuses fields above 128 KiB, which a long document exceeds.
+csv.field_size_limit(MOST_CHARACTERS)
+
+
+def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of the columns of each row.
+
+    Raises:
+        DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
+    """
+    reader = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
+    rows = _with_one_meaning(reader, path, columns, dialect)
+    header = dialect.columns or next(rows, [])
+    if not _has(header, columns):
+        check_columns(header, columns, str(path), other_dialects(path, columns, dialect))
+    places = [None if name is None else header.index(name) for name in columns]
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(header):
+            expected = "the header" if dialect.columns is None else "dialect.columns"
+            raise DataError(
+                f"{path}, line {reader.line_num}: has {len(row)} fields; expected {len(header)} as in {expected}. "
+                f"Repair the file.{other_dialects(path, columns, dialect)}"
+            )
+        yield tuple(None if place is None else row[place] for place in places)
+
+
+def _parsed(lines: Iterator[str], path: Path, dialect: Dialect) -> Any:
+    return csv.reader(
+        lines,
+        delimiter=_delimiter(path, dialect),
+        quoting=csv.QUOTE_MINIMAL if _quoted(path, dialect) else csv.QUOTE_NONE,
+        escapechar="\\" if dialect.escape == "backslash" else None,
+        strict=True,
+    )
+
+
+def _delimiter(path: Path, dialect: Dialect) -> str:
+    return dialect.delimiter or ("\t" if suffix_of(path) == ".tsv" else ",")
+
+
+def _quoted(path: Path, dialect: Dialect) -> bool:
+    return dialect.quotes if dialect.quotes is not None else _delimiter(path, dialect) != "\t"
+
+
+def _has(header: Sequence[str], columns: Columns) -> bool:
+    return all(name is None or header.count(name) == 1 for name in columns)
+
+
+def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, dialect: Dialect) -> Iterator[list[str]]:
+    """Yield rows until one has the sign of a dialect that reads the table as well.
+
+    The signs are a quotation mark that may enclose a field, a line feed that may be the end of a row, and a backslash
+    that may escape the end of a field.
+    """
+    quoted = _quoted(path, dialect)
+    signs: dict[str, Callable[[str], bool]] = {}
+    if dialect.quotes is None and not (quoted and dialect.escape):  # an escape is one of a quotation mark
+        signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith('"'))
+    if dialect.escape is None:
+        signs["escape"] = lambda field: field.endswith("\\") or (quoted and '\\"' in field)
+    for row in rows:
+        for key in [key for key, sign in signs.items() if any(map(sign, row))]:
+            del signs[key]  # one look at the whole file is enough
+            own = {"quotes": quoted} if key == "quotes" else {"escape": "none"}
+            known = _ALSO_READ_BY[key, quoted] if len(row) > 1 or not quoted else ()  # lines of one field always fit
+            others = [each for each in known if all(getattr(dialect, name) is None for name in each)]
+            # A quotation mark without another one may be where a file was cut.
+            may_be_cut = key == "quotes" and not quoted
+            other = next((each for each in others if _fits(path, columns, dialect, each, may_be_cut=may_be_cut)), None)
+            if other is not None:
+                fitting = [each for each in (own, other) if each == other or _fits(path, columns, dialect, each)]
+                raise DataError(
+                    f"{path}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
+                    f"text or of the table. Expected a setting that decides.{_readable_with(dialect, fitting)}"
+                )
+        yield row
+
+
+_ALSO_READ_BY: dict[tuple[str, bool], tuple[dict[str, Any], ...]] = {
+    ("quotes", False): ({"quotes": True}, {"quotes": True, "escape": "backslash"}),
+    ("quotes", True): ({"quotes": False},),
+    ("escape", False): ({"escape": "backslash"},),
+    ("escape", True): ({"escape": "backslash"},),
+}
+"""Other dialects that are possible, by the setting whose sign a row shows and whether quotation marks enclose."""
+_CHANGES: tuple[dict[str, Any], ...] = (
+    {"quotes": True},
+    {"quotes": False},
+    {"escape": "backslash"},
+    {"quotes": True, "escape": "backslash"},
+    *({"delimiter": delimiter} for delimiter in ",;\t|"),
+)
+"""Changes of a dialect, in the order of trial."""
+
+
+def other_dialects(path: Path, columns: Columns, dialect: Dialect) -> str:
+    """Return a sentence about other dialects that read a table; nothing if there are none."""
+    return _readable_with(dialect, fitting_changes(path, columns, dialect))
+
+
+def only_dialect(path: Path, columns: Columns, dialect: Dialect) -> Dialect | None:
+    """Return the only dialect that reads a table, if `dialect` does not read it; None if there are none or several."""
+    if suffix_of(path) not in (".csv", ".tsv") or _fits(path, columns, dialect, {}):
+        return None
+    fitting = fitting_changes(path, columns, dialect)
+    return dialect.model_copy(update=fitting[0]) if len(fitting) == 1 else None
+
+
+def fitting_changes(path: Path, columns: Columns, dialect: Dialect) -> list[dict[str, Any]]:
+    """Return changes of a dialect that give a table the columns, and every row one field for each."""
+    readings = {_reading(path, dialect)}
+    fitting = []
+    for change in _CHANGES:
+        reading = _reading(path, dialect.model_copy(update=change))
+        if reading not in readings and _fits(path, columns, dialect, change):
+            fitting.append(change)
+        readings.add(reading)
+    return fitting
+
+
+def _reading(path: Path, dialect: Dialect) -> tuple[str, bool, bool]:
+    return _delimiter(path, dialect), _quoted(path, dialect), dialect.escape == "backslash"
+
+
+def _readable_with(dialect: Dialect, changes: Sequence[dict[str, Any]]) -> str:
+    given = dialect.model_dump(exclude_defaults=True)
+    found = " or ".join(f"'dialect: {_as_yaml(given | change)}'" for change in changes)
+    return f" It can be read with {found}." if changes else ""
+
+
+def _fits(
+    path: Path, columns: Columns, dialect: Dialect, change: Mapping[str, Any], *, may_be_cut: bool = False
+) -> bool:
+    """Return whether a table has the columns, and every row one field for each, by a dialect with a change.
+
+    Args:
+        path: the table.
+        columns: the columns to read.
+        dialect: how to read it.
+        change: settings of the dialect to replace.
+        may_be_cut: whether it also fits if only its last line breaks the rules.
+    """
+    dialect = dialect.model_copy(update=dict(change))
+    with opened(path) as (_, stream):
+        lines = text_lines(stream, path, dialect, newline="")
+        rows = _parsed(lines, path, dialect)
+        try:
+            header = dialect.columns or next(rows, [])
+            return _has(header, columns) and all(len(row) in (0, len(header)) for row in rows)
+        except csv.Error:
+            return may_be_cut and next(lines, None) is None
+        except DAMAGE:
+            return False
+
+
+def _as_yaml(settings: Mapping[str, Any]) -> str:
+    return f"{{{', '.join(f'{key}: {json.dumps(value)}' for key, value in settings.items())}}}"

@@ -1,0 +1,92 @@
+"""What each model costs or reaches, as ordered bars."""
+
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
+from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
+
+WIDTH_INCHES = 3.6
+BAR_INCHES = 0.2
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
+"""One hatch per family, so that bars also differ in greyscale."""
+
+
+class BarsFigure(FigureSettings):
+    """Quantities of the runs of a stage as ordered bars, one panel per dataset and quantity."""
+
+    about: ClassVar[Topic] = "cost"
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+
+    kind: Literal["bars"]
+    stage: str = Field(description="Stage whose runs are drawn.")
+    columns: list[str] = Field(
+        ["memory", "minutes"],
+        min_length=1,
+        description="Quantity of each run that is drawn, with the names of table columns.",
+    )
+
+    @property
+    def needs_state(self) -> bool:
+        """See the base."""
+        return "state_size" in self.columns
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
+
+        Bars are means over the seeds, with a line of one standard deviation to either side where there is more than one
+        seed, and their figures next to them. What a model without a training loop does not have is a dash. The kind of
+        memory is named: on the axis if all have the same, else at each bar.
+        """
+        grid = scope.grid(self.stage, [quantity(column).source for column in self.columns])
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
+        height = BAR_INCHES * len(scope.models) + 0.9
+        size = WIDTH_INCHES * len(datasets), height * len(self.columns)
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(len(self.columns), len(datasets), squeeze=False)
+        for line, each in zip(panels, self.columns, strict=True):
+            for axes, dataset in zip(line, datasets, strict=True):
+                axes.set_title(dataset)
+                shown = scope.quantity(each, self.stage, dataset)
+                _draw_bars(axes, shown, grid[grid["dataset"] == dataset], scope)
+        return figure
+
+
+def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) -> None:
+    styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+    families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
+    bars = (shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
+    label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].agg(_kinds)
+    of_one_kind = shown != QUANTITIES["memory"] or kinds.nunique() == 1
+    if shown == QUANTITIES["memory"] and of_one_kind:
+        label = f"peak {kinds.iloc[0]} {label}"
+    for place, (row, bar) in enumerate(bars.iterrows()):
+        colour, hatch = BASELINE_COLOUR, ""
+        if row in styles:
+            colour, hatch = styles[row][0], HATCHES[families.index(scope.families[row]) % len(HATCHES)]
+        missing = pd.isna(bar["mean"])
+        line = {"ecolor": "0.5", "elinewidth": 1}
+        error: dict[str, Any] = {"xerr": None if pd.isna(bar["std"]) else bar["std"], "error_kw": line}
+        fill: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        drawn = axes.barh(place, 0 if missing else bar["mean"], **error, **fill, gid=row)
+        figure = "-" if missing else f"{bar['mean']:,.{shown.decimals}f}"
+        axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
+    axes.set_yticks(range(len(bars)), list(bars.index))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.set_xmargin(0.2 if of_one_kind else 0.35)  # room for the figures
+
+
+def _kinds(of_runs: pd.Series) -> str:
+    """Return the kinds of memory that were measured over the seeds: `GPU`, `resident`, or both."""
+    return " and ".join(sorted(set(of_runs))).replace("gpu", "GPU")

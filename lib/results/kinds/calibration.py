@@ -1,0 +1,126 @@
+"""Whether models are right as often as they are confident: reliability diagrams."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.settings import Few, PositiveInt
+from lib.results.predictions import load_predictions
+from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
+from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
+
+PANEL_INCHES = (3.5, 4.3)
+LEGEND_LINE_INCHES = 0.16
+
+
+class CalibrationFigure(FigureSettings):
+    """Accuracy on test by confidence, one line per model, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    needs_probabilities: ClassVar[bool] = True
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+
+    kind: Literal["calibration"]
+    stage: str = Field(description="Stage whose predictions are drawn.")
+    bins: Few = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
+    least_documents: PositiveInt = Field(
+        20,
+        ge=1,
+        description="Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are "
+        "computed from the intervals as they are.",
+    )
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
+
+        A point is at the mean confidence of its bin; points below the diagonal are overconfident. Points are of the
+        documents of all seeds together, each of at least `least_documents` if the data allow it, and the figure says of
+        how many. The legend has the expected calibration error: with several seeds its mean, and their standard
+        deviation.
+        """
+        grid = scope.grid(self.stage)
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
+        styles = line_styles(scope.families, scope.baseline)
+        width, height = PANEL_INCHES
+        height += LEGEND_LINE_INCHES * len(styles)
+        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        panels = figure.subplots(
+            2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
+        )
+        for (above, below), dataset in zip(panels.T, datasets, strict=True):
+            above.set_title(dataset)
+            runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
+            made = [row for row in styles if row in runs.groups]
+            found = {row: _calibration(list(runs.get_group(row)), self) for row in made}
+            _draw_models(above, below, found, styles)
+            least = min(each.points["documents"].min() for each in found.values())
+            place: dict[str, Any] = {"transform": above.transAxes, "ha": "right", "fontsize": 7}
+            above.text(0.98, 0.03, f"documents per point: {least} or more", **place, color=BASELINE_COLOUR)
+        panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
+        panels[1, 0].set_ylabel("documents [%]")
+        panels[1, 0].set_ylim(bottom=0)
+        return figure
+
+
+class Calibration(NamedTuple):
+    """A model on a dataset."""
+
+    reliability: pd.DataFrame
+    """Reliability over the documents of all seeds (`lib.evaluation.calibration.reliability`)."""
+    points: pd.DataFrame
+    """Reliability with small intervals joined (`lib.evaluation.calibration.joined`)."""
+    least: float
+    """Confidence of a guess, in percent: that of all classes if they are equally probable."""
+    errors: np.ndarray
+    """Expected calibration error of each seed, in percent."""
+
+
+def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration:
+    from lib.evaluation.calibration import (  # scikit-learn starts slowly
+        expected_calibration_error,
+        joined,
+        reliability,
+    )
+
+    outcomes, errors = [], []
+    for folder in folders:
+        documents = load_predictions(folder, ["label", "probabilities"])
+        try:
+            probabilities = np.stack(documents["probabilities"].to_list())
+            right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
+            outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
+            errors.append(
+                100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], settings.bins))
+            )
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
+        outcomes.append(outcome)
+    together = pd.concat(outcomes)
+    table = reliability(together["right"], together["confidence"], settings.bins)
+    points = joined(table, settings.least_documents)
+    return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
+
+
+def _draw_models(
+    above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, dict[str, Any]]
+) -> None:
+    above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
+    handles, labels = [], []
+    for row, (table, points, _, errors) in found.items():
+        style = styles[row]
+        handles += above.plot(100 * points["confidence"], 100 * points["accuracy"], **style)
+        below.plot(100 * table["confidence"], 100 * table["documents"] / table["documents"].sum(), **style)
+        spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
+        labels.append(f"{row}: {errors.mean():.1f}{spread}")
+    below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}  # below the axis
+    below.legend(handles, labels, title="expected calibration error [%]", title_fontsize=8, **place)

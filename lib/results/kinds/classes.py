@@ -1,0 +1,77 @@
+"""Precision, recall and F1 of each class: a table of one model on each dataset."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.results.predictions import class_names, load_items, printed_classes
+from lib.results.printed_values import note, published_classes
+from lib.results.scope import Scope
+from lib.results.settings import TableSettings
+from lib.results.table import Column, Table
+
+SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+SUMMARY = ("accuracy", "macro average")
+"""Rows below those of the classes, in order."""
+
+
+class ClassesTable(TableSettings):
+    """One table per dataset: a row per class of a model's test predictions."""
+
+    divided: ClassVar[Literal["always"]] = "always"
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+
+    kind: Literal["classes"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    models: list[str] = Field(min_length=1, max_length=1, description="The model.")
+
+    def make(self, scope: Scope) -> Table:
+        """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
+
+        With more than one seed these are means. Values that the study published have columns of their own, if the
+        report asks for them. A class called as one of the last two rows is `class accuracy` or `class macro average`.
+        """
+        grid = scope.grid(self.stage)
+        reports = [_class_scores(folder) for folder in grid["folder"]]
+        names = class_names(grid["folder"].iloc[0])
+        rows = [*printed_classes(names, SUMMARY), *SUMMARY]
+        # By the number of a row, since a class may have any name.
+        frame = pd.concat(reports).groupby(level=0).mean().assign(label=rows)
+        columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
+        frame[list(columns)] *= 100
+        (dataset,), (model,) = scope.stages[self.stage], scope.models
+        printed, footnote = pd.DataFrame(), None
+        if scope.published:
+            printed = published_classes(scope.published, self.stage, dataset, model)
+        if scope.published and not printed.empty:
+            footnote = note(scope.published, grid, SCORES)
+            for name in SCORES:
+                # The study's classes have other names than its two last rows.
+                frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
+                columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
+        shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
+        return Table(
+            frame[["label", *shown, "support"]],
+            {**columns, "support": Column("support", 0)},
+            footnote,
+        )
+
+
+def _class_scores(folder: str) -> pd.DataFrame:
+    """Return the scores of a run as fractions: a row per class in the order of their numbers, then `SUMMARY`."""
+    from lib.evaluation.metrics import class_report  # scikit-learn starts slowly
+
+    items = load_items(folder)
+    classes = pd.DataFrame(class_report(items["label"], items["prediction"], class_names(folder)))
+    classes = classes[[*SCORES, "support"]]
+    support = classes["support"].sum()
+    accuracy = (items["label"] == items["prediction"]).mean()
+    macro = classes[list(SCORES)].mean()
+    summary = [
+        # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
+        {**dict.fromkeys(SCORES, accuracy), "support": support},
+        {**macro, "support": support},
+    ]
+    return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)

@@ -1,0 +1,108 @@
+"""Which classes are taken for which: confusion matrices."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import matplotlib
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.results.escapes import one_line
+from lib.results.predictions import class_names, load_items, printed_classes
+from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
+from lib.results.style import PANELS, STYLE, panel_grid
+
+CELL_INCHES = 0.36
+MATRIX_INCHES = (1.5, 5.0)
+"""Least and greatest side of a matrix."""
+WRITTEN = 14
+"""Classes up to which cells bear their figures."""
+NONE = "none"
+"""Column of the documents for which no class is predicted, if there are any."""
+
+
+class ConfusionFigure(FigureSettings):
+    """One figure per dataset: the confusion matrix on test of each model."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+
+    kind: Literal["confusion"]
+    stage: str = Field(description="Stage whose predictions are drawn.")
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw a matrix per model: rows are true classes, columns predicted ones.
+
+        A colour is the share of the documents (or labelled words) of the true class; a cell that holds any says it in
+        percent, and below it their number, with several seeds the mean. Rows of classes without a document are grey.
+        With more than 14 classes cells bear no figures. If any prediction is no class, a last column `none` holds such
+        documents; a class of that name is then `class none`.
+
+        Raises:
+            ConfigError: the settings of a run cannot be read.
+            DataError: a run is missing or duplicated, or has no predictions of classes.
+        """
+        runs = scope.grid(self.stage).groupby("row")["folder"]
+        names = class_names(runs.get_group(scope.models[0]).iloc[0])
+        counts = [_counts(runs.get_group(row), len(names)) for row in scope.models]
+        has_none = any(matrix[:, -1].any() for matrix in counts)
+        names = [one_line(name) for name in printed_classes(names, [NONE] if has_none else [])]
+        predicted = [*names, NONE] if has_none else names
+        side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
+        longest = max(map(len, names))
+        margin = 0.065 * longest  # about as wide as the longest name
+        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6))
+        figure.set_figwidth(figure.get_figwidth() + margin + 1)
+        for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
+            axes.set_title(row)
+            image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
+            axes.set_xticks(range(len(predicted)), predicted, rotation=90 if longest > 2 else 0)
+            axes.set_yticks(range(len(names)), names if place % PANELS == 0 else [])
+            axes.tick_params(length=0)
+            axes.set_xlabel("predicted class")
+        for axes in panels[::PANELS]:
+            axes.set_ylabel("true class")
+        bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::PANELS]), aspect=20, anchor=(0, 1))
+        bar.set_label("share of the true class [%]")
+        bar.outline.set_visible(False)
+        return figure
+
+
+def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
+    """Return how many documents (or labelled words) of each true class have each prediction, mean of runs [C, C + 1].
+
+    The last column holds those for which no class is predicted (-1).
+    """
+    from sklearn.metrics import confusion_matrix  # starts slowly
+
+    matrices = []
+    for folder in folders:
+        items, known = load_items(folder), [*range(classes), -1]
+        if not items["prediction"].isin(known).all() or not items["label"].isin(known[:-1]).all():
+            raise DataError(f"{folder}: it predicts classes other than 0 to {classes - 1}. Repeat the run.")
+        matrices.append(confusion_matrix(items["label"], items["prediction"], labels=known)[:-1])
+    return np.mean(matrices, axis=0)
+
+
+def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> AxesImage:
+    of_class = counts.sum(axis=1, keepdims=True)
+    percent = np.divide(100 * counts, of_class, out=np.full_like(counts, np.nan), where=of_class > 0)
+    colours = matplotlib.colormaps["Blues"].with_extremes(bad="0.85")
+    image = axes.imshow(percent, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
+    axes.grid(False)
+    decimals = 0 if (counts == counts.round()).all() else 1
+    for (row, column), count in np.ndenumerate(counts):
+        if count and len(counts) <= WRITTEN:
+            share, size = percent[row, column], min(8, 15 * cell_inches)
+            colour = "white" if share > 70 else "black"
+            text = f"{f'{share:.0f}' if share >= 0.5 else '<1'} %\n{count:,.{decimals}f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
+    return image

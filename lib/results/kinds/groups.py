@@ -1,0 +1,161 @@
+"""Accuracy by group of documents, such as their distance or length."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.settings import BoundedFloat, Fraction
+from lib.results.predictions import accuracy_by_group
+from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, FigureSettings, TableSettings
+from lib.results.style import BEHIND, CHANCE, STYLE, legend_beside, line_styles, name_above
+from lib.results.table import Column, Key, Table
+
+
+class GroupsTable(TableSettings):
+    """One table per dataset: accuracy on test by model and the dataset's `group`."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+
+    kind: Literal["groups"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    label: str | None = Field(
+        None, description="Name of the number, such as `distance`; null = the name of its column."
+    )
+    rows: Literal["models", "groups"] = Field(
+        "models", description="What the rows are; the others are columns. Groups with long names suit rows."
+    )
+
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        if self.rows == "groups":
+            yield from [self.label] if self.label else names.groups[:1]
+            for row in names.rows:
+                yield from (Key((row,)), Key((row,)).sd)
+
+    def make(self, scope: Scope) -> Table:
+        """Return accuracy on test in percent: one row per model, one column per group, ascending, or turned.
+
+        With more than one seed these are means with a standard deviation. Groups are called by what their
+        number is, `distance_16`, `distance_32`, unless they have names.
+        """
+        (dataset,) = scope.stages[self.stage]
+        group, names = self.label or scope.groups[dataset], scope.group_names.get(dataset)
+        scores = accuracy_by_group(scope.grid(self.stage)).loc[dataset]
+        means, deviations = (scores[column].unstack("group").loc[[*scope.models]] for column in ("mean", "std"))
+        if names:
+            means, deviations = (each.rename(columns=names.__getitem__) for each in (means, deviations))
+        first, before = MODEL, "" if names else f"{group} "
+        if self.rows == "groups":
+            means, deviations, first, before = means.T, deviations.T, group, ""
+        frame, columns = pd.DataFrame({first: [str(name) for name in means.index]}), {}
+        for number in means:
+            key = Key((f"{before}{number}".replace(" ", "_"),))
+            frame[key] = means[number].to_numpy()
+            columns[key] = Column(f"{before}{number} [%]", 2)
+            if scores["std"].notna().any():
+                frame[key.sd] = deviations[number].to_numpy()
+        return Table(frame, columns)
+
+
+PANEL_INCHES = (4.2, 3.3)
+SPREAD = 0.3
+"""Share of the least distance between two groups over which the points of one group are spread."""
+
+
+class GroupScoreFigure(FigureSettings):
+    """Accuracy on test by the number in the dataset's `group`, one line per model, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+
+    kind: Literal["group_score"]
+    stage: str = Field(description="Stage whose score is drawn.")
+    label: str | None = Field(
+        None, description="Name of the number, such as `distance [tokens]`; null = the name of its column."
+    )
+    chance: Fraction | None = Field(None, description="Accuracy of guessing, drawn as a dashed line.")
+    trained_to: BoundedFloat | None = Field(
+        None, description="Greatest number in the training documents, drawn as a vertical line."
+    )
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw accuracy on test by group, one panel per dataset.
+
+        Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one
+        seed. The axis of the number is logarithmic where its greatest is more than ten times its least. Groups with
+        names stand next to each other without lines between them.
+        """
+        scores = accuracy_by_group(scope.grid(self.stage))
+        drawn = scores.index.unique("row")
+        styles = line_styles({row: family for row, family in scope.families.items() if row in drawn})
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in scores.index.unique("dataset")]
+        chance, trained_to = self.chance, self.trained_to
+        width, height = PANEL_INCHES
+        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
+            axes.set_xlabel(self.label or scope.groups[dataset])
+            _draw_groups(axes, scores.loc[dataset], styles, scope.group_names.get(dataset))
+            if chance is not None:
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label=CHANCE, gid=CHANCE, **BEHIND)
+            if trained_to is not None:
+                axes.axvline(trained_to, linewidth=0.8, **BEHIND)
+                name_above(axes, trained_to, f"trained to {trained_to:g}")
+        low, high = panels[0].get_ylim()
+        panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
+        handles = {line.get_gid(): line for axes in panels for line in axes.lines}
+        names = [*styles, *([CHANCE] if CHANCE in handles else [])]
+        legend_beside(figure, [handles[name] for name in names], names)
+        return figure
+
+
+def _draw_groups(
+    axes: Axes, scores: pd.DataFrame, styles: Mapping[str, dict[str, Any]], names: Sequence[str] | None
+) -> None:
+    """Draw a line for each model; its points are shifted a little, so that no bar covers another."""
+    groups = scores.index.unique("group").sort_values().to_numpy()
+    words = isinstance(groups[0], str)
+    labels = groups.tolist() if words else [names[group] for group in groups] if names else None
+    logarithmic = not labels and groups[0] > 0 and groups[-1] > 10 * groups[0]
+    places = np.arange(len(groups)) if words else np.log(groups) if logarithmic else groups
+    ranks = np.arange(len(styles)) - (len(styles) - 1) / 2
+    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(styles)
+    for shift, (model, style) in zip(shifts, styles.items(), strict=True):
+        if model not in scores.index:
+            continue
+        line = scores.loc[model].reindex(groups)  # a model that reads less of a document may lack a group
+        x = np.exp(places + shift) if logarithmic else places + shift
+        axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if labels else {}))
+        if line["std"].notna().any():
+            bars = {"ecolor": style["color"], "elinewidth": 0.8, "alpha": 0.6}
+            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", **bars)
+    if logarithmic:
+        axes.set_xscale("log")
+    if labels:
+        axes.set_xticks(places, labels, rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        named = _apart(places)
+        axes.set_xticks(groups[named], [f"{group:,}" for group in groups[named]])
+    axes.minorticks_off()
+
+
+def _apart(places: np.ndarray) -> list[int]:
+    """Return which of the ascending places can bear a name of some digits each; the last one does."""
+    kept = [len(places) - 1]
+    for index in reversed(range(len(places) - 1)):
+        if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
+            kept.append(index)
+    return kept[::-1]

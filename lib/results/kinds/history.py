@@ -1,0 +1,182 @@
+"""The loss, or another number of the histories, at every evaluation."""
+
+from collections.abc import Hashable, Iterator
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.results.quantities import F1_NAMES, QUANTITIES
+from lib.results.records import KEY
+from lib.results.scope import Scope
+from lib.results.settings import ColumnNames, FigureSettings, TableSettings, Topic
+from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
+from lib.results.table import Column, Key, Table
+
+EPOCH = "epoch"
+
+
+class HistoryTable(TableSettings):
+    """One table per dataset: a row per evaluation, a column per model that trains."""
+
+    about: ClassVar[Topic] = "training"
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+
+    kind: Literal["history"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
+
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        yield EPOCH
+        for row in names.rows:
+            yield from (Key((row,)), Key((row,)).sd)
+
+    def make(self, scope: Scope) -> Table:
+        """Return a column of the history by epoch and model, unscaled.
+
+        With more than one seed these are means with a standard deviation. An epoch at which a model was not
+        evaluated, or has no value of, is a gap.
+
+        Raises:
+            DataError: a run is missing or duplicated, or no history has the column.
+        """
+        grid = scope.grid(self.stage)
+        epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
+        if self.column not in epochs or epochs[self.column].isna().all():
+            known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY]))
+            raise DataError(
+                f"the history of {self.stage} has no value of '{self.column}'. Known: {known or 'none'}. Name one "
+                "of these in the table's setting `column`."
+            )
+        cells = epochs.groupby(["epoch", "row"])[self.column]
+        means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
+        decimals = 0 if (means.index % 1 == 0).all() else 2
+        frame = pd.DataFrame({EPOCH: means.index})
+        columns: dict[Hashable, Column] = {EPOCH: Column("epoch", decimals)}
+        label = self.column.replace("_", " ")
+        for model in [model for model in scope.models if model in means]:
+            key = Key((model,))
+            frame[key], columns[key] = means[model].to_numpy(), Column(f"{model} {label}", 4)
+            if deviations[model].notna().any():
+                frame[key.sd] = deviations[model].to_numpy()
+        return Table(frame, columns)
+
+
+LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
+"""What columns are called; scores as in tables, in percent; any other as it is, but for its split."""
+WIDE = 100
+"""How often the greatest value must hold the least for a logarithmic axis."""
+
+
+class LossFigure(FigureSettings):
+    """A column of the histories by epoch, one line per model, one panel per dataset."""
+
+    about: ClassVar[Topic] = "training"
+    needs_training: ClassVar[bool] = True
+
+    kind: Literal["loss"]
+    stage: str = Field(description="Stage whose training is drawn.")
+    column: str = Field(
+        "train_loss",
+        description="Drawn column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`.",
+    )
+    against: Literal["epochs", "minutes"] = Field(
+        "epochs", description="Horizontal axis: epochs, or minutes of training without evaluations."
+    )
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw a column of the histories at every evaluation, one panel per dataset.
+
+        Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where
+        there is more than one seed. A line is broken where any seed that the model has on the dataset lacks the value.
+        Models without a training loop are left out. An axis is logarithmic where its greatest value is more than 100
+        times its least.
+
+        Raises:
+            DataError: a run is missing or duplicated, or its history lacks the column, or the seconds of an epoch.
+        """
+        label, factor = _shown(self.column)
+        curves = _curves(self, scope)
+        curves[["mean", "std"]] *= factor
+        drawn = curves.index.unique("row")
+        styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in curves.index.unique("dataset")]
+        figure, panels = panel_grid(len(datasets), PANEL_INCHES)
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset)
+            for row, style in styles.items():
+                if (dataset, row) in curves.index.droplevel("epoch"):
+                    _draw_curve(axes, curves.loc[(dataset, row)], style)
+            axes.set_xlabel("epoch" if self.against == "epochs" else "training time [min]")
+            axes.set_ylabel(label)
+            if self.against == "epochs":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            values = curves.loc[dataset, "mean"]
+            if values.max() > WIDE * values.min() > 0:
+                axes.set_yscale("log")
+        handles = {line.get_label(): line for axes in panels for line in axes.lines}
+        legend_beside(figure, [handles[row] for row in styles], list(styles))
+        return figure
+
+
+def _shown(column: str) -> tuple[str, float]:
+    """Return what a column is called, and what its values are multiplied by."""
+    metric = column.removeprefix("eval_")
+    if metric != column:
+        if metric in F1_NAMES:
+            return f"validation {F1_NAMES[metric]} [%]", 100
+        for score in QUANTITIES.values():
+            if score.source == f"test_{metric}":
+                return f"validation {score.label}", score.factor
+    return LABELS.get(column, column.replace("eval_", "validation ").replace("_", " ")), 1
+
+
+def _curves(settings: LossFigure, scope: Scope) -> pd.DataFrame:
+    """Return place on the horizontal axis `x`, `mean` and `std` by `dataset`, `row` and `epoch`, gaps as NaN."""
+    grid, column = scope.grid(settings.stage), settings.column
+    key = ["dataset", "row", "seed"]
+    epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
+    epochs = epochs.reindex(columns=list(dict.fromkeys([*key, "epoch", "seconds", column])))
+    runs = epochs.groupby(key)
+    _require(runs[column].count() > 0, settings.stage, f"no value of {column}")
+    epochs["x"] = epochs["epoch"]
+    if settings.against == "minutes":
+        length = runs["epoch"].agg(lambda epoch: len(_evaluated(epoch)))
+        _require(runs["seconds"].count() == length, settings.stage, "no seconds of some epoch")
+        epochs["x"] = epochs.sort_values("epoch").groupby(key)["seconds"].cumsum() / 60
+    cells = epochs.groupby(["dataset", "row", "epoch"])
+    curves = cells.agg(x=("x", "mean"), mean=(column, "mean"), std=(column, "std"))
+    # Datasets may have seeds of their own.
+    seeds = grid.groupby(["dataset", "row"])["seed"].nunique().reindex(curves.index.droplevel("epoch"))
+    curves.loc[cells[column].count().to_numpy() < seeds.to_numpy(), ["mean", "std"]] = float("nan")
+    return curves
+
+
+def _evaluated(epochs: pd.Series) -> list[float]:
+    """Return the epochs at which there are values, or should be: between whole ones, all are meant."""
+    at_ends = (epochs % 1 == 0).all()
+    return [*range(int(epochs.min()), int(epochs.max()) + 1)] if at_ends else sorted(set(epochs))
+
+
+def _require(present: pd.Series, stage: str, problem: str) -> None:
+    lacking = [f"{stage}/{row}/{dataset}/seed-{seed}" for dataset, row, seed in present.index[~present]]
+    if lacking:
+        raise DataError(
+            f"history.csv of {', '.join(lacking)}: {problem}. Name another column of the histories in the figure's "
+            "settings, or repeat the runs."
+        )
+
+
+def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any]) -> None:
+    curve = curve.reindex(_evaluated(curve.index.to_series()))  # so that a missing epoch breaks the line
+    axes.plot(curve["x"], curve["mean"], **style)
+    if curve["std"].notna().any():
+        low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
+        axes.fill_between(curve["x"], low, high, color=style["color"], alpha=0.15, linewidth=0)

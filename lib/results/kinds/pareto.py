@@ -1,0 +1,210 @@
+"""Which models are worth their cost: a row per dataset and model, with its score, time and memory."""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.settings import PositiveFloat
+from lib.evaluation.statistics import Paired
+from lib.results.costs import dominance, front
+from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.quantities import QUANTITIES
+from lib.results.scope import Scope
+from lib.results.settings import TableSettings
+from lib.results.table import Column, Table
+
+MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
+ENDS = ("low", "high")
+
+
+class ParetoTable(TableSettings):
+    """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
+
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
+    adds_costs: ClassVar[bool] = True
+
+    kind: Literal["pareto"]
+    stage: str = Field(description="Stage whose macro-F1 counts.")
+    time: list[str] = Field(
+        min_length=1, description="Stages whose training times are added up, and whose largest peak of memory counts."
+    )
+    intervals: bool = Field(
+        True,
+        description="Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval "
+        "with 0; needs predictions.",
+    )
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    time_tolerance: PositiveFloat | None = Field(
+        None,
+        description="Per cent by which times may differ and count as equal, where models have one run each; null = "
+        "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance.",
+    )
+    memory_tolerance: PositiveFloat | None = Field(None, description="The same of memory.")
+
+    @property
+    def needs_predictions(self) -> bool:  # type: ignore[override]  # here it depends on a setting
+        """See the base."""
+        return self.intervals
+
+    def columns_shown(self, stage: str) -> list[str]:
+        """See the base: F1 of `stage`."""
+        return ["f1"] if stage == self.stage else []
+
+    def make(self, scope: Scope) -> Table:
+        """Return F1, minutes of training, peak memory, and whether on the front: a row per dataset and model.
+
+        Figures are means over the seeds. A model is on the front if no other is at least as good in all three and
+        better in one; `dominated_by` names the members that are. Times and memory that differ by less than those of
+        repeated runs of the stage count as equal; without repetition and tolerance they do not decide. Neighbours on
+        the front are those next by F1.
+
+        Raises:
+            DataError: a run is missing or incomplete, or its memory is of another kind than that of the others.
+        """
+        rows = scope.trained
+        f1 = scope.quantity("f1", self.stage)
+        scores = scope.grid(self.stage, [f1.source], rows)
+        used = scope.trainings(MEMORY.source, self.time, rows, self.stage)
+        of_seeds = {
+            MINUTES: scope.totals(MINUTES.source, self.time, rows, "sum", self.stage),
+            MEMORY: scope.totals(MEMORY.source, self.time, rows, "max", self.stage),
+        }
+        costs = {each: values.groupby(["dataset", "row"]).mean() for each, values in of_seeds.items()}
+        frames, ways = [], {}
+        for dataset in scope.stages[self.stage]:
+            here = scores[scores["dataset"] == dataset]
+            made = [row for row in rows if row in set(here["row"])]
+            f1_here = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
+            _check_kinds(used[used["dataset"] == dataset])
+            frame = pd.DataFrame({"dataset": dataset, f1.name: f1_here["mean"]}, index=pd.Index(made, name="model"))
+            frame[f"{f1.name}_sd"] = f1_here["std"]
+            paired = paired_predictions(here) if self.intervals else None
+            if paired:
+                ends = [paired.score(model).score_interval(self.confidence) for model in range(len(paired.models))]
+                frame[list(ENDS)] = f1.factor * pd.DataFrame(ends, paired.models, ENDS)
+            for each, values in costs.items():
+                frame[each.name] = each.factor * values.reindex([(dataset, row) for row in made]).to_numpy()
+            of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
+            tolerances = {
+                each.name: _tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self)
+                for each, own in of_own.items()
+            }
+            ways[dataset] = tolerances
+            runs = here.groupby("row")["folder"].first()
+            frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self).reset_index())
+        frame = pd.concat(frames, ignore_index=True)
+        percent = f"{100 * self.confidence:g} %"
+        columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
+        columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if self.intervals else {}
+        shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
+        notes = interval_notes(scores, self.confidence) if self.intervals else []
+        note = " ".join([*_note(self, ways), *notes])
+        return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
+
+
+def _check_kinds(used: pd.DataFrame) -> None:
+    """Refuse runs whose memory was measured in different ways."""
+    kinds = used["peak_memory_kind"].unique()
+    if len(kinds) > 1:
+        odd = ", ".join(used.groupby("peak_memory_kind")["folder"].first())
+        raise DataError(
+            f"{odd}: peak memory of the kinds {' and '.join(sorted(kinds))}. Expected one kind, since others cannot be "
+            "compared. Repeat those runs on the device of the others."
+        )
+
+
+def _tolerance(costs: pd.Series, own: float | None, settings: ParetoTable) -> float | None:
+    """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
+
+    Args:
+        costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.
+        own: what the settings allow where no model has two runs, in per cent.
+        settings: of the table.
+    """
+    repeated = _repetition_factor(costs, settings.confidence)
+    return repeated if repeated is not None else None if own is None else 1 + own / 100
+
+
+def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
+    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
+
+    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
+    of two means.
+
+    Args:
+        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
+        confidence: of the interval.
+    """
+    from scipy.special import stdtrit
+
+    logs = np.log(costs.dropna().astype(float)).groupby("row")
+    degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
+    if degrees == 0 or fewest < 2:
+        return None
+    deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
+    return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))
+
+
+def _with_front(
+    frame: pd.DataFrame,
+    f1: str,
+    runs: pd.Series,
+    tolerances: Mapping[str, float | None],
+    paired: Paired | None,
+    settings: ParetoTable,
+) -> pd.DataFrame:
+    """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
+
+    Models with the same run, as `runs` has it by model, have one place among the neighbours.
+    """
+    deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
+    costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
+    members, dominated = front(costs, deciding), dominance(costs, deciding)
+    frame = frame.assign(
+        front=["yes" if model in members else "no" for model in frame.index],
+        dominated_by=[", ".join(each for each in members if dominated.loc[model, each]) for model in frame.index],
+    )
+    if paired:
+        ranked = runs[members].drop_duplicates()
+        ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
+
+        def told_apart(model: str, other: str) -> bool:
+            difference = paired.difference(paired.models.index(model), paired.models.index(other))
+            low, high = difference.difference_interval(settings.confidence)
+            return low > 0 or high < 0
+
+        frame["f1_not_told_apart_from"] = [
+            ", ".join(
+                each
+                for each in members
+                if model in members and abs(ranks[each] - ranks[model]) == 1 and not told_apart(model, each)
+            )
+            for model in frame.index
+        ]
+    return frame
+
+
+def _note(settings: ParetoTable, ways: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+    yield (
+        "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
+        f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
+    )
+    for each, noun in ((MINUTES, "time"), (MEMORY, "memory")):
+        factors = {dataset: factors[each.name] for dataset, factors in ways.items()}
+        if absent := [dataset for dataset, factor in factors.items() if factor is None]:
+            yield (
+                f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set: it is shown "
+                "and does not decide there."
+            )
+        if known := [f"{dataset} {100 * factor - 100:.1f} %" for dataset, factor in factors.items() if factor]:
+            yield f"Differences in {noun} that count as none: {', '.join(known)}."
+    if settings.intervals:
+        yield (
+            "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval "
+            "of the paired difference includes 0."
+        )

@@ -1,0 +1,82 @@
+"""F1 of every model with its interval."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from pydantic import Field
+
+from lib.results.predictions import paired_predictions
+from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
+from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
+
+PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
+"""Inches."""
+
+
+class ScoreIntervalsFigure(FigureSettings):
+    """F1 on test with its interval, best model first, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
+
+    kind: Literal["score_intervals"]
+    stage: str = Field(description="Stage whose predictions are scored.")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
+
+        The intervals are of documents and, with more than one seed, of seeds (`lib.evaluation.statistics.Estimate`).
+        The baseline is a dashed line, with its interval as a band.
+        """
+        baseline = scope.baseline
+        styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+        grid = scope.grid(self.stage, models=[*styles, *([baseline] if baseline else [])])
+        shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # room for names between the panels
+        panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            scores = _scores(grid[grid["dataset"] == dataset], self)
+            axes.set_title(dataset)
+            f1 = scope.quantity("f1", self.stage, dataset)
+            axes.set_xlabel(f"test {f1.label}, {100 * self.confidence:g} % interval", loc="right")  # may be wide
+            made = [row for row in styles if row in scores.index]
+            _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
+            if baseline in scores.index:
+                score, low, high = scores.loc[baseline]
+                axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
+                axes.axvline(score, linestyle="--", linewidth=1, label=f"baseline ({baseline})", **BEHIND)
+        # Not every dataset has a run of the baseline.
+        if drawn := [handle for axes in panels for handle in axes.get_legend_handles_labels()[0]]:
+            figure.legend(handles=drawn[:1], loc="outside lower right")
+        return figure
+
+
+def _scores(grid: pd.DataFrame, settings: ScoreIntervalsFigure) -> pd.DataFrame:
+    """Return score and ends of its interval in percent, one row per model."""
+    paired = paired_predictions(grid)
+    ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
+    scores = pd.DataFrame(ends, columns=["low", "high"], index=paired.models)
+    scores.insert(0, "score", paired.f1().mean(axis=0))
+    return 100 * scores
+
+
+def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+    """Draw a point with its interval for each model, the first one on top, and name it at the axis."""
+    for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
+        colour, marker = styles[model]
+        axes.hlines(place, low, high, color=colour, linewidth=1.2)
+        axes.plot(score, place, color=colour, marker=marker, markersize=4.5, gid=model, **POINT)
+    axes.set_yticks(range(len(scores)), scores.index)
+    axes.set_ylim(len(scores) - 0.3, -0.7)
+    axes.grid(axis="y", visible=False)

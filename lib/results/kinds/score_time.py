@@ -1,0 +1,167 @@
+"""A score against the training time that it cost."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.results.costs import front
+from lib.results.quantities import Quantity
+from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, show_names
+
+LABELS = {
+    "textsize": 7,
+    "va": "center",  # else names are drawn lower than they were placed, by the depth of their letters
+    "linewidth": 0.5,
+    "margin": 0.002,
+    "min_distance": 0.007,
+    "max_distance": 0.4,
+    "nbr_candidates": 2000,
+}
+"""How textalloc places names; distances are shares of a panel."""
+RING = 3.0
+"""Points by which a marker is larger than another at the same place."""
+
+
+class ScoreTimeFigure(FigureSettings):
+    """A score against the time of training, with the Pareto front of both, one panel per dataset."""
+
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
+    adds_costs: ClassVar[bool] = True
+
+    kind: Literal["score_time"]
+    stage: str = Field(description="Stage whose score is drawn.")
+    column: str = Field("f1", description="The score, as in the columns of tables.")
+    time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
+
+        Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
+        more than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at
+        least as good a score in at most as much time. Other models without a training loop have no time and are left
+        out. Markers are open, and those of models at the same place lie around each other, so that none hides another.
+        """
+        score = scope.quantity(self.column, self.stage)
+        baseline = scope.baseline
+        drawn = [*scope.trained, *([baseline] if baseline else [])]
+        grid = scope.grid(self.stage, [score.source], drawn)
+        seconds = scope.totals("training_seconds", self.time, scope.trained, of=self.stage)
+        minutes = seconds.groupby(["dataset", "row"]).mean() / 60
+        scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
+        styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+        points = scores.assign(minutes=minutes)  # of the baseline there are none
+        shown = points[points["minutes"].notna()].index.unique("dataset")
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        if not datasets:
+            raise DataError(
+                f"{self.stage}: no model of {', '.join(scope.models)} has a training time at "
+                f"{', '.join(self.time)}. Name other stages under `time`, or other models."
+            )
+        size = PANEL_INCHES[0] * len(datasets), PANEL_INCHES[1]
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset)
+            axes.set_xlabel(f"training time, {' + '.join(self.time)} [min]")
+            here = points.loc[dataset]
+            if baseline in here.index:
+                axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
+            _draw_models(axes, here["minutes"], here, _made(styles, here))
+            axes.margins(x=0.22, y=0.15)
+        labels = [f"test {scope.quantity(self.column, self.stage, dataset).label}" for dataset in datasets]
+        for axes, label in zip(panels, labels, strict=True):
+            if axes is panels[0] or len(set(labels)) > 1:
+                axes.set_ylabel(label)
+        show_names(figure)
+        figure.draw_without_rendering()  # lays the panels out, which names are placed in
+        figure.set_layout_engine("none")
+        for axes, dataset in zip(panels, datasets, strict=True):
+            here = points.loc[dataset]
+            made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
+            _enlarge_what_coincides(axes, list(made))
+            corners = _draw_front(axes, here["minutes"], here["mean"], list(made), score)
+            _label(axes, here["minutes"], here, made, drawn_baseline, corners)
+        return figure
+
+
+def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Return the styles of the models that have a score and a time."""
+    there = points.index[points["minutes"].notna()]
+    return {model: style for model, style in styles.items() if model in there}
+
+
+def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+    for model, (colour, marker) in styles.items():
+        mean, deviation = scores.loc[model, ["mean", "std"]]
+        bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
+        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
+
+
+def _points(axes: Axes, models: Sequence[str]) -> list[Line2D]:
+    """Return the markers of the models."""
+    of_model = {line.get_gid(): line for line in axes.lines}
+    return [of_model[model] for model in models]
+
+
+def _enlarge_what_coincides(axes: Axes, models: Sequence[str]) -> None:
+    """Make each marker larger for every earlier one whose centre it covers."""
+    places: list[np.ndarray] = []
+    for point in _points(axes, models):
+        place = axes.transData.transform(np.asarray(point.get_xydata())[0])
+        radius = point.get_markersize() / 2 * axes.figure.dpi / 72  # pixels
+        beneath = sum(np.hypot(*(place - other)) < radius for other in places)
+        point.set_markersize(point.get_markersize() + RING * beneath)
+        places.append(place)
+
+
+def _draw_front(
+    axes: Axes, minutes: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners."""
+    axes.autoscale(False)
+    costs = pd.DataFrame({"minutes": minutes[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    ordered = minutes[front(costs)].sort_values(kind="stable").index
+    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    x = np.repeat([*minutes[ordered], right], 2)[:-1]
+    y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
+    axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)
+    return x, y
+
+
+def _label(
+    axes: Axes,
+    minutes: pd.Series,
+    scores: pd.DataFrame,
+    styles: Mapping[str, tuple[str, str]],
+    baseline: str | None,
+    corners: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
+    import textalloc
+
+    models = list(styles)
+    x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
+    radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
+    names, at = models, [*zip(x, y, strict=True)]
+    colours = lines = [colour for colour, _ in styles.values()]
+    x_lines, y_lines = [*zip(x, x, strict=True), corners[0]], [*zip(y - spread, y + spread, strict=True), corners[1]]
+    if baseline:
+        edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
+        names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
+        colours, lines = [BASELINE_COLOUR, *colours], ["none", *lines]
+        x_lines, y_lines = [edges, *x_lines], [(height, height), *y_lines]
+    points = {"x_scatter": x, "y_scatter": y, "scatter_sizes": radii}
+    taken = {"x_lines": x_lines, "y_lines": y_lines, **points}
+    textalloc.allocate(axes, *zip(*at, strict=True), names, **taken, textcolor=colours, linecolor=lines, **LABELS)

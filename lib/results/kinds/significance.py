@@ -1,0 +1,293 @@
+"""Which differences in F1 test documents show, with intervals and Holm's correction."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.settings import check
+from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
+from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.scope import Scope
+from lib.results.settings import ResultSettings, TableSettings, Topic
+from lib.results.table import Column, Table
+
+RUNS = ["dataset", "runs"]
+"""Columns with the two runs of a comparison, the same for both directions."""
+
+
+class ComparisonSettings(ResultSettings):
+    """Base of the settings of what compares pairs of models, or each with reference and baseline."""
+
+    needs_predictions: ClassVar[bool] = True
+    compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+
+    stage: str = Field(description="Stage whose predictions are compared.")
+    pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(
+        None,
+        min_length=1,
+        description="The comparisons, each a model and the one to compare it with, instead of reference and baseline; "
+        "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
+        "stricter.",
+    )
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
+    )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Show the models of the pairs."""
+        pairs = values.get("pairs") if isinstance(values, dict) else None
+        if not isinstance(pairs, list) or values.get("models") is not None:
+            return values
+        names = (name for pair in pairs if isinstance(pair, list | tuple) for name in pair if isinstance(name, str))
+        return values | {"models": list(dict.fromkeys(names))}
+
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """See the base."""
+        yield from (("pairs", [model], [other]) for model, other in self.pairs or ())
+
+    @check
+    def _pairs_are_of_models(self) -> Iterator[str]:
+        for model, other in self.pairs or ():
+            if model == other:
+                yield f"pairs: {model} is compared with itself. Name another model"
+        if missing := {name for pair in self.pairs or () for name in pair} - {*(self.models or ())}:
+            yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
+
+
+def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the comparisons on all datasets, with p corrected over all of them; and the runs compared.
+
+    A pair of rows with the same runs on a dataset is left out there. Two pairs with the same runs are one comparison,
+    which the correction counts once; see `distinct`.
+
+    Raises:
+        DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
+    """
+    pairs = _pairs(settings, scope)
+    grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
+    comparisons = []
+    for dataset in scope.stages[settings.stage]:
+        owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
+        there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
+        if there:
+            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
+            runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
+            comparisons.append(frame.assign(runs=runs))
+    if not comparisons:
+        raise DataError(f"{settings.stage}: there are no two models with different runs to compare. {_remedy(scope)}")
+    frame = pd.concat(comparisons, ignore_index=True)
+    of_runs = frame.set_index(RUNS).index
+    frame["holm_p"] = pd.Series(holm(distinct(frame)["p"]), distinct(frame).set_index(RUNS).index)[of_runs].to_numpy()
+    frame["result"] = _results(frame, 1 - settings.confidence)
+    return frame, grid
+
+
+def distinct(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons of different runs: of several rows with the same two runs, the first one."""
+    return comparisons.drop_duplicates(RUNS)
+
+
+def _pairs(settings: ComparisonSettings, scope: Scope) -> list[tuple[str, str]]:
+    """Return the pairs of rows that are compared, each once: those named, or each row with reference and baseline."""
+    if settings.pairs:
+        return list(dict.fromkeys((scope.row(model), scope.row(other)) for model, other in settings.pairs))
+    passing = scope.owners[settings.stage]
+    return [
+        (model, other)
+        for model in scope.models
+        for other in dict.fromkeys([scope.reference, scope.baseline])
+        if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
+    ]
+
+
+def _remedy(scope: Scope) -> str:
+    others = " or ".join(filter(None, [scope.reference, scope.baseline]))
+    return f"Name more in `models` than {', '.join(scope.models)}{f', to compare with {others}' if others else ''}."
+
+
+def _compared(
+    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonSettings
+) -> pd.DataFrame:
+    """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
+    right = None if isinstance(paired, PairedSpans) else paired.right()
+    rows = []
+    for model, other in pairs:
+        ours, theirs = paired.models.index(model), paired.models.index(other)
+        difference = paired.difference(ours, theirs)
+        low, high = difference.difference_interval(settings.confidence)
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": model,
+                "against": other,
+                "f1_difference": 100 * difference.mean,
+                "f1_difference_sd": 100 * pd.Series(difference.values).std(),
+                "low": 100 * low,
+                "high": 100 * high,
+                "p": difference.p_value(),
+                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
+                "of_seeds": difference.of_seeds,
+                "of_documents": difference.of_documents,
+                "seeds": difference.seeds,
+                "documents": difference.documents,
+                "of_spans": isinstance(paired, PairedSpans),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _results(frame: pd.DataFrame, level: float) -> pd.Series:
+    """Return in words what the corrected test says, and of what."""
+    words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
+    words = words.where(frame["seeds"] > 1, words + " (one seed)")
+    return words.where(frame["holm_p"] <= level, "no difference shown")
+
+
+POWER = 0.8
+"""Chance of showing a difference, by which the note says what the test sets can show."""
+
+
+class SignificanceTable(ComparisonSettings, TableSettings):
+    """Pairs of models, or each model with reference and baseline: difference in F1 on test, interval, tests, result."""
+
+    about: ClassVar[Topic] = "differences"
+
+    kind: Literal["significance"]
+
+    def make(self, scope: Scope) -> Table:
+        """Return for each dataset and pair of models: F1 difference in points, interval, tests, result.
+
+        Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
+        method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
+        holds for the trained models as they are, and the result says so. McNemar's exact test of which documents the
+        given models get right is shown, too, and decides nothing; spans, which are rarely right as a whole, have none.
+        Reference and baseline are compared once. The note says how small a difference each test set can show.
+
+        Raises:
+            DataError: see `compared`.
+        """
+        frame, grid = compared(self, scope)
+        powers = [_power(dataset, rows, self) for dataset, rows in distinct(frame).groupby("dataset", sort=False)]
+        columns = {
+            "f1_difference": Column("F1 difference [points]", 2),
+            "low": Column(f"{100 * self.confidence:g} % interval from", 2),
+            "high": Column("to", 2),
+            "p": Column("p", 4),
+            "holm_p": Column("Holm p", 4),
+            "mcnemar_p": Column("McNemar p of the given models", 4),
+        }
+        absent = [name for name in ("f1_difference_sd", "mcnemar_p") if frame[name].isna().all()]
+        shown = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
+        shown = [name for name in shown if name not in absent]
+        notes = interval_notes(grid, self.confidence)
+        return Table(frame[shown], columns, " ".join([*_note(self, frame), *notes, *_shows(powers)]))
+
+
+def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
+    """Return in words how small a difference the test documents and seeds of a dataset can show."""
+    shown, first = [], compared.iloc[0]
+    for other, rows in compared.groupby("against", sort=False):
+        smallest = smallest_difference(
+            rows["of_seeds"].median(),
+            rows["of_documents"].median(),
+            first["seeds"],
+            first["documents"],
+            1 - settings.confidence,
+            POWER,
+        )
+        if smallest is not None:
+            size = f"{100 * smallest:.1f} points"
+        else:
+            equal = not rows[["of_seeds", "of_documents"]].any(axis=None)
+            size = "unknown, since predictions are equal," if equal else "none, however large,"
+        shown.append(f"{size} against {other}")
+    seeds = "one seed" if first["seeds"] == 1 else f"{first['seeds']} seeds"
+    return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
+
+
+def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
+    """Yield what the numbers are."""
+    score = "F1 of the characters in spans" if frame["of_spans"].any() else "macro-F1"
+    yield f"F1 difference: {score} on test minus that of the model"
+    yield "under `against`. p: of no difference, by the same variance as the interval."
+    yield f"Holm p: corrected for the {len(distinct(frame))} comparisons of this table. 0.0000: less than 0.00005."
+    yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
+    if frame["mcnemar_p"].notna().any():
+        yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"
+        yield "and decides nothing here."
+
+
+def _shows(powers: Sequence[str]) -> Iterator[str]:
+    yield f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %, by"
+    yield f"the median variance of the comparisons: {'; '.join(powers)}."
+
+
+class AnswerTable(ComparisonSettings, TableSettings):
+    """One row per dataset: the models with the highest F1 on test, and which models are shown to be better or worse."""
+
+    kind: Literal["answer"]
+
+    def make(self, scope: Scope) -> Table:
+        """Return for each dataset the highest F1 with its interval, and the comparisons of `significance` in words.
+
+        Raises:
+            DataError: see `compared`.
+        """
+        comparisons, grid = compared(self, scope)
+        rows = []
+        for dataset in scope.stages[self.stage]:
+            pairs = comparisons[comparisons["dataset"] == dataset]
+            if (here := grid[grid["dataset"] == dataset]).empty:
+                continue  # the models are not made for the dataset
+            paired = paired_predictions(here)
+            mean = paired.f1().mean(axis=0)
+            highest = int(mean.argmax())
+            low, high = paired.score(highest).score_interval(self.confidence)
+            told_apart = pairs["holm_p"] <= 1 - self.confidence
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "highest": ", ".join(np.asarray(paired.models)[mean == mean[highest]]),
+                    "f1": 100 * mean[highest],
+                    "low": 100 * low,
+                    "high": 100 * high,
+                    "shown_better": _in_words(pairs, told_apart & (pairs["f1_difference"] > 0)),
+                    "shown_worse": _in_words(pairs, told_apart & (pairs["f1_difference"] < 0)),
+                    "not_told_apart": _in_words(pairs, ~told_apart),
+                }
+            )
+        columns = {
+            "f1": Column("F1 [%]", 2),
+            "low": Column(f"{100 * self.confidence:g} % interval from", 2),
+            "high": Column("to", 2),
+        }
+        return Table(pd.DataFrame(rows), columns, _answer_note(comparisons))
+
+
+def _in_words(pairs: pd.DataFrame, chosen: pd.Series) -> str:
+    """Return the models of the chosen pairs, by the model compared with; `all 9` for all of several."""
+    found = []
+    for against, group in pairs.groupby("against", sort=False):
+        models = group.loc[chosen[group.index], "model"]
+        if 1 < len(models) == len(group):
+            found.append(f"all {len(models)} (than {against})")
+        elif len(models):
+            found.append(f"{', '.join(models)} (than {against})")
+    return "; ".join(found) or "none"
+
+
+def _answer_note(compared: pd.DataFrame) -> str:
+    one_seed = compared.loc[compared["seeds"] == 1, "dataset"].unique()
+    everywhere = len(one_seed) == compared["dataset"].nunique()
+    on = "" if everywhere else f" on {', '.join(one_seed)}"
+    seeds = f"Trained with one seed{on}, so this holds for these trained models. " if len(one_seed) else ""
+    return (
+        f"Shown: by a paired test over the test documents{'' if everywhere else ' and seeds'}, after Holm's correction "
+        f"for all {len(distinct(compared))} comparisons. {seeds}Models without a significant difference need not be "
+        "equal: the table of kind `significance` has each difference with its interval."
+    )

@@ -1,0 +1,214 @@
+"""A study as data: its records, tables, figures and settings in one file, from which others remake every table.
+
+Models and texts are left out.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import atomic_path, litter
+from lib.core.record import MODEL, RUN, missing_files, read_record
+from lib.workflow.commands.verification import MANIFEST
+from lib.workflow.planning.plan import Plan
+
+STUDY, CITATION, READ_ME = "study.yaml", "CITATION.cff", "README.md"
+
+
+class Archived(NamedTuple):
+    """What was packed."""
+
+    runs: int
+    files: int
+    size: int
+    """Bytes of the archive."""
+
+
+def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | Path) -> Archived:
+    """Pack a finished study into `out`, a gzipped tar file that is unpacked at the root of a checkout.
+
+    It holds, below the study's folder of results: of each run all but its model; tables, figures and what they are made
+    from; the code that runs executed; the study with its runs archived; the citation; the digest of each file.
+
+    Args:
+        plan: the study.
+        settings: its configuration, as its files give it.
+        citation: file with it.
+        out: to appear, `.tar.gz`.
+
+    Raises:
+        ConfigError: `out` has another suffix, or lies in the study's results.
+        DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
+    """
+    out, results = Path(out), Path(plan.paths.results)
+    if out.suffixes[-2:] != [".tar", ".gz"]:
+        raise ConfigError(f"{out}: expected a name that ends in .tar.gz.")
+    if results.resolve() in out.resolve().parents:
+        raise ConfigError(f"{out}: lies in {results}, which is packed. Name another folder.")
+    if results.is_absolute():
+        raise ConfigError(
+            f"execution.results: {results} is absolute, so that it means nothing elsewhere. Set a folder."
+        )
+    if not citation.is_file():
+        raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")
+    files = sorted(_files(plan))
+    written = {
+        STUDY: yaml.safe_dump(_archived(plan, settings), sort_keys=False, allow_unicode=True),
+        CITATION: citation.read_text(encoding="utf-8"),
+        READ_ME: _read_me(plan),
+    }
+    size = pack(out, results, files, written)
+    runs = sum(file.name == RUN for file in files)
+    return Archived(runs, len(files) + len(written) + 1, size)
+
+
+def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, str]) -> int:
+    """Write an archive of files and texts with a manifest of them; the same files give the same bytes.
+
+    Links are packed as the files that they lead to.
+
+    Args:
+        out: to appear.
+        results: folder of the files, whose path the archive keeps.
+        files: to pack, below `results`.
+        written: texts of further files, by name below `results`.
+
+    Returns:
+        Bytes of the archive.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    digests: dict[str, str] = {}
+    latest = 0.0
+
+    def add(name: str, content: bytes, time: float) -> None:
+        digests[name] = hashlib.sha256(content).hexdigest()
+        entry = tarfile.TarInfo(f"{results}/{name}")
+        entry.size, entry.mtime = len(content), time
+        tar.addfile(entry, io.BytesIO(content))
+
+    # The first bytes of the archive hold neither its time nor its name.
+    with (
+        atomic_path(out) as partial,
+        partial.open("wb") as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as zipped,
+        tarfile.open(mode="w", fileobj=zipped) as tar,
+    ):
+        for file in files:
+            try:
+                content, time = file.read_bytes(), file.stat().st_mtime
+            except OSError as error:
+                raise _unpackable(file, f"cannot be read ({error.strerror})") from error
+            # Times stay: by them Snakemake knows that tables are newer than records.
+            add(str(file.relative_to(results)), content, time)
+            latest = max(latest, time)
+        for name, text in written.items():
+            add(name, text.encode(), latest)
+        add(MANIFEST, json.dumps({"number": len(digests), "files": digests}, indent=1).encode(), latest)
+    return out.stat().st_size
+
+
+def _files(plan: Plan) -> set[Path]:
+    """Return the files to pack that the study has made."""
+    shown = {Path(target) for target in plan.targets()}
+    records = {Path(plan.paths.record(run.id)) for run in plan.runs}
+    if missing := sorted(str(file) for file in shown | records if not file.is_file()):
+        raise DataError(
+            f"{missing[0]}: no such file, and {len(missing) - 1} more are missing. Finish the study before it is "
+            "archived; make status shows what is left."
+        )
+    for record in records:
+        folder = record.parent
+        if gone := missing_files(folder, read_record(folder)):
+            raise DataError(f"{folder}: {gone[0]} is gone. make verify shows how it is made again.")
+    of_runs = {
+        file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
+    }
+    report = Path(plan.paths.results, "report.html")
+    if report.exists():
+        require_complete(report)
+    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
+
+
+def require_complete(report: Path) -> None:
+    """Refuse a report that Snakemake did not write to its end.
+
+    Raises:
+        DataError: its end is missing, or it is no file.
+    """
+    try:
+        with report.open("rb") as file:
+            file.seek(max(0, report.stat().st_size - 100))
+            is_complete = file.read().rstrip().endswith(b"</html>")
+    except OSError as error:
+        raise _unpackable(report, f"cannot be read ({error.strerror})") from error
+    if not is_complete:
+        raise DataError(f"{report}: its end is missing. Make the report again, or delete it, and archive again.")
+
+
+def _all(folder: Path) -> set[Path]:
+    """Return the files in a folder and those below it, without litter.
+
+    Raises:
+        DataError: something there is neither file nor folder, or a link to a folder or to nothing.
+    """
+    found = set()
+    for path in folder.rglob("*"):
+        if litter(folder, path.relative_to(folder).parts):
+            continue
+        if path.is_file():
+            found.add(path)
+        elif path.is_symlink():
+            raise _unpackable(path, "is a link to a folder or to nothing")
+        elif not path.is_dir():
+            raise _unpackable(path, "is neither a file nor a folder")
+    return found
+
+
+def _unpackable(path: Path, what: str) -> DataError:
+    return DataError(
+        f"{path}: {what}, so it cannot be archived. Expected files; delete it, or put a file that can be read there."
+    )
+
+
+def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the study whose runs are archived: without what is made from more than runs."""
+    values = json.loads(json.dumps(settings))
+    for name in values["experiment"].get("published") or {}:
+        own = plan.experiment.backbones[name]
+        entry = values["experiment"].setdefault("backbones", {}).setdefault(name, {})
+        entry["architecture"] = json.loads(own.model_dump_json())["architecture"]
+    report = values.get("report") or {}
+    report.pop("analyses", None)
+    for kind, results in (("tables", plan.study.report.tables), ("figures", plan.study.report.figures)):
+        for name, shown in results.items():
+            if shown.reads != "runs":  # but texts, or tokens
+                del report[kind][name]
+    values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
+    return values
+
+
+def _read_me(plan: Plan) -> str:
+    results = plan.paths.results
+    return f"""# A study as data
+
+{len(plan.runs)} runs, with what tables and figures are made from: settings, records, histories and predictions (ids,
+labels and probabilities; no texts and no models). Unpack the archive at the root of a checkout of the attention grid.
+
+```
+make verify CONFIG={results}/{STUDY}    # every file is what was archived
+snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure again
+make verify CONFIG={results}/{STUDY}    # and they are the same
+```
+
+`{CITATION}` says how to cite it.
+"""

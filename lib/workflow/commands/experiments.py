@@ -1,0 +1,203 @@
+"""New experiments by hand, in addition to a study: a folder with a ready `config.yaml` that `scripts/train.py` runs.
+
+The folder `<experiments>/<stage>/<name>` is also the run's output folder.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lib.core.errors import ConfigError
+from lib.core.files import read_mapping, write_text
+from lib.core.identity import RunId
+from lib.core.record import CONFIG, MODEL, RUN
+from lib.core.search_space import laid_over
+from lib.study.run import Start
+from lib.study.runs import Run, derive
+from lib.workflow.planning.plan import Plan
+
+INHERITED = ("seed", "precision", "backbone", "tokenizer")
+"""What a new run takes over from the one whose weights it starts from."""
+
+
+def new_experiment(
+    plan: Plan,
+    experiments: str | Path,
+    stage: str,
+    name: str,
+    *,
+    model: str | None,
+    dataset: str | None,
+    start: str | None,
+) -> Path:
+    """Write the configuration of a new run of a stage.
+
+    Args:
+        plan: the study that gives the defaults.
+        experiments: folder of all experiments.
+        stage: of the study.
+        name: of the new experiment; must be new.
+        model: of the study; None = the first that trains at this stage. With `start` it must be None, since backbone,
+            tokeniser, seed and precision come from there.
+        dataset: of the stage; None = its only one.
+        start: run whose weights it takes: `<stage>/<name>` of an experiment, or the folder of any finished run.
+
+    Returns:
+        The new `config.yaml`.
+
+    Raises:
+        ConfigError: the name is taken, something is unknown, or two arguments contradict each other.
+    """
+    folder = _new_folder(experiments, stage, name)
+    run = _run_like(plan, stage, model, dataset, start)
+    settings = json.loads(run.settings)
+    settings.pop("tuning", None)  # one training, with the settings of the stage
+    for best in plan.settings_from(run):
+        if not Path(best).is_file():
+            raise ConfigError(
+                f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
+            )
+        settings = laid_over(settings, read_mapping(best))
+    for weights in plan.teacher(run):
+        settings["task"] |= {"teacher_weights": weights}
+    settings |= {
+        "tokenizer": plan.tokenizer(run)[0],
+        "data": plan.data(run),
+        "execution": json.loads(plan.execution),
+    }
+    if start is not None:
+        settings |= _from_start(plan, _run_folder(experiments, start), run, list(settings["data"]))
+    return _write(folder, settings | {"model": name})
+
+
+def _run_like(plan: Plan, stage: str, model: str | None, dataset: str | None, start: str | None) -> Run:
+    """Return the study's own run whose settings a new experiment takes over; arguments as of `new_experiment`.
+
+    Raises:
+        ConfigError: something is unknown, or two arguments contradict each other.
+    """
+    sections = plan.experiment.stages
+    if stage not in sections:
+        raise ConfigError(f"{stage!r} is not a stage of the study; known: {', '.join(sections)}.")
+    datasets = list(sections[stage].data)
+    if dataset is None and len(datasets) > 1:
+        raise ConfigError(f"{stage} works on several datasets. Name one of: {', '.join(datasets)}.")
+    dataset = dataset or datasets[0]
+    if dataset not in datasets:
+        raise ConfigError(f"{dataset!r} is not a dataset of {stage}; known: {', '.join(datasets)}.")
+    if model is not None and start is not None:
+        raise ConfigError(f"model {model!r} and start {start!r}: the backbone comes from the start. Give one of them.")
+    passing = [name for name in plan.experiment.models if plan.graph.has_runs(name, stage, dataset)]
+    trained = [name for name in passing if plan.graph.trains(name, stage, dataset)]
+    if not trained:
+        raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")
+    if model is not None and model not in trained:
+        raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
+    return derive(plan.graph, RunId(stage, model or trained[0], dataset, plan.graph.seeds_of(stage, dataset)[0]), {})
+
+
+def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that a new experiment takes from the run in `source`, whose weights it starts from.
+
+    Raises:
+        ConfigError: `source` is not a run, or its tokeniser is not one of the study's.
+    """
+    inherited = _read_config(source)
+    tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
+    if inherited["tokenizer"] not in tokenizers:
+        raise ConfigError(
+            f"{source}: its tokeniser {inherited['tokenizer']} is none of the study's, whose tokens the run would "
+            f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
+        )
+    tokenizer = tokenizers[inherited["tokenizer"]]
+    tokens_name = tokenizer + str(run.tokens_name).removeprefix(
+        str(run.tokenizer)
+    )  # the number of tokens in the settings
+    return {
+        **{field: inherited[field] for field in INHERITED},
+        "data": {split: plan.paths.tokens(run.id.dataset, tokens_name, split) for split in splits},
+        "start": Start(run=str(source), checkpoint=str(source / MODEL)).model_dump(),
+    }
+
+
+def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: str) -> Path:
+    """Write the configuration of a run that continues another one, whose configuration it takes over.
+
+    An unfinished run resumes at its newest whole checkpoint. A finished one resumes with its optimiser's state
+    if it kept that (`keep: [last, state]`), else by its weights alone.
+
+    Args:
+        experiments: folder of all experiments.
+        stage: of the new experiment.
+        name: of the new experiment; must be new.
+        resumed: `<stage>/<name>` of an experiment, or the folder of any run.
+
+    Returns:
+        The new `config.yaml`.
+
+    Raises:
+        ConfigError: the name is taken, the run is of another stage, or there is nothing to resume.
+    """
+    folder = _new_folder(experiments, stage, name)
+    source = _run_folder(experiments, resumed)
+    settings = _read_config(source)
+    if settings.get("stage") != stage:
+        raise ConfigError(
+            f"{source}: a run of {settings.get('stage')}, not of {stage}. Resume it there, or take its weights "
+            "with --start."
+        )
+    if (source / RUN).is_file():
+        state = source / MODEL / "state"
+        whole = state.is_dir()
+        start = Start(
+            run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
+        )
+    else:
+        places = source.parent.glob(f".{source.name}.work/*/*/checkpoint-*")
+        checkpoints = [path for path in places if _is_whole(path)]
+        if not checkpoints:
+            raise ConfigError(
+                f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
+            )
+        newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
+        start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
+    return _write(folder, settings | {"model": name, "start": start.model_dump()})
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint has all files that a training resumes from; the training checks their content."""
+    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
+    if not all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in files):
+        return False
+    try:
+        step = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["progress"]["step"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return f"checkpoint-{step}" == checkpoint.name
+
+
+def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:
+    folder = Path(experiments) / stage / name
+    if folder.exists():
+        raise ConfigError(f"{folder}: there is an experiment of this name. Choose another one; names are unique.")
+    return folder
+
+
+def _run_folder(experiments: str | Path, run: str) -> Path:
+    experiment = Path(experiments) / run
+    return experiment if experiment.is_dir() else Path(run)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder / CONFIG}: no such file. Expected the configuration of an earlier run.")
+    return read_mapping(folder / CONFIG)
+
+
+def _write(folder: Path, settings: dict[str, Any]) -> Path:
+    path = folder / CONFIG
+    write_text(path, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    return path

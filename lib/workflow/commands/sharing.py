@@ -1,0 +1,247 @@
+"""A finished model for others: its folder with a model card, as model hubs show it."""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from huggingface_hub import EvalResult, ModelCardData
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import atomic_path, files_in
+from lib.core.model_folder import WEIGHTS
+from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
+from lib.core.weights import ForeignStart, WordVectorsStart
+from lib.results.escapes import markdown
+from lib.results.predictions import paired_predictions
+from lib.study.runs import Run
+from lib.tasks.settings import TASKS
+from lib.workflow.planning.plan import Plan
+
+READ_ME = "README.md"
+PIPELINES = {
+    "sequence_classification": "text-classification",
+    "pair_classification": "text-classification",
+    "regression": "text-classification",
+    "token_classification": "token-classification",
+    "masked_lm": "fill-mask",
+    "causal_lm": "text-generation",
+    "text_to_text": "text2text-generation",
+}
+"""What the hub calls a task."""
+SCORES = {
+    "f1_macro": "Macro-F1",
+    "accuracy": "Accuracy",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "perplexity": "Perplexity",
+    "loss": "Loss",
+}
+"""What a card shows of the record, by the name there without the split."""
+CONFIDENCE = 0.95
+
+
+def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -> list[str]:
+    """Copy the model of a finished run to `out`, with a model card made from the study and the run's record.
+
+    Args:
+        plan: the study.
+        place: the run, `<stage>/<model>/<dataset>/seed-<n>`.
+        out: folder, to appear.
+        licence: of the weights, by its name on the hub (`apache-2.0`); None = the card names none.
+
+    Returns:
+        Names of the files.
+
+    Raises:
+        ConfigError: the study has no such run, or `out` is there.
+        DataError: the run is not finished or not whole, or left no model, or one without its tokeniser.
+        RunError: the model cannot be read, or weights are missing, NaN or inf.
+    """
+    run = plan.run_at(place)
+    folder = Path(plan.paths.folder(run.id))
+    record = read_record(folder)
+    if problems := differing_files(folder, record):
+        raise DataError(
+            f"{folder}: not whole ({', '.join(problems)}). Expected all that its record names; run it again."
+        )
+    if not (folder / MODEL).is_dir():
+        raise DataError(f"{folder}: left no model. Expected a run that trains one.")
+    if Path(out).exists():
+        raise ConfigError(f"{out}: is there already. Expected a new folder, since nothing is overwritten.")
+    _require_whole(folder / MODEL, run.work.task.kind)
+    with atomic_path(out) as partial:
+        for file in files_in(folder / MODEL):
+            copy = partial / file.relative_to(folder / MODEL)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+        (partial / READ_ME).write_text(card(plan, run, record, licence), encoding="utf-8")
+        return sorted(path.name for path in partial.iterdir())
+
+
+def _require_whole(folder: Path, task: str) -> None:
+    """Refuse a model that others could not use: all its weights are there and finite, and its tokeniser, too.
+
+    Raises:
+        ProjectError: it is not whole.
+    """
+    import transformers  # imports torch
+    from peft.utils import SAFETENSORS_WEIGHTS_NAME
+
+    from lib.backbones.stored import open_config, open_model, read_weights
+    from lib.data.tokenizer import TextTokenizer
+
+    if (folder / WEIGHTS).is_file():
+        open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model()), folder)
+    else:  # adapters that were not merged
+        read_weights(folder / ADAPTER, SAFETENSORS_WEIGHTS_NAME)
+    TextTokenizer.of_model(folder, open_config(folder).vocab_size)
+
+
+def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
+    """Return the model card of a finished run: header in YAML, then what it is, its data, recipe, scores and origin."""
+    folder = Path(plan.paths.folder(run.id))
+    scores = list(_scores(folder, record))
+    task, corpus = run.work.task.kind, run.corpus
+    repository = corpus.hub.repository if corpus.source == "hub" and corpus.hub else None
+    first = run
+    while first.parent:
+        first = plan.run_at(first.parent.path)
+    header = ModelCardData(
+        license=licence,
+        base_model=first.start.repository if isinstance(first.start, ForeignStart) else None,
+        datasets=[repository] if repository else None,
+        model_name=f"{run.id.model}-{run.id.dataset}",
+        pipeline_tag=PIPELINES.get(task),
+        library_name="transformers",
+        eval_results=[
+            EvalResult(
+                PIPELINES.get(task, task),
+                repository or run.id.dataset,
+                run.id.dataset,
+                name,
+                value,
+                dataset_split="test",
+            )
+            for name, value, _ in scores
+        ]
+        or None,
+    )
+    settings = json.loads(run.settings)
+    recipe = yaml.safe_dump({"precision": record.precision} | (settings.get("recipe") or {}), sort_keys=False).strip()
+    machine = ", ".join(filter(None, [record.hardware or record.device, record.instruction_set]))
+    inputs = "\n".join(f"- {name}: `{parent.digest}`" for name, parent in record.parents.items())
+    return f"""---
+{header.to_yaml()}
+---
+
+# {run.id.model} on {run.id.dataset}
+
+{_what(run, first, record, settings)}
+
+## Scores on test
+
+{_table(scores)}
+
+Seed {run.id.seed}, one training.{_shared(record)}
+
+## Data
+
+{_data(run)}
+
+## Recipe
+
+```yaml
+{recipe}
+```
+
+Tokens read: {record.tokens or 0:,}; epochs: {record.epochs:g}; minutes: {record.seconds / 60:.1f}; machine:
+{machine}.{f" Resumed under other conditions: {record.mixed}." if record.mixed else ""}
+
+## How to load it
+
+{_loading(run)}
+
+## Origin
+
+Run `{run.id.path}`, commit `{record.git_commit}`, code `{record.code}`; digests of its inputs:
+
+{inputs}
+
+Versions: {", ".join(f"{name} {version}" for name, version in record.versions.items())}.
+"""
+
+
+def _shared(record: RunRecord) -> str:
+    share = record.shared.get("test", 0)
+    return f" Of the test documents, {100 * share:.1f} % have a text that training has as well." if share else ""
+
+
+def _what(run: Run, first: Run, record: RunRecord, settings: dict[str, Any]) -> str:
+    mechanism = settings["backbone"].get("mechanism")
+    lines = [
+        f"Task: `{run.work.task.kind}`. Backbone: `{run.backbone.kind}`, {record.parameters.get('total', 0):,} weights."
+    ]
+    if mechanism:
+        lines.append(f"Attention: `{json.dumps(mechanism)}`.")
+    if run.parent:
+        lines.append(f"It starts from the run `{run.parent.path}`.")
+    if first.start:
+        lines.append(f"The first weights are {_origin(first.start)}.")
+    if run.max_tokens:
+        lines.append(f"It reads {run.max_tokens:,} tokens; longer texts are cut.")
+    if labels := settings.get("labels"):
+        lines.append(f"Classes: {', '.join(map(markdown, labels))}.")
+    return "\n".join(lines)
+
+
+def _origin(start: ForeignStart | WordVectorsStart) -> str:
+    if isinstance(start, WordVectorsStart):
+        return f"drawn, but for the embeddings of words: the word vectors `{start.word_vectors}` of the study"
+    return f"those of `{start.repository}` at `{start.revision}`" if start.repository else "a local folder's"
+
+
+def _data(run: Run) -> str:
+    corpus = run.corpus
+    chosen = corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    licence = (
+        f"Licence of the texts: {markdown(corpus.license)}."
+        if corpus.license
+        else "The study names no licence of the texts."
+    )
+    source = yaml.safe_dump({corpus.source: chosen}, sort_keys=False).strip()
+    return f"`{run.id.dataset}`. {licence}\n\n```yaml\n{source}\n```"
+
+
+def _loading(run: Run) -> str:
+    plain = run.backbone.kind == "pretrained" and not json.loads(run.settings)["backbone"].get("mechanism")
+    if plain:
+        return "transformers reads this folder as any other."
+    return "After `import lib`, the package of the project that trained it, transformers reads this folder."
+
+
+def _scores(folder: Path, record: RunRecord) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
+    """Yield name, value and interval of each score on test."""
+    for name, shown in SCORES.items():
+        value = record.metrics.get(f"test_{name}")
+        if value is not None:
+            yield shown, value, _interval(folder) if name == "f1_macro" else None
+
+
+def _interval(folder: Path) -> tuple[float, float]:
+    grid = pd.DataFrame([{"row": "model", "seed": 0, "folder": str(folder)}])
+    return paired_predictions(grid).score(0).score_interval(CONFIDENCE)
+
+
+def _table(scores: Iterable[tuple[str, float, tuple[float, float] | None]]) -> str:
+    rows = [
+        f"| {name} | {value:.4g} | {'' if interval is None else '{:.4g} to {:.4g}'.format(*interval)} |"
+        for name, value, interval in scores
+    ]
+    if not rows:
+        return "The run has none."
+    note = f"Intervals of {CONFIDENCE:.0%} are over test documents, for this model; they know nothing of other seeds."
+    return "\n".join(["| score | value | interval |", "| --- | --- | --- |", *rows, "", note])

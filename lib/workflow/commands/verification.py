@@ -1,0 +1,204 @@
+"""Whether finished results are still what their records say: the files that runs left, what they read, and the code."""
+
+import functools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from lib.core.errors import DataError
+from lib.core.files import file_digest, files_in, litter
+from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.workflow.planning.plan import Plan
+from lib.workflow.staleness.agreement import code_changes, disagreements, misnamed
+from lib.workflow.staleness.kept_code import code_since
+from lib.workflow.staleness.made_files import changed_files
+
+MANIFEST = "MANIFEST.json"
+"""File of an archived study with the digest of every file in it."""
+ARCHIVED = ("*.*", "runs/**/*", "tables/**/*", "figures/**/*")
+"""What an archived study has no more of than its manifest names; logs and code are added as tables are remade."""
+NAMED = 6
+"""How many places are named."""
+
+
+class Verified(NamedTuple):
+    """What was found of the runs of a study."""
+
+    runs: int
+    differing: dict[str, list[str]]
+    """What differs from a run's record, by the run's folder."""
+    damaged: list[str]
+    """Folders whose own files are gone or differ, so that the run has to be made again."""
+    missing: list[str]
+    """Files that the study has and that are not there."""
+    other_versions: dict[tuple[str, str], list[str]]
+    """Folders of the runs that a package was used for in a version which is not installed, by package and version."""
+    mixed: dict[str, str]
+    """Conditions that changed when a run was resumed, by the run's folder."""
+    instruction_sets: dict[str, int]
+    """Numbers of runs by the processor's instruction set, as far as it is known."""
+    unknown: dict[str, int]
+    """What records do not tell, and how many of them."""
+
+
+def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
+    """Compare all finished results below a folder with their records, or an archived study with its manifest.
+
+    An archived study has neither the models of its runs nor what they read, and other code may be at hand.
+
+    Args:
+        results: folder of a study's results.
+        code: folder of the code that was kept.
+        plan: of the study, with the files that it expects and the settings of its runs; None = expect nothing.
+
+    Raises:
+        DataError: a file is not a run record, or no manifest.
+    """
+    differing: dict[str, list[str]] = {}
+    damaged: list[str] = []
+    unknown: dict[str, int] = {}
+    # Many runs read the same tokens and executed the same code.
+    digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
+    planned = {Path(plan.paths.folder(run.id)): run for run in plan.study.runs} if plan else {}
+    records = {path.parent: read_record(path.parent) for path in files_in(Path(results, "runs"), f"**/{RUN}")}
+    archived = Path(results, MANIFEST).is_file()
+    differing = _not_as_archived(Path(results)) if archived else changed_files(results)
+    for folder, record in records.items():
+        left = [] if archived else differing_files(folder, record)
+        damaged += [str(folder)] if left else []
+        problems = left or misnamed(folder, record)
+        if plan and not problems and folder in planned and record.imported is None:
+            problems += disagreements(plan, planned[folder], record)
+        if not archived:
+            problems += _read(record, digest) + code_changes(record, since)
+        if problems:
+            differing[str(folder)] = differing.get(str(folder), []) + problems
+        for name, is_unknown in (
+            ("the files that they left", not record.files),
+            ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
+            ("what they read", any(parent.digest is None for parent in record.parents.values())),
+        ):
+            if is_unknown:
+                unknown[name] = unknown.get(name, 0) + 1
+    missing = [file for file in _expected(plan) if not Path(file).is_file()] if plan else []
+    mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
+    sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
+    return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown)
+
+
+def _expected(plan: Plan) -> list[str]:
+    """Return the records, tables and figures that the finished study has."""
+    return list(dict.fromkeys([*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()]))
+
+
+def _not_as_archived(results: Path) -> dict[str, list[str]]:
+    """Return which files of an archived study are gone, differ from its manifest or are not in it, by their folder.
+
+    A file in the folder of a run belongs to the run. Nothing outside the study's folder is read.
+
+    Raises:
+        DataError: the manifest cannot be read, names no files, or one outside the study's folder.
+    """
+    path = results / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        manifest = content["files"]
+        if not manifest or not all(isinstance(digest, str) for digest in manifest.values()):
+            raise ValueError("it names no files with their digests")
+        if len(manifest) != content.get("number", len(manifest)):
+            raise ValueError(f"it names {len(manifest)} of {content['number']} files")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: no manifest ({error!r}). Unpack the whole archive again.") from error
+    if outside := [name for name in manifest if name.startswith("/") or ".." in Path(name).parts or "\0" in name]:
+        raise DataError(
+            f"{path}: names {outside[0][:200]!r}, which is not below {results}. Expected files of the study; unpack an "
+            "archive that you trust."
+        )
+    found: dict[str, list[str]] = {}
+    for name, digest in manifest.items():
+        file = results / name
+        if (real := file.resolve()) != results.resolve() / name:
+            problem = f"{file.name} is reached through a link to {real}, but a file was archived"
+        elif not os.path.isfile(file):  # of a name that no file can have, too
+            problem = f"{file.name} is gone"
+        elif file_digest(file) != digest:
+            problem = f"{file.name} differs from the archived file"
+        else:
+            continue
+        found.setdefault(_folder(file, results), []).append(problem)
+    for file in sorted(each for place in ARCHIVED for each in results.glob(place)):
+        is_litter_or_folder = litter(results, [file.name]) or (file.is_dir() and not file.is_symlink())
+        if not is_litter_or_folder and str(file.relative_to(results)) not in {*manifest, MANIFEST}:
+            found.setdefault(_folder(file, results), []).append(f"{file.name} was not archived")
+    return found
+
+
+def _folder(file: Path, results: Path) -> str:
+    """Return the folder of the run that a file belongs to, or else its own."""
+    above = file.parents[: len(file.relative_to(results).parts) - 1]
+    return str(next((folder for folder in above if (folder / RUN).is_file()), file.parent))
+
+
+def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
+    """Return the folders of runs made with packages that are installed in another version, by package and version."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for folder, record in records.items():
+        for package in NUMERICAL:
+            if record.versions.get(package, version(package)) != version(package):
+                found.setdefault((package, record.versions[package]), []).append(str(folder))
+    return found
+
+
+def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
+    """Return which of its inputs are gone or differ from what a run read."""
+    problems = []
+    for name, parent in record.parents.items():
+        if parent.digest is None:
+            continue
+        if not Path(parent.path).exists():
+            problems.append(f"input {name} is gone: {parent.path}")
+        elif digest(Path(parent.path)) != parent.digest:
+            problems.append(f"input {name} is not what the run read: {parent.path}")
+    return problems
+
+
+def verification_report(found: Verified, results: str) -> str:
+    """Return what was found, in words."""
+    same = found.runs - sum(Path(folder, RUN).is_file() for folder in found.differing)
+    lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {found.runs - same} differ."]
+    for folder, problems in found.differing.items():
+        lines += ["", folder, *(f"    {problem}" for problem in problems)]
+    if found.missing:
+        lines += ["", f"Missing, {len(found.missing)} files that the study has; snakemake makes them:"]
+        lines += named(found.missing)
+    lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    if found.mixed:
+        lines += ["", f"Resumed under other conditions, {len(found.mixed)} of {found.runs} runs:"]
+        lines += [f"    {folder}: {words}" for folder, words in found.mixed.items()]
+    if len(found.instruction_sets) > 1:
+        sets = ", ".join(f"{name} for {number}" for name, number in found.instruction_sets.items())
+        lines += ["", f"The processors had different instruction sets: {sets} of {found.runs} runs."]
+    return "\n".join([*lines, *version_lines(found.other_versions, found.runs)])
+
+
+def named(places: Sequence[str]) -> list[str]:
+    """Return lines that name the first places, and how many more there are."""
+    more = [f"    and {len(places) - NAMED} more"] if len(places) > NAMED else []
+    return [*(f"    {place}" for place in places[:NAMED]), *more]
+
+
+def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
+    """Return lines that name runs made with other versions than the installed ones, out of all runs."""
+    lines = []
+    for (package, then), folders in found.items():
+        lines += [
+            "",
+            f"{package} was {then} for {len(folders)} of {runs} runs, and is {version(package)} here. New runs may "
+            "differ from these:",
+            *named(folders),
+        ]
+    return lines

@@ -1,0 +1,1 @@
+"""What is planned: where everything lies, what each run reads, and what the jobs are handed."""

@@ -1,0 +1,255 @@
+"""Where the texts of a study come from, and what is made of them before a model reads them."""
+
+import functools
+import hashlib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from lib.core.errors import DataError
+from lib.core.inputs import repeated, resolve_paths
+from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
+from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.sources import GeneratedSource, HubSource, RemoteFile
+from lib.study.graph import Graph
+from lib.study.runs import as_json
+from lib.workflow.planning.paths import Paths
+from lib.workflow.staleness.digests import code_digest
+
+UNSEEDED = "given"
+"""What the word vectors of a file are called where trained ones are called by their seeds."""
+_ESCAPES = str.maketrans({sign: quote(sign) for sign in "%{}"})
+"""Braces in a path mean something to Snakemake; the percent sign is escaped so that no two names become one."""
+_NAME_LENGTH = 60
+"""Characters that are kept of a file's name, the last ones; no file system takes a name without end."""
+
+
+class Corpora:
+    """The corpora, datasets and tokenisers of an experiment: raw files, preparation, options of programs."""
+
+    def __init__(self, graph: Graph, paths: Paths):
+        experiment = self.experiment = graph.experiment
+        self.corpus = graph.corpus
+        self.paths = paths
+        self.names = [*experiment.corpora, *experiment.datasets]
+        """All corpora and datasets."""
+
+    # Raw files
+
+    def raw_files(self, corpus: str, kind: str = "files") -> dict[str, list[str]]:
+        """Return the paths of the raw files of `corpus` by part, in dataset order.
+
+        Args:
+            corpus: name of the corpus or dataset.
+            kind: `files`, or `ground_truth` for the separate labels of the Hyperpartisan format.
+
+        Raises:
+            DataError: a local file is missing, or named twice.
+        """
+        settings = self.corpus(corpus)
+        if settings.source == "generated":
+            folder = self.raw_folder(corpus)
+            made = RAW_FILES[self.generator(corpus)][kind]
+            return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
+        entries: dict[str, Any] = getattr(settings.chosen, kind, {})
+        if settings.source == "local":
+            section = "corpora" if corpus in self.experiment.corpora else "datasets"
+            place = f"experiment.{section}.{corpus}.local.{kind}"
+            found = {
+                part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
+                for part, patterns in entries.items()
+            }
+            if twice := repeated(path for paths in found.values() for path in paths):
+                raise DataError(f"{place}: {twice}")
+            return found
+        if settings.source == "hub":
+            hub = self.hub(corpus)
+            return {
+                part: [self.paths.texts_of(hub.repository, hub.revision, path.translate(_ESCAPES)) for path in paths]
+                for part, paths in entries.items()
+            }
+        return {part: [self.paths.fetched(_address(file)) for file in files] for part, files in entries.items()}
+
+    def fold_file(self, dataset: str) -> list[str]:
+        """Return the file that says which fold each document is in, if there is one.
+
+        Raises:
+            DataError: it is missing.
+        """
+        folds = self.experiment.datasets[dataset].split.folds
+        if not folds or not folds.file:
+            return []
+        return [str(path) for path in resolve_paths([folds.file], f"experiment.datasets.{dataset}.split.folds.file")]
+
+    def generator(self, corpus: str) -> str:
+        """Return the name of the generator of a generated corpus."""
+        return self.generated(corpus).generator or corpus
+
+    def generated(self, corpus: str) -> GeneratedSource:
+        """Return the section of a corpus that is generated."""
+        source = self.corpus(corpus).generated
+        assert source is not None
+        return source
+
+    def generator_options(self, corpus: str) -> str:
+        """Return the options of the generator of a corpus, those that are left out too, as JSON."""
+        options = options_class(self.generator(corpus)).model_validate(self.generated(corpus).options)
+        return as_json(options.model_dump(mode="json"))
+
+    def group_names(self, dataset: str) -> list[str]:
+        """Return what the groups of a dataset's documents are called, if its generator names them."""
+        if self.corpus(dataset).source != "generated":
+            return []
+        return group_names(self.generator(dataset), self.generated(dataset).options)
+
+    def generator_code(self, corpus: str) -> str:
+        """Return the digest of the code that generates a corpus."""
+        return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
+
+    def raw_folder(self, corpus: str) -> str:
+        """Return the folder of the raw files of a corpus that is generated."""
+        return f"{self.paths.results}/data/{corpus}/raw"
+
+    def all_raw_files(self, corpus: str) -> list[str]:
+        """Return the paths of all raw files of `corpus`, ground truth included."""
+        kinds = ("files", "ground_truth")
+        return [path for kind in kinds for paths in self.raw_files(corpus, kind).values() for path in paths]
+
+    @functools.cached_property
+    def remote_files(self) -> dict[str, list[str]]:
+        """The options that fetch and check each file behind a URL, a text or an archive of WordNet, by its address."""
+        files = [file for name in self.names for file in self.corpus(name).remote_files]
+        return {_address(file): _download_options(file) for file in files}
+
+    def hub(self, corpus: str) -> HubSource:
+        """Return the hub section of `corpus`."""
+        source = self.corpus(corpus).hub
+        assert source is not None
+        return source
+
+    def corpora_from(self, source: str) -> list[str]:
+        """Return the names of the corpora and datasets whose raw files come from `source`."""
+        return [name for name in self.names if self.corpus(name).source == source]
+
+    # Prepared data
+
+    @functools.cache  # noqa: B019 - there is one plan per process
+    def shards(self, corpus: str) -> list[str]:
+        """Return the raw files of a corpus, in dataset order."""
+        return [path for files in self.raw_files(corpus).values() for path in files]
+
+    def filtered_shards(self, corpus: str) -> list[str]:
+        """Return the paths of the filtered files of a corpus, in dataset order."""
+        return [self.paths.filtered_shard(corpus, f"{index:05d}") for index in range(len(self.shards(corpus)))]
+
+    def documents(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split, as everything that comes after reads them."""
+        augments = self.experiment.datasets[dataset].augmentation is not None
+        return self.paths.augmented(dataset, split) if augments else self.paths.prepared(dataset, split)
+
+    @property
+    def augmentations(self) -> dict[str, Augmentation]:
+        """The augmentations by the names of their datasets."""
+        datasets = self.experiment.datasets.items()
+        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
+
+    def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
+        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.
+
+        Raises:
+            DataError: a local WordNet database is missing.
+        """
+        settings = self.augmentations[dataset]
+        sources: dict[str, list[str]] = {}
+        for way in settings.ways:
+            if way == "synonyms":
+                assert settings.synonyms is not None  # the study was checked
+                local, url = settings.synonyms.local, settings.synonyms.url
+                if local is not None and not Path(local).exists():
+                    raise DataError(
+                        f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
+                        "Expected a WordNet database, or an archive of one."
+                    )
+                sources[way] = [self.paths.fetched(_address(url)) if url else str(local)]
+            else:
+                model = settings.masked_lm
+                assert model is not None  # the study was checked
+                sources[way] = [self.paths.weights(model)]
+                if model.repository is not None and model.revision is not None:
+                    sources[way].append(self.paths.published_tokenizer(model.repository, model.revision))
+        return sources
+
+    def augmentation_code(self, dataset: str) -> str:
+        """Return the digest of the code that augments a dataset."""
+        modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
+        return code_digest("scripts/augment_dataset.py", *modules)
+
+    def tokenizer_sources(self, tokenizer: str) -> list[str]:
+        """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""
+        settings = self.experiment.tokenizers[tokenizer]
+        if settings.source == "hub":
+            if settings.algorithm == "published":
+                return [self.paths.published_tokenizer(settings.repository, settings.revision)]
+            return [self.paths.vocabulary(settings.repository, settings.revision)]
+        if settings.source == "local":
+            assert settings.path is not None
+            return [settings.path]
+        return [] if settings.source is None else self._training_texts(settings.corpora)
+
+    def word_vectors(self, name: str, seed: int) -> str:
+        """Return the folder of the word vectors that runs of a seed take: theirs, or the only ones of a file."""
+        trained = self.experiment.word_vectors[name].source == "trained"
+        return self.paths.word_vectors(name, f"seed-{seed}" if trained else UNSEEDED)
+
+    def word_vectors_sources(self, name: str) -> list[str]:
+        """Return what word vectors are made from: a file of vectors, or texts to train on."""
+        settings = self.experiment.word_vectors[name]
+        if settings.source == "trained":
+            return self._training_texts(settings.corpora)
+        assert settings.path is not None  # the study was checked
+        return [settings.path]
+
+    def _training_texts(self, corpora: Sequence[str]) -> list[str]:
+        """Return the filtered files of corpora and the training documents of datasets; those of all corpora if none."""
+        of_corpora = self.experiment.corpora
+        return [
+            path
+            for corpus in corpora or list(of_corpora)
+            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
+        ]
+
+    def tokenizer_options(self, tokenizer: str) -> list[str]:
+        """Return the options that make a tokeniser; the files that it is made from come after them."""
+        settings = self.experiment.tokenizers[tokenizer]
+        also = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
+        also += [f"--sentinels {settings.sentinels}"] if settings.sentinels else []
+        if settings.algorithm == "published":
+            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
+            return [*also, *new, "--published"]
+        switches = [
+            f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
+            for name in ("lowercase", "strip_accents", "enclose")
+        ] + also
+        if settings.source not in ("trained", None):
+            return [*switches, "--vocabulary"]
+        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
+        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
+
+    def slice_options(self, corpus: str) -> list[str]:
+        """Return the options that give articles and tokens of the slices of a corpus."""
+        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
+        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
+
+
+def _download_options(file: RemoteFile) -> list[str]:
+    values = file.model_dump(exclude={"unpinned"})
+    return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+
+
+def _address(file: RemoteFile) -> str:
+    """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
+    digest = hashlib.sha256(shlex.join(_download_options(file)).encode()).hexdigest()
+    name = file.name.translate(_ESCAPES)
+    return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"

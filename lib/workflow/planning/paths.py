@@ -1,0 +1,164 @@
+"""Where everything of a study lies: pure functions of names. Nothing is looked up, and no file is read."""
+
+from dataclasses import dataclass
+
+from lib.core.identity import RunId
+from lib.core.record import BEST, CONFIG, MODEL, RUN, TRIALS
+from lib.core.weights import ForeignStart
+
+PLANNED = "planned"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The files and folders of one study; a name in braces gives the pattern of a rule.
+
+    Args:
+        results: folder of all that is made.
+        resources: folder of all that is downloaded.
+    """
+
+    results: str
+    resources: str
+
+    # Runs
+
+    def folder(self, run: RunId) -> str:
+        """Return the folder of a run."""
+        return f"{self.results}/runs/{run.path}"
+
+    def config(self, run: RunId) -> str:
+        """Return the settings of a run."""
+        return f"{self.folder(run)}/{CONFIG}"
+
+    def record(self, run: RunId) -> str:
+        """Return the record of a run, which names its other files."""
+        return f"{self.folder(run)}/{RUN}"
+
+    def model(self, run: RunId) -> str:
+        """Return the folder of a run's model."""
+        return f"{self.folder(run)}/{MODEL}"
+
+    def trials(self, run: RunId) -> str:
+        """Return the trials of a run that tunes."""
+        return f"{self.folder(run)}/{TRIALS}"
+
+    def best_trial(self, run: RunId) -> str:
+        """Return the best settings that a run that tunes has found."""
+        return f"{self.folder(run)}/{BEST}"
+
+    def taught(self, run: RunId) -> str:
+        """Return the folder of a run's training tokens with the scores of its teacher."""
+        return f"{self.results}/taught/{run.path}"
+
+    def best(self, stage: str, model: str, dataset: str) -> str:
+        """Return the best settings that a search has found for a model."""
+        return f"{self.results}/search/{stage}/{model}/{dataset}.json"
+
+    @property
+    def work(self) -> str:
+        """Folder in which runs work."""
+        return f"{self.results}/work"
+
+    # Data
+
+    def filtered_shard(self, corpus: str, shard: str) -> str:
+        """Return a filtered file of a corpus."""
+        return f"{self.results}/data/{corpus}/filtered/{shard}.parquet"
+
+    def prepared(self, dataset: str, split: str) -> str:
+        """Return the prepared documents of a split."""
+        return f"{self.results}/data/{dataset}/prepared/{split}.parquet"
+
+    def prepared_summary(self, dataset: str) -> str:
+        """Return what the preparation counted."""
+        return f"{self.results}/data/{dataset}/prepared/summary.json"
+
+    def augmented(self, dataset: str, split: str) -> str:
+        """Return the documents of a split after an augmentation."""
+        return f"{self.results}/data/{dataset}/augmented/{split}.parquet"
+
+    def augmented_summary(self, dataset: str) -> str:
+        """Return what an augmentation counted."""
+        return f"{self.results}/data/{dataset}/augmented/summary.json"
+
+    def texts(self, dataset: str) -> str:
+        """Return the description of a dataset's texts."""
+        return f"{self.results}/data/{dataset}/texts.parquet"
+
+    def tokens(self, corpus: str, tokens_name: str, split: str) -> str:
+        """Return the folder of the tokenised documents of a split; see `lib.study.graph.Graph.tokens_name`."""
+        return f"{self.results}/data/{corpus}/tokens/{tokens_name}/{split}"
+
+    def token_lengths(self, corpus: str, tokens_name: str) -> str:
+        """Return the statistics of the tokenised splits."""
+        return f"{self.results}/data/{corpus}/tokens/{tokens_name}/token_lengths.json"
+
+    def tokenizer(self, name: str) -> str:
+        """Return the folder of a tokeniser."""
+        return f"{self.results}/tokenizers/{name}"
+
+    def word_vectors(self, name: str, draw: str) -> str:
+        """Return the folder of word vectors; see `lib.workflow.planning.corpora.Corpora.word_vectors`."""
+        return f"{self.results}/word_vectors/{name}/{draw}"
+
+    # Downloads. Studies may share them, so each path says everything about the file, and nothing about the study.
+
+    def texts_of(self, repository: str, revision: str, path: str) -> str:
+        """Return a file of a dataset repository."""
+        return f"{self._published('texts', repository, revision)}/{path}"
+
+    def fetched(self, address: str) -> str:
+        """Return a file behind a URL; see `lib.workflow.planning.corpora.Corpora.remote_files`."""
+        return f"{self.resources}/urls/{address}"
+
+    def vocabulary(self, repository: str, revision: str) -> str:
+        """Return the vocabulary of a model repository."""
+        return f"{self._published('vocabularies', repository, revision)}/vocab.txt"
+
+    def published_tokenizer(self, repository: str, revision: str) -> str:
+        """Return the folder of the tokeniser of a model repository."""
+        return self._published("tokenizers", repository, revision)
+
+    def weights(self, source: ForeignStart) -> str:
+        """Return the folder of weights that no stage of the study makes."""
+        if source.repository is None or source.revision is None:
+            assert source.folder is not None  # the study was checked
+            return source.folder
+        return self.published_model(source.repository, source.revision)
+
+    def published_model(self, repository: str, revision: str) -> str:
+        """Return the folder of the model of a model repository."""
+        return self._published("models", repository, revision)
+
+    def _published(self, kind: str, repository: str, revision: str) -> str:
+        """Return the folder of the downloads from a revision, in whose name a `/` makes no subfolder."""
+        return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"
+
+    # What comes out
+
+    def table(self, name: str, suffix: str = "csv") -> str:
+        """Return a table."""
+        return f"{self.results}/tables/{name}.{suffix}"
+
+    def figure(self, name: str, suffix: str = "svg") -> str:
+        """Return a figure."""
+        return f"{self.results}/figures/{name}.{suffix}"
+
+    @property
+    def code(self) -> str:
+        """Folder of the definitions behind the digests of code."""
+        return f"{self.results}/code"
+
+    def kept_code(self, digest: str) -> str:
+        """Return the file of the definitions behind a digest of code."""
+        return f"{self.code}/{digest}.json"
+
+    @property
+    def planned(self) -> str:
+        """Folder of the files that the plan hands to its jobs."""
+        return f"{self.results}/{PLANNED}"
+
+    def log(self, name: str) -> str:
+        """Return the log of a rule."""
+        return f"{self.results}/logs/{name}.log"

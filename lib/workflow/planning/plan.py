@@ -1,0 +1,286 @@
+"""The plan of a study: its runs, where they lie, what they read, by which code, and what is made of them."""
+
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import read_mapping
+from lib.core.identity import RunId
+from lib.core.kinds import Axis
+from lib.core.record import MODEL
+from lib.core.weights import ForeignStart, WordVectorsStart
+from lib.study.runs import Run, as_json
+from lib.study.study import Study
+from lib.tasks.settings import TASKS
+from lib.workflow.planning.corpora import Corpora
+from lib.workflow.planning.paths import Paths
+from lib.workflow.planning.report import Report
+from lib.workflow.planning.resources import SHORTEST_MINUTES, training_minutes
+from lib.workflow.staleness.digests import OPTIONAL, code_digest
+
+SPLITS = ("train", "validation", "test")
+LISTED = 10
+"""How many problems of imported runs a message lists."""
+
+
+class Plan:
+    """What the rules make of one study. Knows no stage by name."""
+
+    def __init__(self, study: Study):
+        self.study = study
+        self.experiment = study.experiment
+        self.graph = study.graph
+        self.runs = study.runs
+        self.paths = Paths(study.execution.results.rstrip("/"), study.execution.resources.rstrip("/"))
+        self.corpora = Corpora(study.graph, self.paths)
+        self.report = Report(study, self.paths, self.corpora)
+        self._by_path = {run.id.path: run for run in self.runs}
+
+    def run(self, name: RunId) -> Run:
+        """Return the run of that name."""
+        return self.report.runs[name]
+
+    def run_at(self, path: str) -> Run:
+        """Return the run whose folder lies at `path` below those of all runs.
+
+        Raises:
+            ConfigError: the study has no such run.
+        """
+        if path not in self._by_path:
+            raise ConfigError(
+                f"{self.paths.results}/runs/{path}: no run of this study. Expected <stage>/<model>/<dataset>/seed-<n>, "
+                "a seed for each (--configfile names another study)."
+            )
+        return self._by_path[path]
+
+    def targets(self) -> list[str]:
+        """Return what a call without a target makes: tables, figures and analyses, or the runs of a study without.
+
+        Of a part of the study, its runs, and those results that need no others.
+        """
+        asked = {self.paths.record(run.id) for run in self.study.asked}
+
+        def shows_asked(inputs: list[str]) -> bool:
+            return self.study.only is None or (bool(inputs) and asked.issuperset(inputs))
+
+        analyses = [
+            name for name in self.study.report.analyses if shows_asked(self.report.analysis_inputs(name)["records"])
+        ]
+        tables, figures = (
+            [*(name for name, result in results.items() if shows_asked(self.report.inputs(result["scope"]))), *analyses]
+            for results in (self.report.tables, self.report.figures)
+        )
+        alone = self.study.only is not None or not self.study.report.asks()
+        return [
+            *(self.paths.table(name, suffix) for name in tables for suffix in ("csv", "md", "tex", "html")),
+            *(self.paths.figure(name, suffix) for name in figures for suffix in ("svg", "png", "pdf")),
+            *(self.paths.record(run.id) for run in self.study.asked if alone),
+        ]
+
+    def check(self) -> None:
+        """Check that the files of the user's own that the study names are there.
+
+        Raises:
+            DataError: some are missing, or imported or archived runs are not as the study describes them.
+        """
+        if self.study.execution.runs != "made":
+            self._check_kept()
+        if self.study.execution.runs == "archived":
+            return
+        for name in self.corpora.names:
+            self.corpora.raw_files(name)
+        for name in self.experiment.datasets:
+            self.corpora.fold_file(name)
+        for name in self.corpora.augmentations:
+            self.corpora.augmentation_sources(name)
+        for section in ("tokenizers", "word_vectors"):
+            for name, each in getattr(self.experiment, section).items():
+                if each.source == "local" and not os.path.exists(each.path):
+                    raise DataError(
+                        f"experiment.{section}.{name}.path: {each.path}: no such file or folder. Check the path."
+                    )
+
+    def _check_kept(self) -> None:
+        """Check the imported or archived records that tables and figures read."""
+        shown = [*self.report.tables.values(), *self.report.figures.values()]
+        read = {file for result in shown for file in self.report.inputs(result["scope"])}
+        problems = []
+        for run in self.runs:
+            folder, config = self.paths.folder(run.id), Path(self.paths.config(run.id))
+            if self.paths.record(run.id) not in read:
+                continue
+            if not Path(self.paths.record(run.id)).is_file():
+                problems.append(f"{folder}: no record")
+            elif config.is_file() and self.study.execution.runs == "imported":
+                problems += [f"{config}: {text}" for text in _unlike(read_mapping(config), json.loads(run.settings))]
+        if problems:
+            more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
+            runs = self.study.execution.runs
+            remedy = {
+                "imported": f"Import them with scripts/tools/import_runs.py --out {self.paths.results}",
+                "archived": "Unpack the whole archive here, with the study that is in it",
+            }
+            raise DataError(
+                f"the study's runs are {runs} (execution.runs), but not as it describes them: "
+                f"{'; '.join([*problems[:LISTED], *more])}. {remedy[runs]}, take models, datasets or seeds without a "
+                "record out of the study, or correct the settings that differ."
+            )
+
+    # What a run reads
+
+    def data(self, run: Run) -> dict[str, str]:
+        """Return what a run reads, by split: folders of tokens, or documents."""
+        if run.tokenizer is None:
+            names = {split: run.fitted_to if split == "train" else run.id.dataset for split in run.splits}
+            return {split: self.corpora.documents(name, split) for split, name in names.items()}
+        return self.tokens(run) | ({"train": self.paths.taught(run.id)} if run.teacher else {})
+
+    def tokens(self, run: Run) -> dict[str, str]:
+        """Return the folders of the tokens that the model of a run reads, by split."""
+        return {split: self.paths.tokens(run.id.dataset, str(run.tokens_name), split) for split in run.splits}
+
+    def tokenizer(self, run: Run) -> list[str]:
+        """Return the folder of a run's tokeniser, if it reads tokens."""
+        return [self.paths.tokenizer(run.tokenizer)] if run.tokenizer else []
+
+    def start(self, run: Run) -> list[str]:
+        """Return the folder of the weights that a run starts from, if it starts from any."""
+        if run.parent:
+            return [self.paths.model(run.parent)]
+        if isinstance(run.start, WordVectorsStart):
+            return [self.corpora.word_vectors(run.start.word_vectors, run.id.seed)]
+        return [self.paths.weights(run.start)] if run.start else []
+
+    def word_vectors(self, run: Run) -> list[str]:
+        """Return the folder of the word vectors that the baseline of a run reads, if it reads any."""
+        name = run.backbone.word_vectors
+        return [self.corpora.word_vectors(name, run.id.seed)] if name else []
+
+    def teacher(self, run: Run) -> list[str]:
+        """Return the folder of the weights of the model whose states a run learns, if it learns any."""
+        if run.imitated is None:
+            return []
+        source = run.imitated.weights
+        return [self.paths.weights(source) if isinstance(source, ForeignStart) else self.paths.model(source)]
+
+    def input_of(self, folder: str) -> str:
+        """Return the file that a rule waits for before it reads `folder`: if that is the model of a run, its record."""
+        path = folder.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
+        made = self._by_path.get(path)
+        return self.paths.record(made.id) if made and folder == self.paths.model(made.id) else folder
+
+    def settings_from(self, run: Run) -> list[str]:
+        """Return the file with the best settings of a search that a run takes over, if it takes any."""
+        if run.settings_from is None:
+            return []
+        searcher = self.graph.searcher(run.id.model, run.id.stage)
+        assert searcher is not None  # the study was checked
+        owner = self.graph.owner(searcher, run.settings_from, run.id.dataset)
+        return [self.paths.best(run.settings_from, owner, run.id.dataset)]
+
+    @property
+    def execution(self) -> str:
+        """The execution settings of a run on tokens, as JSON."""
+        return as_json(self.study.execution.training.model_dump(mode="json"))
+
+    # What executes it
+
+    def program(self, run: Run) -> str:
+        """Return the name of the program in `scripts/` that executes a run."""
+        return "tune" if run.tuning else "train" if run.trains else "evaluate"
+
+    def code(self, run: Run) -> str:
+        """Return the digest of the code that a run executes."""
+        task, backbone = run.work.task, run.backbone
+        modules = [
+            _module(TASKS, task.kind, "task"),
+            _module(TASKS, task.kind, "settings"),
+            *(
+                _module(BACKBONES, each.kind, part)
+                for each in (backbone, backbone.held_backbone)
+                if each is not None
+                for part in ("backbone", "settings")
+            ),
+        ]
+        # The backbone's model for a task is made through transformers' Auto classes, which no import names.
+        if BACKBONES.has(backbone.kind, head := task.head or task.kind):
+            modules.append(_module(BACKBONES, backbone.kind, head))
+        if run.reads_tokens:
+            modules += sorted(OPTIONAL.get(modules[0], ()))
+        if isinstance(run.start, WordVectorsStart):
+            modules += sorted(OPTIONAL[_module(BACKBONES, backbone.kind, "backbone")])
+        if run.trains:
+            modules += ["lib.study.run", "lib.study.recipe"]
+            if run.work.recipe and run.work.recipe.lora:
+                modules.append("lib.backbones.adapters")
+        elif run.reads_tokens:
+            modules += ["lib.study.run", "lib.training.evaluate_tokens"]
+        else:
+            modules.append("lib.training.evaluate_texts")
+        if run.measures:
+            modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
+        if run.imitated:
+            modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
+        for each in (backbone, run.imitated and run.imitated.backbone):
+            if mechanism := each and each.held_mechanism:
+                modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "settings")]
+        if run.tuning:
+            modules.append("lib.study.tuning")
+        return code_digest(f"scripts/{self.program(run)}.py", *modules)
+
+    def minutes(self, run: Run) -> int:
+        """Estimate the wall time of a run on tokens, in minutes; of one that tunes, of its longest trial times all."""
+        works = [run.work.with_settings(settings) for settings in (run.tuning.examples() if run.tuning else [{}])]
+        longest = max(
+            training_minutes(
+                backbone=run.backbone,
+                recipe=work.recipe,
+                predicted_share=work.task.predicted_share(),
+                imitated=run.imitated and run.imitated.backbone,
+                max_tokens=run.max_tokens or run.corpus.max_tokens,
+                token_lengths=self.paths.token_lengths(run.id.dataset, str(run.tokens_name)),
+            )
+            for work in works
+        )
+        minutes = longest * (run.tuning.trials if run.tuning else 1) * self.study.execution.job.runtime_scale
+        return max(SHORTEST_MINUTES, round(minutes))
+
+    # Searches
+
+    def searches(self, section: str) -> list[tuple[str, str, str]]:
+        """Return each stage that searches by `section` for others, with the models and datasets of its searches."""
+        stages = self.experiment.stages
+        sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
+        return [
+            (name, model, dataset)
+            for name in sources
+            if stages[name].search == section
+            for dataset in stages[name].data
+            for model in self.graph.owners(name, dataset)
+        ]
+
+    def tuned(self, stage: str, model: str, dataset: str) -> RunId:
+        """Return the run that tunes a model on a dataset for another stage."""
+        return RunId(stage, model, dataset, self.graph.seeds_of(stage, dataset)[0])
+
+
+@functools.cache
+def _module(axis: Axis[Any], kind: str, part: str) -> str:
+    """Return the name of a module, looked up once, since every run asks for some."""
+    return axis.module(kind, part)
+
+
+def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Yield the settings that are `found` to differ from those wanted; what is not found is not known."""
+    for name, value in found.items():
+        other = wanted.get(name)
+        if isinstance(value, Mapping):
+            yield from _unlike(value, other if isinstance(other, Mapping) else {}, f"{place}{name}.")
+        elif value != other:
+            yield f"{place}{name} is {value}, in the study {other}"

@@ -1,0 +1,302 @@
+"""What comes out of a study: what each table, figure and analysis shows, what it is made from, and by which code."""
+
+import functools
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lib.analysis.settings import computation
+from lib.attention.settings import MECHANISMS
+from lib.backbones.state_size import state_bytes
+from lib.core.identity import RunId
+from lib.core.kinds import Axis
+from lib.results.settings import FIGURES, TABLES, ResultSettings
+from lib.study.rows import Rows, results_of, rows_of
+from lib.study.runs import Run
+from lib.study.shown import analysed_dataset, analysed_models, text_baseline
+from lib.study.study import Study
+from lib.workflow.planning.corpora import Corpora
+from lib.workflow.planning.paths import Paths
+from lib.workflow.staleness.digests import code_digest
+
+FIRST_PAGE = (
+    "div:has(> div > div > .prose) {align-items: flex-start; min-width: 0} "
+    "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none} "
+    ".prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto}"
+)
+"""Style of the first page of a report: as wide as the window without the side bar, the graph of the rules below.
+
+Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
+
+
+class Report:
+    """The tables, figures and analyses of a study."""
+
+    def __init__(self, study: Study, paths: Paths, corpora: Corpora):
+        self.study = study
+        self.paths = paths
+        self.corpora = corpora
+        self.runs: dict[RunId, Run] = {run.id: run for run in study.runs}
+
+    @functools.cached_property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """All tables by name, with what each shows."""
+        return self._shown(self.study.report.tables)
+
+    @functools.cached_property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """All figures by name, with what each shows."""
+        return self._shown(self.study.report.figures)
+
+    @functools.cached_property
+    def tokenised(self) -> list[tuple[str, str]]:
+        """Every corpus and dataset with every tokeniser that a run reads it by, and every length."""
+        names, tokenizers = self.corpora.names, list(self.study.experiment.tokenizers)
+        read = {
+            (names.index(run.id.dataset), tokenizers.index(run.tokenizer), run.max_tokens, run.tokens_name)
+            for run in self.study.runs
+            if run.tokenizer is not None
+        }
+        return [(names[corpus], str(tokens_name)) for corpus, _, _, tokens_name in sorted(read)]
+
+    def opening(self) -> str:
+        """Return what its first page begins with, as far as it is there, as reStructuredText."""
+        report = self.study.report
+        first = [*itertools.islice(report.tables, 1), *itertools.islice(report.figures, 1)]
+        files = [
+            file
+            for name in report.opens_with or dict.fromkeys(first)
+            for results, file in (
+                (self.tables, self.paths.table(name, "html")),
+                (self.figures, self.paths.figure(name)),
+            )
+            if name in results and Path(file).exists()
+        ]
+        parts = [f"\n   <style>{FIRST_PAGE}</style>\n", *(f"   :file: {file}\n" for file in files)]
+        return "\n".join(f".. raw:: html\n{part}" for part in parts)
+
+    def inputs(self, scope: Mapping[str, Any]) -> list[str]:
+        """Return what shows a scope: run records, token lengths, descriptions of texts, documents, word vectors."""
+        if "tokenised" in scope:
+            return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
+        if "documents" in scope:
+            return [self.corpora.documents(dataset, "test") for dataset, _ in scope["documents"]]
+        if "word_vectors" in scope:
+            return [self.corpora.word_vectors(name, seed or 0) for name, seed in scope["word_vectors"]]
+        shown = {
+            (stage, owner, dataset)
+            for stage, datasets in scope["stages"]
+            for owners in scope["owners"][stage].values()
+            for dataset, owner in owners.items()
+            if dataset in datasets
+        }
+        shown |= {
+            (earlier, owner, dataset)
+            for of_rows in scope.get("origins", {}).values()
+            for of_datasets in of_rows.values()
+            for origins in of_datasets.values()
+            for earlier, (owner, dataset, _) in origins.items()
+        }
+        records = [self.paths.record(run) for run in self.runs if (run.stage, run.model, run.dataset) in shown]
+        return [*records, *map(self.paths.texts, scope.get("texts", ()))]
+
+    def code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
+        """Return the digest of the code that makes a table or figure."""
+        script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
+        return code_digest(script, axis.module(result["settings"]["kind"], "settings"))
+
+    def search_scope(self, stage: str, model: str, dataset: str) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` that tell the search of a model on a dataset."""
+        return {
+            "models": [model],
+            "stages": [[stage, [dataset]]],
+            "owners": {stage: {model: {dataset: model}}},
+            "variants": self._variants([stage]),
+        }
+
+    def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
+        """Return the tables or figures that entries of the report make, by name: their settings and scope."""
+        return {
+            name: {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings, dataset)}
+            for entry, settings in entries.items()
+            for name, dataset in results_of(self.study.graph, entry, settings).items()
+        }
+
+    def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
+
+        Args:
+            settings: of a table or figure.
+            dataset: the only one that it is about, if it is divided by datasets.
+        """
+        if settings.reads != "runs":
+            about, every = settings.datasets or self.corpora.names, self.study.experiment.datasets
+            of_texts: dict[str, Any] = {
+                "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
+                "texts": {"texts": self._described(about)},
+                "documents": {"documents": [[name, every[name].labels] for name in self._described(about)]},
+                "word_vectors": {"word_vectors": self._vectors(settings.vectors_named())},
+            }
+            return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
+        graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
+        rows = rows_of(graph, settings, dataset)
+        compared: dict[str, Any] = {
+            name: rows.row_of.get(getattr(report, name) or "") for name in settings.compares_with
+        }
+        named = list(dict.fromkeys([*rows.shown, *filter(None, compared.values())]))
+        asked = {*(settings.models or rows.row_of), *settings.models_compared()}
+        asked |= {getattr(report, name) for name in settings.compares_with}
+        row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
+        shown = list(dict.fromkeys(name for names in rows.stages.values() for name in names))
+        grouped = [
+            name
+            for name, dataset in experiment.datasets.items()
+            if dataset.group and settings.needs_groups and name in shown
+        ]
+        return {
+            "models": rows.shown,
+            "stages": [list(each) for each in rows.stages.items()],
+            "owners": {
+                stage: {row: rows.owners[row][stage] for row in named if stage in rows.owners[row]}
+                for stage in rows.stages
+            },
+            "families": {
+                row: graph.backbone_at(row, stage, next(iter(rows.owners[row][stage]))).family
+                for row in rows.shown
+                for stage in [[*settings.stages_passed(), *rows.owners[row]][0]]
+            },
+            "groups": {name: experiment.datasets[name].group for name in grouped},
+            "group_names": {name: found for name in grouped if (found := self.corpora.group_names(name))},
+            "variants": self._variants(rows.stages),
+            "published": report.published,
+            **({"row_of": row_of} if row_of else {}),
+            **({"origins": self._origins(rows, named)} if settings.adds_costs else {}),
+            **({"texts": self._described(shown)} if settings.needs_texts else {}),
+            **({"state_bytes": self._state_bytes(rows)} if settings.needs_state else {}),
+            **compared,
+        }
+
+    def _origins(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, dict[str, dict[str, list[Any]]]]]:
+        """Return `lib.results.scope.Scope.origins` of these rows; seeds are pairs, since keys of JSON are text."""
+        graph = self.study.graph
+        return {
+            stage: {
+                row: {
+                    dataset: {
+                        earlier: [
+                            origin.owner,
+                            origin.dataset,
+                            [[later, seed] for later, seed in origin.seeds.items() if later != seed],
+                        ]
+                        for earlier, origin in graph.origins(row, stage, dataset).items()
+                        if earlier in rows.stages
+                    }
+                    for dataset in rows.owners[row][stage]
+                }
+                for row in named
+                if stage in rows.owners[row]
+            }
+            for stage in rows.stages
+        }
+
+    def _state_bytes(self, rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
+        graph = self.study.graph
+        return {
+            stage: {
+                name: {
+                    row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name))
+                    for row in rows.shown
+                    if graph.has_runs(row, stage, name)
+                }
+                for name in entries
+            }
+            for stage, entries in rows.stages.items()
+        }
+
+    def _described(self, names: Collection[str]) -> list[str]:
+        """Return the datasets among `names` that runs read."""
+        read = {run.dataset for run in self.runs}
+        return [name for name in self.study.experiment.datasets if name in names and name in read]
+
+    def _vectors(self, names: Sequence[str] | None) -> list[tuple[str, int | None]]:
+        """Return word vectors by name, those of every seed of the study; of a file, without a seed."""
+        experiment = self.study.experiment
+        return [
+            (name, seed)
+            for name in names or experiment.word_vectors
+            for seed in (experiment.seeds if experiment.word_vectors[name].source == "trained" else [None])
+        ]
+
+    def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
+        """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""
+        sections = self.study.experiment.stages
+        return {
+            stage: [[list(pair) for pair in settings.items()] for settings in sections[stage].combinations()]
+            for stage in stages
+            if sections[stage].variants
+        }
+
+    # Analyses
+
+    def analysed(self, name: str) -> list[Run]:
+        """Return the runs whose models an analysis looks at, each once: those of the first seed."""
+        settings, graph = self.study.report.analyses[name], self.study.graph
+        dataset = analysed_dataset(graph, settings)
+        models = [graph.owner(model, settings.stage, dataset) for model in analysed_models(graph, settings)]
+        seed = graph.seeds_of(settings.stage, dataset)[0]
+        return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
+
+    def text_baseline_run(self, name: str) -> Run | None:
+        """Return the run of the model that learns from texts and is shown with those analysed, if there is one."""
+        settings, graph = self.study.report.analyses[name], self.study.graph
+        if (model := text_baseline(graph, settings)) is None:
+            return None
+        dataset = analysed_dataset(graph, settings)
+        owner = graph.owner(model, settings.stage, dataset)
+        return self.runs[RunId(settings.stage, owner, dataset, graph.seeds_of(settings.stage, dataset)[0])]
+
+    def text_baseline_arguments(self, name: str) -> list[str]:
+        """Return the arguments that name the model that learns from texts: its folder and its training texts."""
+        if (run := self.text_baseline_run(name)) is None:
+            return []
+        texts = self.corpora.documents(run.fitted_to, "train")
+        return ["--baseline", self.paths.folder(run.id), "--baseline-texts", texts]
+
+    def analysis_settings(self, name: str) -> dict[str, Any]:
+        """Return what an analysis computes: its kind, and the settings that its kind reads."""
+        settings = self.study.report.analyses[name]
+        options = settings.options
+        if settings.needs_labels:
+            dataset = analysed_dataset(self.study.graph, settings)
+            options |= {"labels": self.study.experiment.datasets[dataset].labels}
+        return {"kind": settings.kind, "options": options}
+
+    def analysis_inputs(self, name: str) -> dict[str, list[str]]:
+        """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
+        runs = self.analysed(name)
+        split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
+        baseline = self.text_baseline_run(name)
+        read = [*runs, *([baseline] if baseline else [])]
+        inputs = {
+            "configs": [self.paths.config(run.id) for run in read],
+            "records": [self.paths.record(run.id) for run in read],
+            "tokenizers": [self.paths.tokenizer(str(run.tokenizer)) for run in runs],
+            "tokens": [self.paths.tokens(run.id.dataset, str(run.tokens_name), split) for run in runs],
+        }
+        return inputs | ({"texts": [self.corpora.documents(baseline.fitted_to, "train")]} if baseline else {})
+
+    def analysis_code(self, name: str) -> str:
+        """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
+        settings = self.study.report.analyses[name]
+        parts = itertools.product(settings.tries, ("mechanism", "settings"))
+        modules = [MECHANISMS.module(mechanism, part) for mechanism, part in parts]
+        return code_digest("scripts/analyse.py", computation(settings.kind), *modules)
+
+    def analysis_look(self, name: str) -> dict[str, Any]:
+        """Return how an analysis is shown: its kind, and models with their families, which colour them."""
+        baseline = self.text_baseline_run(name)
+        shown = [*self.analysed(name), *([baseline] if baseline else [])]
+        families = {run.id.model: run.backbone.family for run in shown}
+        return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}

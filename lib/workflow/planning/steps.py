@@ -1,0 +1,62 @@
+"""What Snakemake would make for some targets, asked of Snakemake itself. Makes nothing."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from snakemake.api import SnakemakeApi, resolve_snakefile
+from snakemake.exceptions import RuleException, WorkflowError
+from snakemake.settings.types import (
+    ConfigSettings,
+    DAGSettings,
+    ExecutionSettings,
+    OutputSettings,
+    ResourceSettings,
+)
+
+from lib.core.errors import ConfigError
+
+SNAKEFILE = Path(__file__).parents[3] / "workflow" / "Snakefile"
+
+Workflow = Any  # Snakemake has no types, and its interface ends before what is asked here
+Job = Any
+
+
+@contextlib.contextmanager
+def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Workflow]:
+    """Yield Snakemake's workflow of a study with its graph of jobs; each job to run knows its reason.
+
+    Args:
+        configfiles: of the study, as with snakemake.
+        targets: files or rules; none = all results.
+
+    Raises:
+        ConfigError: the study, a target or an input does not allow a plan.
+    """
+    output = OutputSettings(log_level_override=logging.WARNING, enable_file_logging=False)
+    with SnakemakeApi(output) as api:
+        try:
+            settings = ConfigSettings(configfiles=[Path(path) for path in configfiles])
+            own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
+            asked = api.workflow(ResourceSettings(cores=1), config_settings=settings, snakefile=own or SNAKEFILE)
+            # Interrupted jobs run again, as in the workflow's own profile.
+            asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True))
+            workflow = asked._workflow
+            workflow.execution_settings = ExecutionSettings()
+            workflow._prepare_dag(forceall=False, ignore_incomplete=False, lock_warn_only=False)
+            workflow._build_dag()
+        except (RuleException, WorkflowError) as error:
+            raise ConfigError(f"there is no plan for {', '.join(targets) or 'the study'}: {error}") from error
+        yield workflow
+
+
+def in_order(workflow: Workflow) -> list[Job]:
+    """Return the jobs that make something, each after those whose results it reads."""
+    return [job for level in workflow.dag.toposorted() for job in level if job.output]
+
+
+def title(job: Job) -> str:
+    """Return what a job is called."""
+    return job.message or f"{job.rule.name} {' '.join(job.output)}"

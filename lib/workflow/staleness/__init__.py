@@ -1,0 +1,1 @@
+"""What is stale: digests of code, accepted states, and the causes in words."""

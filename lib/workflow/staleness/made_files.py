@@ -1,0 +1,89 @@
+"""The digests of all files that the jobs of a study read and made, in one file of its results.
+
+Runs are left out: their records hold the digests of their files. Snakemake knows the contents of inputs alone, and only
+in `.snakemake`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lib.core.errors import DataError
+from lib.core.files import file_digest, files_in, write_json
+from lib.workflow.planning.paths import Paths
+from lib.workflow.staleness.known_states import FILE as ACCEPTED
+
+FILE = "digests.json"
+"""Name of the file, in the folder of the results."""
+
+
+def begin(paths: Paths, dag: Any) -> None:
+    """Forget the files that will be made again, and note those that an earlier call made and could not note."""
+    needed = set(dag.needrun_jobs())
+    noted = read_digests(paths.results)
+    for job in needed:
+        for file in job.output:
+            noted.pop(str(file), None)
+    made = {str(file) for job in dag.jobs if job not in needed for file in job.output}
+    _note(paths, noted, (made | _read(dag, dag.jobs)) - noted.keys())
+
+
+def end(paths: Paths, dag: Any) -> None:
+    """Note the files that the finished jobs of this call read and made."""
+    finished = list(dag.finished_jobs)
+    made = {str(file) for job in finished for file in job.output}
+    _note(paths, read_digests(paths.results), made | _read(dag, finished))
+
+
+def read_digests(results: str | Path) -> dict[str, str]:
+    """Return the SHA-256 of each file, or of all files of each folder, by its path.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    path = Path(results, FILE)
+    try:
+        digests = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise DataError(f"{path}: damaged ({error}). Delete it: the next snakemake writes it again.") from error
+    return {str(name): str(digest) for name, digest in digests.items()}
+
+
+def changed_files(results: str | Path) -> dict[str, list[str]]:
+    """Return which files are gone or differ from their digests, in words, by their folder."""
+    found: dict[str, list[str]] = {}
+    for name, digest in read_digests(results).items():
+        path = Path(name)
+        if not path.exists():
+            found.setdefault(str(path.parent), []).append(f"{path.name} is gone")
+        elif content_digest(path) != digest:
+            found.setdefault(str(path.parent), []).append(f"{path.name} has changed since it was made or read")
+    return found
+
+
+def content_digest(place: Path) -> str:
+    """Return the digest of a file, or of the names and contents of all files in a folder but litter."""
+    if place.is_file():
+        return file_digest(place)
+    files = {file.relative_to(place).as_posix(): file for file in files_in(place)}
+    return hashlib.sha256(
+        "".join(f"{name} {file_digest(files[name])}\n" for name in sorted(files)).encode()
+    ).hexdigest()
+
+
+def _read(dag: Any, jobs: Iterable[Any]) -> set[str]:
+    """Return the inputs of jobs that no job makes."""
+    return {str(file) for job in jobs for file in job.input} - {str(file) for job in dag.jobs for file in job.output}
+
+
+def _note(paths: Paths, noted: dict[str, str], files: Iterable[str]) -> None:
+    """Write the digests noted so far, with those of files and of the code that was kept."""
+    code = {str(file) for file in files_in(paths.code, "*.json") if file.name != ACCEPTED}
+    for file in {*files, *(code - noted.keys())}:
+        if Path(file).exists() and Path(paths.results, "runs") not in Path(file).parents:
+            noted[file] = content_digest(Path(file))
+    write_json(Path(paths.results, FILE), dict(sorted(noted.items())))

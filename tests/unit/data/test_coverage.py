@@ -1,0 +1,108 @@
+"""What a tokeniser loses of texts: it is counted per split, recorded, warned of, and refused if nothing is left."""
+
+import json
+import logging
+import random
+
+import pandas as pd
+import pytest
+
+from lib.core.errors import DataError
+from lib.data.coverage import MOST_LOST, Coverage, shares
+from lib.data.settings.corpus import Slice
+from lib.data.settings.tokenizer import Tokenizer
+from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizing import tokenize_corpus, tokenize_dataset, train_tokenizer
+
+THAI = ["ดี", "ร้าน", "อาหาร", "ที่นี่", "อร่อย", "มาก", "บริการ", "แย่", "สวย", "ไม่", "ชอบ"]
+HINDI = ["नमस्ते", "दुनिया", "अच्छा", "बुरा", "फिल्म"]
+ENGLISH = ["a", "naive", "cat", "sat", "on", "the", "mat"]
+
+
+def texts(words, glue, count=60):
+    draws = random.Random(0)
+    return [glue.join(draws.choices(words, k=40)) for _ in range(count)]
+
+
+def tokenised(tmp_path, written, **settings):
+    """Return the statistics of texts tokenised by a tokeniser that is trained on them."""
+    options = {"source": "trained", "vocab_size": 500} | settings
+    train_tokenizer(written, Tokenizer(**options), tmp_path / "tokenizer")
+    source = tmp_path / "train.parquet"
+    pd.DataFrame({"id": [str(i) for i in range(len(written))], "text": written, "label": 0}).to_parquet(source)
+    lengths = tmp_path / "lengths.json"
+    tokenizer = TextTokenizer.load(tmp_path / "tokenizer")
+    tokenize_dataset({"train": source}, tokenizer, max_tokens=64, folder=tmp_path / "tokens", lengths=lengths)
+    return json.loads(lengths.read_text())["train"]
+
+
+def warned(caplog):
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_texts_without_a_known_token_are_refused_and_the_remedy_reads_them(tmp_path, caplog):
+    written = texts(THAI, "")
+    with pytest.raises(
+        DataError, match=r"58 of 60 documents have no token .* more than 100 characters, .* Set algorithm: bpe"
+    ):
+        tokenised(tmp_path / "wordpiece", written)
+    assert tokenised(tmp_path, written, algorithm="bpe")["unknown"] == 0
+    assert not warned(caplog)
+
+
+def test_a_corpus_without_a_known_token_is_refused_and_leaves_nothing(tmp_path):
+    written = texts(THAI, "")
+    train_tokenizer(written, Tokenizer(source="trained", vocab_size=500), tmp_path / "tokenizer")
+    pd.DataFrame({"id": [str(i) for i in range(60)], "text": written}).to_parquet(tmp_path / "shard.parquet")
+    parts = {name: Slice(articles=n, max_tokens=64) for name, n in (("short", 0), ("long", 50), ("held_out", 10))}
+    tokenizer, out = TextTokenizer.load(tmp_path / "tokenizer"), tmp_path / "out"
+    with pytest.raises(DataError, match=r"training articles of .*shard\.parquet: 48 of 50 documents"):
+        tokenize_corpus([tmp_path / "shard.parquet"], tokenizer, **parts, folder=out, lengths=out / "lengths.json")
+    assert list(out.iterdir()) == []
+
+
+def test_some_texts_without_a_known_token_are_counted_and_said(tmp_path, caplog):
+    found = tokenised(tmp_path, texts(THAI, "", 6) + texts(ENGLISH, " ", 54))
+    assert found["empty"] == pytest.approx(0.1)
+    assert 0 < found["unknown"] < 0.1
+    assert any("10.0% of the documents have no known token" in each for each in warned(caplog))
+
+
+@pytest.mark.parametrize(("words", "glue"), [(HINDI, " "), (THAI, " "), (["für", "schön", "Tür"], " ")])
+def test_dropped_signs_are_counted_and_the_remedy_keeps_them(tmp_path, caplog, words, glue):
+    written = texts(words, glue)
+    assert tokenised(tmp_path / "dropping", written)["dropped"] > MOST_LOST
+    assert any("Set strip_accents: false" in each for each in warned(caplog))
+    caplog.clear()
+    assert tokenised(tmp_path, written, strip_accents=False)["dropped"] == 0
+    assert not warned(caplog)
+
+
+def test_texts_that_the_vocabulary_suits_lose_nothing(tmp_path, caplog):
+    found = tokenised(tmp_path, texts(ENGLISH, " "))
+    assert [found[name] for name in ("unknown", "empty", "dropped")] == [0, 0, 0]
+    assert not warned(caplog)
+
+
+@pytest.mark.parametrize("text", ["Straße ΟΔΥΣΣΕΥΣ", "映画が好き", "한국어 영화", "㎏ ﬁne"])
+def test_case_and_composition_are_no_loss(tmp_path, text):
+    train_tokenizer([text] * 3, Tokenizer(source="trained", strip_accents=False), tmp_path / "tokenizer")
+    coverage = Coverage(TextTokenizer.load(tmp_path / "tokenizer"))
+    coverage.add([text], [[7, 8]])
+    assert shares(coverage.counts)["dropped"] == 0
+
+
+def test_a_limit_that_leaves_no_room_for_a_token_is_named(tmp_path):
+    train_tokenizer(["a b"] * 3, Tokenizer(source="trained"), tmp_path / "tokenizer")
+    coverage = Coverage(TextTokenizer.load(tmp_path / "tokenizer"))
+    coverage.add(["a b"], [[2, 3]])
+    with pytest.raises(DataError, match="Raise max_tokens"):
+        coverage.check("here")
+
+
+@pytest.mark.parametrize("size", [800, 2005])
+def test_a_vocabulary_above_its_size_is_said(tmp_path, caplog, size):
+    written = ["".join(chr(0x4E00 + (7 * i + j) % 1500) for j in range(50)) for i in range(300)]
+    train_tokenizer(written, Tokenizer(source="trained", vocab_size=size), tmp_path / "tokenizer")
+    assert len(TextTokenizer.load(tmp_path / "tokenizer").backend) == 2005
+    assert ["Expected at least 2005" in each for each in warned(caplog)] == [True] * (size < 2005)

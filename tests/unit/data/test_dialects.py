@@ -1,0 +1,408 @@
+"""Tables and texts as others write them: read right by a dialect, or refused with the setting that decides."""
+
+import csv
+import gzip
+import json
+import re
+import zipfile
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lib.core.errors import DataError
+from lib.data.filtering import filter_corpus
+from lib.data.labelled import SPLITS, prepare_dataset
+from lib.data.readers import read_records
+from lib.data.settings.corpus import ArticleFilter
+from lib.data.settings.preparation import Preparation, Split
+from lib.data.settings.sources import Dialect, HubSource
+
+GLUE = """sentence\tlabel
+"Amazing film , said one critic\t1
+a plain one\t1
+nothing else\t0
+He called it a disaster"\t0
+"""
+ESCAPED = 'text,label\n"He said \\"good\\", and left",1\nplain,0\n'
+
+
+def write(folder, name, content, encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+def read(path, *, label="label", labels=("no", "yes"), **options):
+    records = read_records({"train": [path]}, label=label, labels=labels if label else (), **options)
+    return [(record.text, record.label) for record in records]
+
+
+def remedies(error):
+    """Return the dialects that a message proposes."""
+    return [Dialect.model_validate(yaml.safe_load(found)) for found in re.findall(r"'dialect: (\{.*?\})'", str(error))]
+
+
+def refused(path, match, **options):
+    with pytest.raises(DataError, match=match) as caught:
+        read(path, **options)
+    return remedies(caught.value)
+
+
+# Quotation marks and backslashes
+
+
+def rows_of_glue():
+    return [(text, int(label)) for text, label in (line.split("\t") for line in GLUE.splitlines()[1:])]
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+def test_a_tsv_that_can_be_read_in_two_ways_is_refused(tmp_path, packing):
+    """Read with quotation marks, its first document would end in the last one, with the label of that."""
+    path = write(tmp_path, f"raw.tsv{packing}", gzip.compress(GLUE.encode()) if packing == ".gz" else GLUE)
+    if packing == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("raw.tsv", GLUE)
+    own, other = refused(path, "may be part of the text or of the table", text="sentence")
+    assert (own.quotes, other.quotes) == (False, True)
+    assert read(path, text="sentence", dialect=own) == rows_of_glue()
+    assert read(path, text="sentence", dialect=other) == [
+        (re.search(r'"(.*)"', GLUE, re.DOTALL)[1], 0)
+    ]  # fmt: skip
+
+
+def test_a_tsv_that_quotation_marks_would_break_needs_no_setting(tmp_path):
+    """As MRPC is published: fields begin with a quotation mark that ends within them."""
+    path = write(tmp_path, "raw.tsv", 'label\ttext\n1\t"I see ," he said .\n0\tSo "it" is\n0\t"\n1\tlast\n')
+    assert read(path) == [('"I see ," he said .', 1), ('So "it" is', 0), ('"', 0), ("last", 1)]
+
+
+def test_a_tsv_of_pandas_with_tabs_or_line_feeds_in_texts_is_refused(tmp_path):
+    frame = pd.DataFrame({"text": ['a "b"', "c\td", "e\nf", "plain"], "label": [0, 1, 0, 1]})
+    frame.to_csv(tmp_path / "raw.tsv", sep="\t", index=False)
+    ways = refused(tmp_path / "raw.tsv", "may be part of the text or of the table")
+    rows = list(frame.itertuples(index=False, name=None))
+    assert rows in [read(tmp_path / "raw.tsv", dialect=way) for way in ways if way.quotes]
+    cut = write(tmp_path, "cut.tsv", 'label\ttext\n1\tplain\n0\t"in the mid')
+    assert refused(cut, "may be part of the text or of the table")
+
+
+@pytest.mark.parametrize("content", ["text\tlabel\na\tb\t1\n", "text\tlabel\nno end\nof line\t1\n"])
+def test_a_tab_or_a_line_feed_without_quotation_marks_is_refused(tmp_path, content):
+    assert refused(write(tmp_path, "raw.tsv", content), "line 2: has . fields; expected 2 as in the header") == []
+
+
+def test_backslashes_that_escape_are_read_if_a_setting_says_so(tmp_path):
+    path = write(tmp_path, "raw.csv", ESCAPED)
+    ways = refused(path, "cannot be read|part of the text")
+    assert Dialect(escape="backslash") in ways
+    assert read(path, dialect=Dialect(escape="backslash")) == [('He said "good", and left', 1), ("plain", 0)]
+    unquoted = write(tmp_path, "unquoted.csv", "text,label\nfirst\\, and more,1\nplain,0\n")
+    (way,) = refused(unquoted, "may be part of the text or of the table")
+    assert read(unquoted, dialect=way) == [("first, and more", 1), ("plain", 0)]
+
+
+def test_backslashes_that_would_swallow_a_row_are_refused(tmp_path):
+    """If backslashes escape, the first text ends in the second row: both readings have two fields per row."""
+    path = write(tmp_path, "raw.csv", 'text,label\n"a 5\\",1\nb",0\n')
+    own, other = refused(path, "may be part of the text or of the table", labels=["0", "1"])
+    assert (own.escape, other.escape) == ("none", "backslash")
+    assert read(path, dialect=other) == [('a 5",1\nb', 0)]
+
+
+def test_a_csv_whose_line_feeds_may_end_rows_is_refused(tmp_path):
+    path = write(tmp_path, "raw.csv", 'label,text\n1,"Amazing film\n0,He called it a disaster"\n')
+    own, other = refused(path, "may be part of the text or of the table")
+    assert read(path, dialect=own) == [("Amazing film\n0,He called it a disaster", 1)]
+    assert read(path, dialect=other) == [('"Amazing film', 1), ('He called it a disaster"', 0)]
+    frame = pd.DataFrame({"text": ["a, b\nc, d", "one\ntwo", "x"], "label": [1, 0, 1]})
+    for columns in (["text", "label"], ["label", "text"], ["text"]):
+        frame[columns].to_csv(tmp_path / "raw.csv", index=False)
+        label = "label" if "label" in columns else None
+        assert [text for text, _ in read(tmp_path / "raw.csv", label=label)] == frame["text"].tolist()
+
+
+def test_a_remedy_keeps_the_settings_that_are_given(tmp_path):
+    path = write(tmp_path, "raw.csv", ESCAPED.replace("good", "café"), "latin-1")
+    ways = refused(path, "cannot be read", dialect=Dialect(encoding="latin-1"))
+    assert [text for text, _ in read(path, dialect=ways[0])] == ['He said "café", and left', "plain"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "bytes"])
+def test_a_damaged_archive_has_no_other_dialect(tmp_path, damage):
+    content = bytearray(
+        gzip.compress(("text,label\n" + "".join(f'"a" {n}{n * n},1\n' for n in range(20_000))).encode())
+    )
+    if damage == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[len(content) // 2] ^= 0xFF
+    refused(write(tmp_path, "raw.csv.gz", bytes(content)), "cannot be read")
+
+
+def test_backslashes_that_are_text_need_no_setting(tmp_path):
+    frame = pd.DataFrame(
+        {"text": ['so-called \\"foo\\" here', "one\\band two", "C:\\dir\\", "x"], "label": [0, 1, 0, 1]}
+    )
+    for name, options in (("raw.csv", {}), ("raw.tsv", {"sep": "\t", "quoting": csv.QUOTE_NONE})):
+        frame.to_csv(tmp_path / name, index=False, **options)
+        assert read(tmp_path / name) == list(frame.itertuples(index=False, name=None))
+
+
+# Delimiters, headers, encodings
+
+
+def test_another_delimiter_is_named(tmp_path):
+    path = write(tmp_path, "raw.csv", "text;label\na, b;1\nc;0\n")
+    (way,) = refused(path, "has no column 'text', 'label'; it has 'text;label'")
+    assert read(path, dialect=way) == [("a, b", 1), ("c", 0)]
+    path = write(tmp_path, "phrases.txt", "Sales rose@1\nSales, fell@0\n")
+    for lacking in (Dialect(columns=["text", "label"]), Dialect(quotes=False), Dialect(escape="backslash")):
+        refused(path, "set 'dialect.delimiter', or leave", dialect=lacking)
+    dialect = Dialect(delimiter="@", columns=["text", "label"])
+    assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
+
+
+def test_a_table_without_a_header_has_names_of_columns(tmp_path):
+    path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
+    refused(path, "has no column 'text', 'label'.* if it has no such line, name them under 'dialect.columns'")
+    assert read(path, dialect=Dialect(columns=["label", "other", "text"])) == [("first", 1), ("second", 0)]
+    refused(path, "line 1: has 3 fields; expected 2 as in dialect.columns", dialect=Dialect(columns=["label", "text"]))
+    refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
+
+
+TEXTS = {"windows-1252": "café — naïve", "utf-16": "тест 测试", "shift_jis": "テスト", "utf-32": "тест"}
+
+
+@pytest.mark.parametrize("encoding", TEXTS)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".txt"])
+def test_another_encoding_is_read_if_a_setting_says_so(tmp_path, encoding, suffix):
+    text = TEXTS[encoding]
+    content = {
+        ".csv": f"text,label\n{text},1\n",
+        ".tsv": f"text\tlabel\n{text}\t1\n",
+        ".jsonl": json.dumps({"text": text, "label": 1}, ensure_ascii=False) + "\n",
+        ".txt": f"{text}\n",
+    }[suffix]
+    path = write(tmp_path, f"raw{suffix}", content, encoding)
+    label = None if suffix == ".txt" else "label"
+    ways = refused(path, "is UTF-|has at character", label=label)
+    assert read(path, label=label, dialect=Dialect(encoding=encoding)) == [(text, label and 1)]
+    if encoding.startswith("utf"):
+        assert ways[0].encoding == encoding
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_named(tmp_path, encoding):
+    path = write(tmp_path, "raw.csv", "text,label\nx,1\n", encoding)
+    (way,) = refused(path, f"is {encoding.upper()}")
+    assert read(path, dialect=way) == [("x", 1)]
+
+
+def test_a_wrong_encoding_is_named(tmp_path):
+    path = write(tmp_path, "raw.csv", "text,label\nж,1\n", "utf-8")
+    refused(path, "Expected utf-16; name the file's own encoding", dialect=Dialect(encoding="utf-16"))
+    refused(path, "'text' has at character 1 the byte 0xD0, which is not ascii", dialect=Dialect(encoding="ascii"))
+    for encoding in ("klingon", "rot13", "a\0b"):
+        with pytest.raises(ValidationError, match="Expected an encoding of texts"):
+            Dialect(encoding=encoding)
+    for delimiter in ("", ", ", '"', "\n", "\\"):
+        with pytest.raises(ValidationError):
+            Dialect(delimiter=delimiter)
+
+
+def half_characters(folder):
+    """Return files whose second of three texts has what no text can have, and that character."""
+    invalid = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.array([0, 1, 5, 6], pa.int32()).buffers()[1], pa.py_buffer(b"abc\xe9de")]
+    )
+    pq.write_table(pa.table({"text": invalid}), folder / "raw.parquet")
+    lines = [json.dumps({"text": text}) for text in ("a", "bc\ud83d!", "e")]
+    return {
+        write(folder, "raw.jsonl", "\n".join(lines)): r"'text' has at character 3 half of a surrogate pair \(U\+D83D\)",
+        write(folder, "raw.csv", b"text\na\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
+        write(folder, "raw.tsv", b"text\na\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
+        write(folder, "raw.txt", b"a\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
+        folder / "raw.parquet": "'text' has at character 3 the byte 0xE9",
+    }
+
+
+def test_half_a_character_is_refused_replaced_or_dropped(tmp_path, caplog):
+    for path, message in half_characters(tmp_path).items():
+        refused(path, f"document 2: {message}.*encoding_errors: replace.*'drop' to drop", label=None)
+        (first, _), (second, _), (third, _) = read(path, label=None, dialect=Dialect(encoding_errors="replace"))
+        assert (first, third) == ("a", "e")
+        assert re.fullmatch("bc\ufffd[d!]", second)
+        caplog.clear()
+        records = list(read_records({"train": [path]}, dialect=Dialect(encoding_errors="drop")))
+        assert [(record.id, record.text) for record in records] == [("train-0", "a"), ("train-2", "e")]
+        assert f"{path}: dropped 1 documents with characters that cannot be decoded" in caplog.text
+
+
+# Texts and labels in different files, and folders of classes
+
+
+def prepared(folder, files, truth=None, **options):
+    prepare_dataset(files, folder / "out", Preparation(**{"labels": ["neg", "pos"]} | options), truth)
+    return {split: pq.read_table(folder / "out" / f"{split}.parquet").to_pylist() for split in SPLITS}
+
+
+@pytest.mark.parametrize("given", ["numbers", "names"])
+def test_labels_of_another_text_file_belong_to_the_same_line(tmp_path, given):
+    files, truth = {}, {}
+    for part in SPLITS:
+        files[part] = [write(tmp_path, f"{part}_text.txt", "".join(f"{part} text {n}\n" for n in range(6)))]
+        lines = [str(n % 2) if given == "numbers" else ["neg", "pos"][n % 2] for n in range(6)]
+        truth[part] = [write(tmp_path, f"{part}_labels.txt", "".join(f"{line}\n" for line in lines))]
+    found = prepared(tmp_path, files, truth, split=Split(published=True))
+    for part in SPLITS:
+        assert [(row["text"], row["label"]) for row in found[part]] == [(f"{part} text {n}", n % 2) for n in range(6)]
+    for more, match in (("1\n", "1 entries have no document, such as 'test-6'"), ("", "no entry for the id 'test-5'")):
+        truth["test"][0].write_text("".join(f"{n % 2}\n" for n in range(6 if more else 5)) + more)
+        with pytest.raises(DataError, match=match):
+            prepared(tmp_path, files, truth, split=Split(published=True))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_labels_of_another_table_belong_to_the_same_id(tmp_path, suffix):
+    texts = pd.DataFrame({"id": [f"d{n}" for n in range(40)], "text": [f"text {n}" for n in range(40)]})
+    truth = pd.DataFrame({"id": texts["id"], "label": [float(n % 2) for n in range(40)]}).iloc[::-1]
+    paths = [tmp_path / f"{name}{suffix}" for name in ("texts", "labels")]
+    for frame, path in zip((texts, truth), paths, strict=True):
+        if suffix == ".parquet":
+            frame.to_parquet(path)
+        elif suffix == ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    found = prepared(tmp_path, {"all": [paths[0]]}, {"all": [paths[1]]}, id="id")
+    assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {f"d{n}": n % 2 for n in range(40)}
+
+
+def test_labels_of_another_table_may_have_a_dialect_of_their_own(tmp_path):
+    """As OLID is published: training texts with labels, test texts with a header, and their labels without one."""
+    rows = "".join(f'{n}\t"text {n}\t{["OFF", "NOT"][n % 2]}\n' for n in range(40))
+    train = write(tmp_path, "train.tsv", f"id\ttweet\tsubtask_a\n{rows}")
+    texts = write(tmp_path, "test.tsv", "id\ttweet\n" + "".join(f"{n}\ttext {n}\n" for n in range(40, 60)))
+    truth = write(tmp_path, "labels.csv", "".join(f"{n},{['OFF', 'NOT'][n % 2]}\n" for n in reversed(range(40, 60))))
+    options = {
+        "id": "id",
+        "text": "tweet",
+        "label": "subtask_a",
+        "labels": ["NOT", "OFF"],
+        "split": {"held_out": "test"},
+    }
+    dialects = {"dialect": {"quotes": False}, "ground_truth_dialect": {"columns": ["id", "subtask_a"]}}
+    found = prepared(tmp_path, {"train": [train], "test": [texts]}, {"test": [truth]}, **options, **dialects)
+    assert [len(found[part]) for part in SPLITS] == [40, 10, 10]
+    assert all(row["label"] == (int(row["id"]) + 1) % 2 for rows in found.values() for row in rows)
+
+
+def test_a_repository_may_hold_labels_in_files_of_their_own():
+    pinned = {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["text-{0..1}.txt"]}}
+    source = HubSource(**pinned, ground_truth={"train": ["labels-{0..1}.txt"]})
+    assert source.ground_truth == {"train": ["labels-0.txt", "labels-1.txt"]}
+    for wrong, match in (("../labels.txt", "is no place inside"), ("labels.doc", "no known"), ("text-0.txt", "twice")):
+        with pytest.raises(ValidationError, match=match):
+            HubSource(**pinned, ground_truth={"train": [wrong]})
+
+
+def test_numbers_of_another_file_are_labels_too(tmp_path):
+    texts = write(tmp_path, "texts.txt", "".join(f"text {n}\n" for n in range(40)))
+    truth = write(tmp_path, "scores.txt", "".join(f"{n / 10}\n" for n in range(40)))
+    found = prepared(tmp_path, {"all": [texts]}, {"all": [truth]}, labels=[], label_range=[0, 4])
+    assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {
+        f"all-{n}": n / 10 for n in range(40)
+    }  # fmt: skip
+
+
+def folder_of_classes(folder):
+    files = {}
+    for part in ("train", "test"):
+        for label in ("neg", "pos", "unsup"):
+            (folder / part / label).mkdir(parents=True)
+            for n in range(20):
+                (folder / part / label / f"{n}_7.txt").write_text(f"{part} {label} {n}\nsecond line")
+        files[part] = sorted((folder / part).glob("*/*.txt"))
+    (folder / "train/neg/0_7.txt").write_text("")
+    return files
+
+
+def test_a_folder_per_class_is_a_dataset(tmp_path):
+    """As aclImdb is published."""
+    files = folder_of_classes(tmp_path / "aclImdb")
+    options = {"dialect": {"document": "file"}, "split": {"held_out": "test"}}
+    with pytest.raises(DataError, match="pos/0_7.txt|unsup/0_7.txt.*'unsup'"):
+        prepared(tmp_path, files, **options)
+    found = prepared(tmp_path, files, **options, values={"unsup": None})
+    assert [len(rows) for rows in found.values()] == [39, 20, 20]
+    for row in (row for rows in found.values() for row in rows):
+        assert row["text"].split()[1] == ["neg", "pos"][row["label"]]
+        assert row["text"].endswith("\nsecond line")
+    filter_corpus(files["train"][19], tmp_path / "filtered.parquet", ArticleFilter(dialect={"document": "file"}))
+    assert pq.read_table(tmp_path / "filtered.parquet")["text"].to_pylist() == ["train neg 9\nsecond line"]
+
+
+def test_files_of_a_folder_need_no_suffix(tmp_path):
+    """As the 20 newsgroups are published."""
+    (tmp_path / "sci.med").mkdir()
+    path = write(tmp_path / "sci.med", "59284", "Subject: café\n\nHello", "latin-1")
+    dialect = Dialect(document="file", encoding="latin-1")
+    assert read(path, labels=["sci.space", "sci.med"], dialect=dialect) == [("Subject: café\n\nHello", 1)]
+    refused(path, "names no known format", label=None)
+    refused(path, "no ids, no groups", dialect=dialect, id="id")
+
+
+# Any table, against a plain reader
+
+
+FIELDS = st.text(st.sampled_from('ab "\\,;\té末'), min_size=1, max_size=8).filter(lambda text: text.strip())
+TABLES = st.lists(st.tuples(FIELDS, st.integers(0, 1)), min_size=1, max_size=6)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(TABLES, st.sampled_from([".csv", ".tsv"]), st.sampled_from(["quotes", "escapes", "plain"]), st.booleans())
+def test_a_table_is_read_right_or_refused_with_the_setting(tmp_path_factory, rows, suffix, kind, last):
+    """Python's writer writes it in three dialects; without settings it is read right, or refused with settings."""
+    folder = tmp_path_factory.mktemp("table")
+    delimiter = "\t" if suffix == ".tsv" else ","
+    dialect = {
+        "quotes": Dialect(quotes=True, escape="none"),
+        "escapes": Dialect(quotes=True, escape="backslash"),
+        "plain": Dialect(quotes=False, escape="none"),
+    }[kind]
+    if kind == "plain":
+        rows = [(text.replace(delimiter, " "), label) for text, label in rows]
+        if any(not text.strip() for text, _ in rows):
+            return
+    columns = ["label", "text"] if last else ["text", "label"]
+    lines = [columns, *([label, text] if last else [text, label] for text, label in rows)]
+    path = folder / f"raw{suffix}"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if kind == "plain":
+            file.writelines(delimiter.join(map(str, line)) + "\n" for line in lines)
+        else:
+            escapes = {"doublequote": False, "escapechar": "\\"} if kind == "escapes" else {}
+            csv.writer(file, delimiter=delimiter, lineterminator="\n", **escapes).writerows(lines)
+    assert read(path, dialect=dialect) == rows
+    found, ways = outcome(path)
+    readings = [outcome(path, dialect=way)[0] for way in ways] if found is None else [found]
+    assert plain(rows) in map(plain, filter(None, readings)) or (found is None and dialect not in ways)
+
+
+def outcome(path, **options):
+    """Return the documents of a table, or the dialects that its refusal proposes."""
+    try:
+        return read(path, **options), []
+    except DataError as error:
+        return None, remedies(error)
+
+
+def plain(rows):
+    """Return documents without the signs that a dialect may take for its own; a setting decides about these."""
+    return [(text.replace("\\", "").replace('"', ""), label) for text, label in rows]

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run
+
+from lib.results.kinds.significance import AnswerTable, SignificanceTable
+
+NAMES = ["no", "yes"]
+LABELS = np.arange(200) % 2
+WRONG = {"tfidf": 60, "sdpa": 10, "favor-m64": 12, "lsh-h2-c64": 64}
+"""As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95, 94 and 68 %."""
+
+
+def written(folder, seeds=(0,)):
+    folders = []
+    for model, wrong in WRONG.items():
+        predicted = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+        for seed in seeds:
+            run = (
+                write_baseline(folder, "imdb", 0.5, seed=seed)
+                if model == "tfidf"
+                else write_run(folder, "finetune", model, "imdb", seed=seed)
+            )
+            folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    return folders
+
+
+def scope(folders, **fields):
+    return scope_of(folders, {"finetune": ["imdb"]}, list(WRONG), reference="sdpa", baseline="tfidf", **fields)
+
+
+def test_one_row_says_who_is_highest_and_what_is_shown(tmp_path):
+    table = AnswerTable(kind="answer", stage="finetune").make(scope(written(tmp_path)))
+    (row,) = table.frame.to_dict("records")
+    assert (row["dataset"], row["highest"], row["f1"]) == ("imdb", "sdpa", pytest.approx(95))
+    assert row["low"] < 95 < row["high"]
+    assert row["shown_better"] == "sdpa, favor-m64 (than tfidf)"
+    assert row["shown_worse"] == "lsh-h2-c64 (than sdpa)"
+    assert row["not_told_apart"] == "lsh-h2-c64 (than tfidf); favor-m64 (than sdpa)"
+    assert "Trained with one seed" in table.note
+    assert "all 5 comparisons" in table.note
+
+
+def test_it_says_what_the_table_of_differences_says(tmp_path):
+    folders = written(tmp_path, seeds=(0, 1))
+    answer = AnswerTable(kind="answer", stage="finetune").make(scope(folders))
+    differences = SignificanceTable(kind="significance", stage="finetune").make(scope(folders)).frame
+    (row,) = answer.frame.to_dict("records")
+    for result, column in (
+        ("better", "shown_better"),
+        ("worse", "shown_worse"),
+        ("no difference shown", "not_told_apart"),
+    ):
+        for shown in differences[differences["result"] == result].itertuples():
+            (part,) = [part for part in row[column].split("; ") if part.endswith(f"(than {shown.against})")]
+            assert shown.model in part
+    assert "one seed" not in answer.note
+
+
+def test_all_of_several_models_are_counted(tmp_path):
+    pairs = [("sdpa", "tfidf"), ("favor-m64", "tfidf")]
+    settings = AnswerTable(kind="answer", stage="finetune", pairs=pairs)
+    assert settings.models == ["sdpa", "tfidf", "favor-m64"]
+    (row,) = settings.make(scope(written(tmp_path))).frame.to_dict("records")
+    assert row["shown_better"] == "all 2 (than tfidf)"
+    assert (row["shown_worse"], row["not_told_apart"]) == ("none", "none")
+
+
+def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
+    owners = {"finetune": {model: model for model in WRONG} | {"twin": "sdpa"}}
+    shown = scope_of(written(tmp_path), {"finetune": ["imdb"]}, ["twin", "favor-m64"], owners=owners, reference="sdpa")
+    table = AnswerTable(kind="answer", stage="finetune").make(shown)
+    (row,) = table.frame.to_dict("records")
+    assert row["highest"] == "twin, sdpa"
+    assert row["not_told_apart"] == "favor-m64 (than sdpa)"
+    assert "all 1 comparisons" in table.note
+
+
+def test_the_note_names_the_datasets_with_one_seed(tmp_path):
+    folders = written(tmp_path, seeds=(0, 1))
+    for model, wrong in WRONG.items():
+        predicted = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+        run = write_run(tmp_path, "finetune", model, "arxiv", seed=3)
+        folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    both = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, list(WRONG), reference="sdpa")
+    note = AnswerTable(kind="answer", stage="finetune").make(both).note
+    assert "over the test documents and seeds" in note
+    assert "Trained with one seed on arxiv, so this holds" in note

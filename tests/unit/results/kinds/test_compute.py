@@ -1,0 +1,100 @@
+import pytest
+from pydantic import ValidationError
+from run_records import scope_of, write_baseline, write_run
+from studies import study
+
+from lib.core.errors import ConfigError
+from lib.results.settings import TABLES
+from lib.workflow.planning.plan import Plan
+
+STAGES = {"pretrain": ["wikipedia"], "finetune": ["imdb", "arxiv"]}
+GPU = {"hardware": "NVIDIA A100-SXM4-40GB", "device": "cuda:0"}
+
+
+def parsed(**values):
+    return TABLES.parse({"kind": "compute", "time": ["pretrain", "finetune"]} | values)
+
+
+@pytest.fixture
+def scope(tmp_path):
+    """A hybrid that shares the pretraining of `sdpa`, and a baseline on a CPU; 2 seeds."""
+    folders = []
+    for seed in (1, 2):
+        folders += [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seed, seconds=7200.0, **GPU)]
+        folders += [
+            write_run(tmp_path, "finetune", model, dataset, seed, seconds=1800.0, **GPU)
+            for model in ("sdpa", "hybrid")
+            for dataset in ("imdb", "arxiv")
+        ]
+        folders += [write_baseline(tmp_path, dataset, 0.9, seed, seconds=36.0) for dataset in ("imdb", "arxiv")]
+    owners = {
+        "pretrain": {"sdpa": "sdpa", "hybrid": "sdpa"},
+        "finetune": {"tfidf": "tfidf", "sdpa": "sdpa", "hybrid": "hybrid"},
+    }
+    return scope_of(folders, STAGES, ["tfidf", "sdpa", "hybrid"], owners=owners)
+
+
+def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
+    assert parsed().make(scope).to_csv() == (
+        "model,hardware,pretrain_hours,finetune_hours,hours\n"
+        "tfidf,a laptop,,0.040,0.040\n"
+        "sdpa,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000\n"
+        "hybrid,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000\n"
+        "all,NVIDIA A100-SXM4-40GB,4.000,4.000,8.000\n"
+        "all,a laptop,,0.040,0.040\n"
+    )
+
+
+def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
+    rates = {
+        "NVIDIA": {"price_per_hour": 9.0, "watts": 1.0},
+        "A100": {"price_per_hour": 1.5},
+        "NVIDIA A100": {"watts": 400.0, "price_per_hour": 1.25},
+    }
+    table = parsed(rates=rates, currency="EUR", carbon_intensity=500).make(scope)
+    assert table.to_csv().splitlines()[1:3] == [
+        "tfidf,a laptop,,0.040,0.040,,,",
+        "sdpa,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000,7.50,2.400,1.200",
+    ]
+    assert [column.label for column in table.columns.values()][3:] == [
+        "price [EUR]",
+        "energy [kWh]",
+        "CO2 equivalent [kg]",
+    ]
+    priced = parsed(rates={"laptop": {"price_per_hour": 0.5}}, currency="EUR").make(scope)
+    assert list(priced.columns)[3:] == ["price"]
+    assert priced.frame["price"].tolist()[0] == pytest.approx(0.02)
+
+
+def test_rates_that_lead_nowhere_are_refused():
+    with pytest.raises(ValidationError, match="currency.*price_per_hour"):
+        parsed(rates={"A100": {"price_per_hour": 1}})
+    with pytest.raises(ValidationError, match="carbon_intensity.*watts"):
+        parsed(carbon_intensity=400, rates={"A100": {"price_per_hour": 1}}, currency="EUR")
+
+
+def with_report(**tables):
+    return study(layers=[("more.yaml", {"report": {"tables": tables}})])
+
+
+def test_every_model_that_passes_one_of_the_stages_is_a_row():
+    plan = Plan(with_report(hours={"kind": "compute", "time": ["pretrain", "tapt", "finetune"]}))
+    scope = plan.report.tables["hours"]["scope"]
+    assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
+    assert scope["families"]["tfidf"] == "tfidf"
+    assert scope["owners"]["tapt"].keys() == {"sdpa", "lsh-h2-c64", "favor-m64"}
+    files = plan.report.inputs(scope)
+    assert len(files) == len(set(files)) == 2 * (3 + 6 + 8)
+    pretrain = Plan(with_report(hours={"kind": "compute", "time": ["pretrain"]}))
+    assert pretrain.report.tables["hours"]["scope"]["models"] == ["sdpa", "lsh-h2-c64", "favor-m64"]
+
+
+def test_a_model_that_passes_none_of_the_stages_is_refused():
+    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf .*pretrain, tapt"):
+        with_report(hours={"kind": "compute", "time": ["pretrain", "tapt"], "models": ["tfidf", "sdpa"]})
+
+
+def test_a_reference_that_skips_the_stage_is_refused():
+    compared = {"kind": "relative", "stage": ["tapt"], "column": "memory"}
+    with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
+        study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])

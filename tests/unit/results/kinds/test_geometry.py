@@ -1,0 +1,79 @@
+"""First and last geometry of each model, beside random matrices and what an update could have moved."""
+
+import pytest
+from run_records import scope_of, write_geometry, write_run
+
+from lib.core.errors import DataError
+from lib.results.scope import Scope
+from lib.results.settings import TABLES
+
+
+def table(folders, models, **settings):
+    parsed = TABLES.parse({"kind": "geometry", "stage": "tapt", **settings})
+    return parsed.make(scope_of(folders, {"tapt": ["imdb"]}, models))
+
+
+def rows(symmetry, directionality, **fields):
+    """A row for each of two layers, which lie 0.1 below and above."""
+    return [
+        {"layer": layer, "symmetry": symmetry + shift, "directionality": directionality + shift, **fields}
+        for layer, shift in enumerate((-0.1, 0.1))
+    ]
+
+
+def test_first_and_last_values_of_weights_and_updates(tmp_path):
+    merged = [*rows(0.2, -0.5), *rows(0.3, -0.4, step=50), *rows(0.25, -0.45, step=100)]
+    delta = [
+        *rows(0.6, 0.1, weights="delta", step=50, bound=0.02),
+        *rows(0.7, 0.2, weights="delta", step=100, bound=0.04),
+    ]
+    random = [*rows(0.01, 0.0, source="random"), *rows(0.02, 0.0, source="random", weights="delta")]
+    folders = [write_geometry(write_run(tmp_path, "tapt", "lora", "imdb"), *merged, *delta, *random)]
+    folders += [write_geometry(write_run(tmp_path, "tapt", "full", "imdb"), *rows(0.5, 0.0, upper_triangle=0.4))]
+    made = table(folders, ["full", "lora"])
+    assert made.to_markdown().splitlines()[0].replace(" ", "").strip("|").split("|") == [
+        "model", "weights", "symmetryfirst", "symmetrylast", "symmetryrandom", "largestmovepossible",
+        "directionalityfirst", "directionalitylast", "directionalityrandom", "latertokensfirst", "latertokenslast",
+    ]  # fmt: skip
+    frame = made.frame.set_index(["model", "weights"])
+    assert list(frame.index) == [("full", "merged"), ("lora", "merged"), ("lora", "delta")]
+    assert frame.loc[("lora", "merged"), ["symmetry_first", "symmetry_last", "largest_move"]].tolist() == pytest.approx(
+        [0.2, 0.25, 0.04]
+    )
+    assert frame.loc[("lora", "delta"), ["directionality_first", "directionality_last"]].tolist() == pytest.approx(
+        [0.1, 0.2]
+    )
+    assert frame["symmetry_random"].tolist() == pytest.approx([float("nan"), 0.01, 0.02], nan_ok=True)
+    assert frame["symmetry_last_sd"].tolist() == pytest.approx([0.02**0.5] * 3)
+    assert frame["later_last"].tolist() == pytest.approx([0.4, float("nan"), float("nan")], nan_ok=True)
+    assert "0.500 ± 0.141" in made.to_markdown()
+    assert list(table(folders, ["full", "lora"], weights=["delta"]).frame["model"]) == ["lora"]
+
+
+def test_two_trainings_of_a_model_on_a_dataset_are_not_mixed(tmp_path):
+    folders = [
+        write_geometry(write_run(tmp_path, stage, "sdpa", "uk"), *rows(symmetry, 0.0))
+        for stage, symmetry in (("mlm", 0.5), ("mntp", 0.1))
+    ]
+    settings = TABLES.parse({"kind": "geometry", "stage": ["mlm", "mntp"]})
+    with pytest.raises(DataError, match="sdpa passes mlm and mntp on uk"):
+        settings.make(scope_of(folders, {"mlm": ["uk"], "mntp": ["uk"]}, ["sdpa"]))
+
+
+def test_models_of_several_stages_stand_in_one_table(tmp_path):
+    folders = [write_geometry(write_run(tmp_path, "mlm", "first", "uk"), *rows(0.5, 0.0))]
+    folders += [write_geometry(write_run(tmp_path, "mntp", "second", "en"), *rows(0.2, 0.0))]
+    stages, owners = {"mlm": ["uk"], "mntp": ["en"]}, {"mlm": {"first": "first"}, "mntp": {"second": "second"}}
+    scope = Scope(["first", "second"], stages, owners, files=[folder / "run.json" for folder in folders])
+    settings = TABLES.parse({"kind": "geometry", "stage": list(stages)})
+    frame = settings.make(scope).frame
+    assert frame[["model", "dataset", "symmetry_last"]].values.tolist() == [
+        ["first", "uk", pytest.approx(0.5)],
+        ["second", "en", pytest.approx(0.2)],
+    ]
+
+
+def test_a_table_without_any_of_the_weights_is_refused(tmp_path):
+    folders = [write_geometry(write_run(tmp_path, "tapt", "full", "imdb"), *rows(0.5, 0.0))]
+    with pytest.raises(DataError, match="tapt.*adapter"):
+        table(folders, ["full"], weights=["adapter"])

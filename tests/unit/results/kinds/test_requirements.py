@@ -1,0 +1,169 @@
+"""Verdicts on figures that lie on, above and below each limit, worked out by hand."""
+
+import pytest
+from run_records import scope_of, write_baseline, write_run
+
+from lib.core.errors import DataError
+from lib.results.settings import TABLES
+
+SAVINGS = {"lsh": {"time": 15, "memory": 25}, "favor": {"time": 20, "memory": 30}}
+
+
+def parsed(**values):
+    return TABLES.parse(
+        {"kind": "requirements", "stage": "finetune", "time": ["finetune"], "savings": SAVINGS} | values
+    )
+
+
+def verdicts(table, dataset="imdb"):
+    rows = table.frame[table.frame["dataset"] == dataset]
+    return dict(
+        zip(rows["model"], rows[["quality", "cost", "stability"]].itertuples(index=False, name=None), strict=True)
+    )
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Write one run per model and dataset and seed, and return a scope of them."""
+
+    def write(scores, baseline=0.80, datasets=("imdb",), costs=None, models=None, seeds=1, **fields):
+        folders = []
+        for dataset in datasets:
+            for seed in range(seeds):
+                for model, score in scores.items():
+                    seconds, memory = (costs or {}).get(model, (100.0, 1000.0))
+                    score = score[seed] if isinstance(score, tuple) else score
+                    score = score[dataset] if isinstance(score, dict) else score
+                    folders.append(
+                        write_run(
+                            tmp_path, "finetune", model, dataset, seed,
+                            test_f1_macro=score, seconds=seconds, peak_memory_mb=memory,
+                            hardware=fields.get("hardware", {}).get(model, "A100"),
+                        )
+                    )  # fmt: skip
+                if baseline is not None:
+                    folders.append(write_baseline(tmp_path, dataset, baseline, seed))
+        beside = {"reference": "sdpa"} | ({"baseline": "tfidf"} if baseline is not None else {})
+        rows = [*([] if baseline is None else ["tfidf"]), *scores]
+        return scope_of(folders, {"finetune": list(datasets)}, models or rows, **beside)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "expected"),
+    [
+        (0.85, 0.84, ("met", "met")),  # 5 above the baseline; 4 above it and 1 below the reference
+        (0.8499, 0.8399, ("not met", "met")),
+        (0.85, 0.8399, ("met", "not met")),  # further than 1 below the reference
+        (0.835, 0.83, ("not met", "met")),  # 3 above the baseline
+        (0.835, 0.8299, ("not met", "not met")),
+    ],
+)
+def test_quality_at_its_limits(results, reference, other, expected):
+    found = verdicts(parsed().make(results({"sdpa": reference, "lsh": other})))
+    assert (found["sdpa"][0], found["lsh"][0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds", "memory", "score", "expected"),
+    [
+        ("lsh", 85.0, 1000.0, 0.90, "met"),  # 15 % less time
+        ("lsh", 86.0, 1000.0, 0.90, "not met"),
+        ("lsh", 300.0, 750.0, 0.90, "met"),  # 25 % less memory is enough, whatever the time
+        ("favor", 85.0, 750.0, 0.90, "not met"),  # whose margins are wider
+        ("favor", 80.0, 1000.0, 0.90, "met"),
+        ("favor", 100.0, 700.0, 0.90, "met"),
+        ("lsh", 50.0, 500.0, 0.889, "not met"),  # cheap, but 1.1 points worse
+        ("gru", 50.0, 500.0, 0.90, "not asked"),
+    ],
+)
+def test_cost_at_its_limits(results, model, seconds, memory, score, expected):
+    table = parsed().make(results({"sdpa": 0.90, model: score}, costs={model: (seconds, memory)}))
+    assert verdicts(table)[model][1] == expected
+    assert verdicts(table)["sdpa"][1] == "not asked"
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ((0.90, 0.91, 0.905), "met"),
+        ((0.90, 0.911, 0.905), "not met"),
+        ((0.90, 0.901), "not to be told"),  # a third seed may lie further apart
+        ((0.90, 0.92), "not met"),  # whatever a third one gives
+        ((0.90,), "not to be told"),
+    ],
+)
+def test_stability_at_its_limits(results, scores, expected):
+    table = parsed().make(results({"sdpa": scores}, seeds=len(scores)))
+    assert verdicts(table)["sdpa"][2] == expected
+
+
+def test_without_a_baseline_quality_cannot_be_told_unless_the_loss_is_too_great(results):
+    table = parsed().make(results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.8}, baseline=None))
+    assert table.frame.columns.tolist()[:4] == ["model", "dataset", "score", "above_reference"]
+    found = verdicts(table)
+    assert [found[model][0] for model in ("sdpa", "lsh", "favor")] == ["not to be told", "not to be told", "not met"]
+
+
+def test_a_time_on_other_hardware_tells_nothing_and_memory_may_still(results):
+    costs = {"lsh": (10.0, 1000.0), "favor": (10.0, 100.0)}
+    scope = results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.9}, costs=costs, hardware={"lsh": "H200", "favor": "H200"})
+    table = parsed().make(scope)
+    assert (verdicts(table)["lsh"][1], verdicts(table)["favor"][1]) == ("not to be told", "met")
+    assert table.frame["time"].isna().all()
+
+
+def test_all_is_met_where_every_dataset_is(results):
+    scores = {"sdpa": 0.9, "lsh": {"imdb": 0.9, "arxiv": 0.7}, "favor": 0.9}
+    table = parsed().make(results(scores, datasets=("imdb", "arxiv"), costs={"favor": (50.0, 500.0)}))
+    assert table.frame["dataset"].tolist() == ["imdb", "arxiv", "all"] * 3
+    assert verdicts(table, "all") == {
+        "sdpa": ("met", "not asked", "not to be told"),
+        "lsh": ("not met (on 1 of 2)", "not met (on 2 of 2)", "not to be told"),
+        "favor": ("met", "met", "not to be told"),
+    }
+    unknown = {"sdpa": 0.9, "lsh": {"imdb": 0.9, "arxiv": 0.7}}
+    found = verdicts(parsed().make(results(unknown, datasets=("imdb", "arxiv"), baseline=None)), "all")
+    assert (found["sdpa"][0], found["lsh"][0]) == ("not to be told", "not met (on 1 of 2)")
+    assert "all" not in parsed().make(results(scores | {"lsh": 0.9})).frame["dataset"].tolist()
+
+
+def test_the_figures_and_limits_stand_beside_the_verdicts(results):
+    scope = results({"sdpa": 0.9, "lsh": 0.895}, costs={"lsh": (50.0, 1100.0)})
+    table = parsed(savings={"lsh": SAVINGS["lsh"]}).make(scope)
+    assert table.to_csv() == (
+        "model,dataset,score,above_baseline,above_reference,time,memory,spread,seeds,quality,cost,stability\n"
+        "sdpa,imdb,90.00,+10.00,,,,,1,met,not asked,not to be told\n"
+        "lsh,imdb,89.50,+9.50,-0.50,-50.0,+10.0,,1,met,met,not to be told\n"
+    )
+    assert table.note == (
+        "Limits in points. Quality: at least 5 above tfidf for sdpa, and 3 for the others, these at most 1 below sdpa. "
+        "Cost: time of training (finetune) or peak memory below sdpa by at least: lsh 15 % or 25 %; at most 1 below "
+        "sdpa. Stability: best and worst of at least 3 seeds at most 1 apart."
+    )
+
+
+def test_rows_may_leave_the_reference_out_and_missing_runs_are_named(results):
+    table = parsed().make(results({"sdpa": 0.9, "lsh": 0.9}, models=["lsh"]))
+    assert table.frame["model"].tolist() == ["lsh"]
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0"):
+        parsed().make(results({"lsh": 0.9}))
+
+
+def test_the_studys_own_figures_give_its_verdicts(results):
+    """Tables 4.6 and 4.10, arXiv: `lsh-h2-c64` saves the time but loses 1.48 points, `lsh-h4-c128` the other way."""
+    cheap, accurate = "lsh-h2-c64", "lsh-h4-c128"
+    minutes = {"sdpa": 2 * 70.10 + 4 * 55.15, cheap: 2 * 38.15 + 4 * 25.93, accurate: 2 * 65.84 + 4 * 53.94}
+    memory = {"sdpa": 14.45, cheap: 19.09, accurate: 28.89}
+    scope = results(
+        {"sdpa": 0.8838, cheap: 0.8690, accurate: 0.8740},
+        baseline=0.8362,
+        costs={model: (60 * minutes[model], 1024 * memory[model]) for model in minutes},
+    )
+    table = parsed().make(scope)
+    assert table.frame["time"].round(1).tolist()[1:] == [-50.1, -3.7]
+    assert table.frame["memory"].round(1).tolist()[1:] == [32.1, 99.9]
+    found = verdicts(table)
+    assert found["sdpa"][0] == "not met"  # 4.76 points above the baseline
+    assert (found[cheap][:2], found[accurate][:2]) == (("not met", "not met"), ("met", "not met"))

@@ -1,0 +1,101 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run
+
+from lib.core.errors import DataError
+from lib.results.kinds.score_intervals import ScoreIntervalsFigure
+from lib.results.predictions import paired_predictions
+from lib.results.scope import Scope
+
+WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
+LABELS = np.arange(200) % 2
+
+
+def scope(tmp_path, baseline="tfidf", datasets=("imdb", "arxiv")):
+    folders = []
+    for dataset in datasets:
+        for model, wrong in WRONG.items():
+            trained = write_run if model != "tfidf" else None
+            folder = (
+                trained(tmp_path, "finetune", model, dataset) if trained else write_baseline(tmp_path, dataset, 0.7)
+            )
+            predictions = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+            folders.append(write_predictions(folder, ["no", "yes"], LABELS, predictions))
+    models = [model for model in WRONG if baseline or model != "tfidf"]
+    return scope_of(folders, {"finetune": datasets}, models, baseline=baseline)
+
+
+def figure(scope, **settings):
+    return ScoreIntervalsFigure(kind="score_intervals", stage="finetune", **settings).draw(scope)
+
+
+def drawn(axes):
+    """By model: its place from the top, its score, its interval."""
+    points = {line.get_gid(): line for line in axes.lines if line.get_gid()}
+    bars = [collection.get_segments()[0] for collection in axes.collections]
+    return {
+        model: (int(point.get_ydata()[0]), point.get_xdata()[0], *bar[:, 0])
+        for (model, point), bar in zip(points.items(), bars, strict=True)
+    }
+
+
+def test_the_best_model_is_on_top_and_equal_ones_keep_their_order(tmp_path):
+    axes = figure(scope(tmp_path)).axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["favor-m64", "sdpa", "favor-m128"]
+    assert {model: place for model, (place, *_) in drawn(axes).items()} == {"favor-m64": 0, "sdpa": 1, "favor-m128": 2}
+    assert axes.yaxis_inverted()
+
+
+def test_a_bar_is_the_interval_of_its_score(tmp_path):
+    shown = scope(tmp_path)
+    axes = figure(shown, confidence=0.9).axes[1]
+    grid = shown.grid("finetune")
+    paired = paired_predictions(grid[grid["dataset"] == "arxiv"])
+    for model, (_, score, low, high) in drawn(axes).items():
+        assert score == pytest.approx(100 - WRONG[model] / 2)
+        assert [low, high] == pytest.approx(
+            [100 * end for end in paired.score(paired.models.index(model)).score_interval(0.9)]
+        )
+    assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval"]
+
+
+def test_the_baseline_is_a_line_with_a_band(tmp_path):
+    made = figure(scope(tmp_path))
+    for axes in made.axes:
+        (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
+        assert line.get_xdata() == pytest.approx([70, 70])
+        (band,) = axes.patches
+        assert 60 < band.get_x() < 70 < band.get_x() + band.get_width() < 80
+    assert [text.get_text() for text in made.legends[0].get_texts()] == ["baseline (tfidf)"]
+    made.draw_without_rendering()
+    box = made.legends[0].get_window_extent()
+    assert not any(box.overlaps(axes.get_tightbbox()) for axes in made.axes)
+    without = figure(scope(tmp_path, baseline=None))
+    assert not without.legends
+    assert not any(line.get_linestyle() == "--" for axes in without.axes for line in axes.lines)
+
+
+def test_names_of_models_stay_off_other_panels(tmp_path):
+    made = figure(scope(tmp_path))
+    made.draw_without_rendering()
+    left, right = made.axes
+    names = [tick.get_window_extent() for tick in right.get_yticklabels()]
+    assert all(box.x0 > left.get_window_extent().x1 for box in names)
+
+
+def test_a_run_without_predictions_is_named(tmp_path):
+    shown = scope(tmp_path, datasets=["imdb"])
+    (tmp_path / "runs/finetune/sdpa/imdb/seed-0/predictions.parquet").unlink()
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0/predictions.parquet"):
+        figure(shown)
+
+
+def test_a_wide_label_stays_in_the_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(Scope, "quantity", lambda *names: SimpleNamespace(label="F1 of characters in spans [%]"))
+    made = figure(scope(tmp_path, datasets=("unlp",)))
+    made.draw_without_rendering()
+    box = made.axes[0].xaxis.label.get_window_extent()
+    assert made.bbox.x0 <= box.x0
+    assert box.x1 <= made.bbox.x1

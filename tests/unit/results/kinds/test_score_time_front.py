@@ -1,0 +1,39 @@
+import pytest
+from run_records import scope_of, write_run
+
+from lib.results.kinds.score_time import ScoreTimeFigure
+
+RUNS = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (300.0, 0.8), "favor-m64": (120.0, 0.6), "favor-m128": (420.0, 0.7)}
+"""Seconds and score; the last is slower and worse than the second."""
+
+
+def front(tmp_path, runs=RUNS, column="f1"):
+    metric = {"f1": "test_f1_macro", "loss": "train_loss"}[column]
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", seconds=seconds, **{metric: score})
+        for model, (seconds, score) in runs.items()
+    ]
+    settings = ScoreTimeFigure(kind="score_time", stage="finetune", column=column, time=["finetune"])
+    axes = settings.draw(scope_of(folders, {"finetune": ["imdb"]}, list(runs))).axes[0]
+    (line,) = (line for line in axes.lines if line.get_gid() is None and len(line.get_xdata()) > 2)
+    return axes, line.get_xydata().tolist()
+
+
+def test_a_stepped_line_joins_what_no_other_beats(tmp_path):
+    axes, corners = front(tmp_path)
+    (_, right), (bottom, _) = axes.get_xlim(), axes.get_ylim()
+    expected = [(2, bottom), (2, 60), (5, 60), (5, 80), (10, 80), (10, 90), (right, 90)]
+    assert corners == [pytest.approx(corner) for corner in expected]
+
+
+def test_one_model_may_be_all_of_it(tmp_path):
+    axes, corners = front(tmp_path, RUNS | {"favor-m64": (60.0, 0.95)})
+    assert corners == [pytest.approx(corner) for corner in [(1, axes.get_ylim()[0]), (1, 95), (axes.get_xlim()[1], 95)]]
+
+
+def test_a_loss_is_better_where_it_is_smaller(tmp_path):
+    axes, corners = front(
+        tmp_path, {"sdpa": (600.0, 2.0), "favor-m64": (120.0, 3.0), "favor-m128": (420.0, 4.0)}, "loss"
+    )
+    (_, right), (_, top) = axes.get_xlim(), axes.get_ylim()
+    assert corners == [pytest.approx(corner) for corner in [(2, top), (2, 3), (10, 3), (10, 2), (right, 2)]]

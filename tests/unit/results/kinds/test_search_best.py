@@ -1,0 +1,73 @@
+from io import StringIO
+
+import pandas as pd
+import pytest
+from run_records import write_run
+
+from lib.results.kinds.search import SearchBestTable
+from lib.results.scope import Scope
+
+VARIANTS = [{"recipe.freeze_layers": layers, "task.classifier_dropout": 0.1 * (layers + 1)} for layers in (0, 1)]
+
+
+def best(root, scores, variants=VARIANTS, models=("sdpa",)):
+    """Return the table of a search that scored, by dataset, each variant with each seed; models score alike."""
+    runs = [
+        write_run(root, "search", model, dataset, seed, variant=variant, eval_f1_macro=score)
+        for model in models
+        for dataset, rows in scores.items()
+        for variant, row in zip(variants, rows, strict=True)
+        for seed, score in enumerate(row)
+    ]
+    owners = {"search": {model: model for model in models}}
+    files = [run / "run.json" for run in runs]
+    scope = Scope(list(models), {"search": list(scores)}, owners, variants={"search": variants}, files=files)
+    return SearchBestTable(kind="search_best", stage="search").make(scope)
+
+
+def test_a_row_per_dataset_with_the_best_settings_and_their_lead(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.90, 0.94), (0.91, 0.92)], "arxiv": [(0.70,), (0.80,)]})
+    read = pd.read_csv(StringIO(made.to_csv()))
+    assert read.columns.tolist() == [
+        "dataset", "freeze_layers", "classifier_dropout", "validation_f1_macro_percent",
+        "validation_f1_macro_percent_sd", "lead", "seeds",
+    ]  # fmt: skip
+    assert read.iloc[0].tolist() == ["imdb", 0, 0.1, 92.0, 2.83, 0.5, 2]
+    assert read.iloc[1, :4].tolist() == ["arxiv", 1, 0.2, 80.0]
+    assert pd.isna(read.iloc[1, 4])
+    assert read.iloc[1, 5:].tolist() == [10.0, 1]
+    assert "| 92.00 ± 2.83 |" in " ".join(made.to_markdown().split())
+
+
+def test_one_seed_shows_no_spread(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.90,), (0.91,)]})
+    assert made.frame.columns.tolist()[-3:] == ["validation_f1_macro_percent", "lead", "seeds"]
+
+
+def test_equal_variants_lead_by_nothing(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.90,), (0.90,)]})
+    assert made.frame[["freeze_layers", "lead"]].iloc[0].tolist() == ["0", 0]
+
+
+def test_a_variant_alone_has_no_lead(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.90,)]}, VARIANTS[:1])
+    assert pd.isna(made.frame["lead"].iloc[0])
+    assert made.frame["validation_f1_macro_percent"].iloc[0] == pytest.approx(90)
+
+
+def test_several_models_have_a_row_each(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.90,), (0.91,)]}, models=("sdpa", "favor-m64"))
+    assert made.frame[["dataset", "model", "freeze_layers"]].to_numpy().tolist() == [
+        ["imdb", "sdpa", "1"], ["imdb", "favor-m64", "1"],
+    ]  # fmt: skip
+
+
+def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
+    variants = [{"task.seeds": 7, "recipe.epochs": 2}, {"task.seeds": 9, "recipe.epochs": 2}]
+    frame = best(tmp_path, {"imdb": [(0.90, 0.94), (0.80, 0.82)]}, variants).frame
+    assert frame[["task.seeds", "epochs", "seeds"]].iloc[0].tolist() == ["7", "2", 2]
+
+
+def test_a_setting_that_is_null_is_no_empty_cell(tmp_path):
+    variants = [{"recipe.max_grad_norm": norm} for norm in (None, 1.0)]
+    assert "| null " in best(tmp_path, {"imdb": [(0.90,), (0.80,)]}, variants).to_markdown()

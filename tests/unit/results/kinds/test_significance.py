@@ -1,0 +1,282 @@
+import numpy as np
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
+from scipy.stats import t as student
+from studies import SMALL, changed
+
+from lib.core.errors import ConfigError, DataError
+from lib.results.kinds.significance import SignificanceTable
+from lib.study.configuration import load_study
+from lib.workflow.planning.plan import Plan
+
+NAMES = ["no", "yes"]
+LABELS = np.arange(200) % 2
+
+
+def wrong_on(*documents):
+    predictions = LABELS.copy()
+    predictions[list(documents)] = 1 - LABELS[list(documents)]
+    return predictions
+
+
+def write(tmp_path, predictions, dataset="imdb", seed=0):
+    return [
+        write_predictions(
+            write_baseline(tmp_path, dataset, 0.5, seed=seed)
+            if model == "tfidf"
+            else write_run(tmp_path, "finetune", model, dataset, seed=seed),
+            NAMES,
+            LABELS,
+            predicted,
+        )
+        for model, predicted in predictions.items()
+    ]
+
+
+def table(folders, models=("tfidf", "sdpa", "favor-m64"), datasets=("imdb",), **fields):
+    settings = SignificanceTable(kind="significance", stage="finetune")
+    fields = {"reference": "sdpa", "baseline": "tfidf", **fields}
+    return settings.make(scope_of(folders, {"finetune": datasets}, models, **fields))
+
+
+PREDICTIONS = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(12))}
+"""As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95 and 94 %."""
+
+
+def test_each_model_beside_reference_and_baseline(tmp_path):
+    """By hand: 2 documents tell favor-m64 and sdpa apart, on one side both: p = 2 / 2^2. The reference stands beside
+    the baseline, and not the other way about."""
+    frame = table(write(tmp_path, PREDICTIONS)).frame
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "p", "holm_p", "mcnemar_p", "result"]
+    assert frame.columns.tolist() == columns
+    assert frame[["dataset", "model", "against", "result"]].to_numpy().tolist() == [
+        ["imdb", "sdpa", "tfidf", "better (one seed)"],
+        ["imdb", "favor-m64", "sdpa", "no difference shown"],
+        ["imdb", "favor-m64", "tfidf", "better (one seed)"],
+    ]
+    assert frame["f1_difference"].tolist() == pytest.approx([25, -1, 24])
+    assert (frame["low"] < frame["f1_difference"]).all()
+    assert (frame["f1_difference"] < frame["high"]).all()
+    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**50, 0.5, 2 / 2**48])
+    for row, part in zip(frame.itertuples(), (0.25, 0.01, 0.24), strict=True):
+        error = (part * (1 - part) / 199) ** 0.5  # of a share of 200 documents
+        assert row.high - row.f1_difference == pytest.approx(100 * 1.972 * error, rel=0.02)
+        assert row.p == pytest.approx(2 * student.sf(part / error, 199), rel=0.25)
+    assert frame["holm_p"].tolist() == pytest.approx((frame["p"] * [3, 1, 2]).tolist())
+
+
+def test_pairs_that_are_named_are_compared_and_no_others(tmp_path):
+    settings = SignificanceTable(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
+    assert settings.models == ["favor-m64", "tfidf"]
+    frame = settings.make(scope_of(write(tmp_path, PREDICTIONS), {"finetune": ["imdb"]}, settings.models)).frame
+    assert frame[["model", "against"]].to_numpy().tolist() == [["favor-m64", "tfidf"]]
+    assert frame["f1_difference"].tolist() == pytest.approx([24])
+    assert frame["holm_p"].tolist() == frame["p"].tolist()  # a single comparison
+
+
+def test_a_model_below_the_reference_is_worse(tmp_path):
+    frame = table(write(tmp_path, PREDICTIONS), reference="favor-m64", baseline=None, models=["tfidf", "sdpa"]).frame
+    assert frame[["model", "against", "result"]].to_numpy().tolist() == [
+        ["tfidf", "favor-m64", "worse (one seed)"],
+        ["sdpa", "favor-m64", "no difference shown"],
+    ]
+
+
+def test_the_correction_is_over_all_rows_of_all_datasets(tmp_path):
+    """6 documents on one side: p = 0.014 is shown alone, and not beside five other comparisons."""
+    six = {"tfidf": wrong_on(*range(6)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
+    folders = write(tmp_path, six)
+    alone = table(folders, models=["sdpa"]).frame.iloc[0]
+    assert (alone["holm_p"], alone["result"]) == (alone["p"], "better (one seed)")
+    assert 0.05 / 6 < alone["p"] < 0.02
+    folders += write(tmp_path, six, "arxiv")
+    frame = table(folders, datasets=["imdb", "arxiv"]).frame
+    assert frame["dataset"].tolist() == ["imdb"] * 3 + ["arxiv"] * 3
+    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**6, 1, 2 / 2**6] * 2)
+    assert frame["holm_p"].tolist() == pytest.approx([6 * alone["p"], 1, 6 * alone["p"]] * 2)
+    assert set(frame["result"]) == {"no difference shown"}
+
+
+def test_mcnemar_decides_nothing(tmp_path):
+    """Macro-F1 rises although accuracy falls, where one class is rare."""
+    labels = np.repeat([0, 1], [180, 20])
+    more_accurate = np.zeros(200, dtype=int)
+    fairer = np.where(np.arange(200) < 50, 1, labels)
+    folders = [
+        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, predictions)
+        for model, predictions in (("sdpa", more_accurate), ("favor-m64", fairer))
+    ]
+    (row,) = table(folders, models=["favor-m64"], baseline=None).frame.itertuples()
+    assert row.low > 0
+    assert row.mcnemar_p < 0.05
+    assert row.result == "better (one seed)"
+
+
+def test_two_seeds_of_one_pretraining_are_no_ground_for_a_difference(tmp_path):
+    """Both seeds of 366 documents are 7 and 10 points below, either one shown by McNemar's test alone."""
+    start = {"start": {"path": "pretrained", "digest": "1"}}
+    folders = []
+    for model, wrongs in {"sdpa": (20, 20), "favor-m64": (34, 40)}.items():
+        for seed, wrong in enumerate(wrongs):
+            folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=start)
+            folders.append(write_predictions(folder, NAMES, LABELS, wrong_on(*range(wrong))))
+    made = table(folders, models=["favor-m64"], baseline=None)
+    (row,) = made.frame.itertuples()
+    assert row.f1_difference == pytest.approx(-8.5)
+    assert row.mcnemar_p < 0.001
+    assert row.low < -20 < 0 < row.high  # 12.7 of Student's t with one degree of freedom
+    assert row.result == "no difference shown"
+    assert "The seeds of favor-m64, sdpa start from the same weights" in made.note
+    assert "unknown" not in made.note
+
+
+def test_seeds_that_agree_show_a_difference(tmp_path):
+    folders = []
+    for seed in range(3):
+        predictions = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(8 + 2 * seed))}
+        folders += write(tmp_path, predictions, seed=seed)
+    made = table(folders, models=["sdpa"])
+    assert made.frame["result"].tolist() == ["better"]
+    assert "start from the same weights" not in made.note
+    assert "One seed" not in made.note
+
+
+def test_notes_name_what_makes_intervals_too_short(tmp_path):
+    labels = np.repeat([0, 1], [191, 9])
+    folders = [
+        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, np.roll(labels, shift))
+        for shift, model in enumerate(("sdpa", "favor-m64"))
+    ]
+    note = table(folders, models=["favor-m64"], baseline=None).note
+    assert "Classes with fewer than 10 test documents: imdb (9 in the rarest class)." in note
+    assert "One seed: there is no variance over seeds" in note
+
+
+def test_seeds_widen_the_interval_and_give_a_deviation(tmp_path):
+    """Either seed alone would show a difference, one to each side."""
+    up, down = {"tfidf": wrong_on(*range(30)), "sdpa": wrong_on()}, {"tfidf": wrong_on(), "sdpa": wrong_on(*range(30))}
+    one = table(write(tmp_path / "one", up), models=["sdpa"])
+    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better (one seed)"], False)
+    both = table([*write(tmp_path, up), *write(tmp_path, down, seed=1)], models=["sdpa"])
+    (row,) = both.frame.itertuples()
+    assert row.f1_difference == pytest.approx(0, abs=1e-9)
+    assert row.f1_difference_sd == pytest.approx(15 * 2**0.5)
+    assert row.low < -190 < 190 < row.high
+    assert row.result == "no difference shown"
+    assert "0.00 ± 21.21" in both.to_markdown()
+
+
+def test_the_note_says_what_the_test_sets_can_show(tmp_path):
+    """By the median of 0.24 and 0.25 as shares of 200 documents; 2.8 errors are 80 % and half of 95 %."""
+    note = table(write(tmp_path, PREDICTIONS)).note
+    assert note.endswith("imdb, 200 documents, one seed: 8.6 points against tfidf, 2.0 points against sdpa.")
+    assert "the 3 comparisons of this table" in note
+
+
+def test_nothing_to_compare_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"finetune: .*sdpa"):
+        table(write(tmp_path, PREDICTIONS), models=["sdpa"], baseline=None)
+
+
+def with_table(*changes):
+    report = {"reference": "sdpa", "tables": {"differences": {"kind": "significance", "stage": "finetune"}}}
+    return load_study([("small.yaml", changed(SMALL, ("report", report), *changes))])
+
+
+def test_a_study_gives_the_table_its_reference_and_baseline():
+    plan = Plan(with_table(("report/baseline", "tfidf"), ("report/tables/differences/models", ["favor-m64"])))
+    shown = plan.report.tables["differences"]
+    assert shown["settings"]["confidence"] == 0.95
+    assert (shown["scope"]["reference"], shown["scope"]["baseline"]) == ("sdpa", "tfidf")
+    assert set(shown["scope"]["owners"]["finetune"]) == {"favor-m64", "sdpa", "tfidf"}
+    assert len(plan.report.inputs(shown["scope"])) == 3 * 2 * 2  # models, datasets, seeds
+
+
+def test_a_study_is_told_what_the_table_lacks():
+    other = ("report/tables/other", {"kind": "significance", "stage": "finetune", "confidence": 95})
+    with pytest.raises(ConfigError, match=r"other\.confidence"):
+        with_table(other)
+    with pytest.raises(ConfigError) as error:
+        with_table(("report/reference", None), ("report/tables/differences/stage", "tapt"))
+    for problem in ("report.reference is null", "masked_lm, the task of tapt, leaves no predictions"):
+        assert problem in str(error.value)
+
+
+def test_spans_are_compared_without_mcnemar(tmp_path):
+    """Of 40 documents none is right as a whole. Two models find 8 of 10 characters or 6, the baseline 5."""
+    found = {"tfidf": [5] * 40, "sdpa": [8, 6] * 20, "favor-m64": [6, 8] * 20}
+    folders = [
+        write_spans(write_run(tmp_path, "finetune", model, "imdb"), [(each, 0, 10 - each) for each in hits])
+        for model, hits in found.items()
+    ]
+    made = table(folders)
+    frame = made.frame
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "p", "holm_p", "result"]
+    assert frame.columns.tolist() == columns
+    assert frame["f1_difference"].tolist() == pytest.approx([100 * (14 / 17 - 2 / 3), 0, 100 * (14 / 17 - 2 / 3)])
+    assert frame["result"].tolist() == ["better (one seed)", "no difference shown", "better (one seed)"]
+    assert frame["p"].tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6), pytest.approx(0, abs=1e-6)]
+    assert "F1 of the characters in spans" in made.note
+    assert "McNemar" not in made.note
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"pairs": [["sdpa", "sdpa"]]}, "pairs: sdpa is compared with itself"),
+        ({"pairs": [["sdpa", "tfidf"]], "models": ["sdpa"]}, "models: lacks tfidf of the pairs"),
+        ({"pairs": [["sdpa", "gpt"]]}, "models: .*gpt"),
+    ],
+)
+def test_pairs_that_cannot_be_compared_are_told(changes, problem):
+    with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
+        with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))
+
+
+TWICE = {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(40)), "lsh-h2-c64": wrong_on(*range(30))}
+
+
+def test_a_run_is_not_compared_with_itself_and_the_same_runs_are_compared_once(tmp_path):
+    """`hybrid` is the reference on imdb, `twin` is favor-m64 there; on arxiv both have runs of their own."""
+    folders = [*write(tmp_path, TWICE), *write(tmp_path, TWICE | {"hybrid": wrong_on(*range(50))}, "arxiv")]
+    owners = {row: row for row in ("sdpa", "favor-m64")}
+    owners |= {"hybrid": {"imdb": "sdpa", "arxiv": "hybrid"}, "twin": {"imdb": "favor-m64", "arxiv": "lsh-h2-c64"}}
+    made = table(
+        folders, ["favor-m64", "hybrid", "twin"], ["imdb", "arxiv"], owners={"finetune": owners}, baseline=None
+    )
+    frame = made.frame
+    assert frame[["dataset", "model"]].to_numpy().tolist() == [
+        ["imdb", "favor-m64"], ["imdb", "twin"], ["arxiv", "favor-m64"], ["arxiv", "hybrid"], ["arxiv", "twin"],
+    ]  # fmt: skip
+    assert "corrected for the 4 comparisons" in made.note
+    p = frame["p"].tolist()
+    assert p[0] == p[1]
+    order = sorted([p[0], *p[2:]])
+    assert frame["holm_p"].tolist()[0] == pytest.approx((4 - order.index(p[0])) * p[0])
+    assert frame["holm_p"].tolist()[0] == frame["holm_p"].tolist()[1]
+    alone = table(folders, ["favor-m64", "twin"], owners={"finetune": owners}, baseline=None)
+    one = table(folders, ["favor-m64"], owners={"finetune": owners}, baseline=None)
+    assert alone.note == one.note
+
+
+def test_a_pair_in_both_directions_is_one_comparison(tmp_path):
+    pairs = [("favor-m64", "sdpa"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "sdpa")]
+    settings = SignificanceTable(kind="significance", stage="finetune", pairs=pairs)
+    made = settings.make(scope_of(write(tmp_path, TWICE), {"finetune": ["imdb"]}, settings.models))
+    assert "corrected for the 2 comparisons" in made.note
+    assert made.frame["f1_difference"].tolist() == pytest.approx([-15, 15, -10])
+    assert made.frame["holm_p"].tolist() == pytest.approx([2 * made.frame["p"][0]] * 2 + [made.frame["p"][2]])
+
+
+def test_pairs_name_models_that_share_the_runs_of_a_row(tmp_path):
+    pairs = [("same", "favor-m64"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "same")]
+    settings = SignificanceTable(kind="significance", stage="finetune", pairs=pairs)
+    folders = write(tmp_path, TWICE)
+    made = settings.make(scope_of(folders, {"finetune": ["imdb"]}, list(TWICE), row_of={"same": "sdpa"}))
+    assert made.frame[["model", "against"]].to_numpy().tolist() == [["sdpa", "favor-m64"], ["lsh-h2-c64", "sdpa"]]
+
+
+def test_a_baseline_with_the_runs_of_the_reference_is_compared_once(tmp_path):
+    made = table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline="sdpa")
+    assert made.frame["against"].tolist() == ["sdpa", "sdpa"]
+    assert made.note == table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline=None).note

@@ -1,0 +1,330 @@
+import json
+import runpy
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from run_records import MODELS, scope_of, write_baseline, write_run
+
+from lib.core.errors import DataError
+from lib.core.program import run as run_program
+from lib.results.kinds.stage import StageTable
+from lib.results.table import Key
+
+PROGRAM = Path(__file__).resolve().parents[4] / "scripts/table.py"
+DATASETS = ["imdb", "arxiv"]
+COSTS = ["memory", "minutes", "loss"]
+
+
+def table(folders, stages, columns, models, **fields):
+    return StageTable(stage=list(stages), columns=columns).make(scope_of(folders, stages, models, **fields))
+
+
+def test_a_row_per_model_and_columns_by_dataset(tmp_path):
+    figures = {"peak_memory_mb": 2048.0, "seconds_per_epoch": 90.0, "train_loss": 2.34567}
+    folders = [write_run(tmp_path, "tapt", model, dataset, **figures) for model in MODELS for dataset in DATASETS]
+    made = table(folders, {"tapt": DATASETS}, COSTS, MODELS[::-1])
+    read = pd.read_csv(StringIO(made.to_csv()))
+    assert read["model"].tolist() == MODELS[::-1]
+    assert read.columns.tolist() == [
+        "model",
+        "imdb_peak_memory_gib",
+        "imdb_minutes_per_epoch",
+        "imdb_loss",
+        "arxiv_peak_memory_gib",
+        "arxiv_minutes_per_epoch",
+        "arxiv_loss",
+        "memory_kind",
+    ]
+    assert read.iloc[0, 1:].tolist() == [2.0, 1.5, 2.346, 2.0, 1.5, 2.346, "resident"]
+    assert "| imdb loss |" in " ".join(made.to_markdown().splitlines()[0].split())
+
+
+def test_a_stage_alone_may_be_named_by_itself():
+    assert StageTable(stage="tapt", columns=["f1"]).stages_passed() == ["tapt"]
+    assert StageTable(stage=["tapt", "finetune"], columns=["f1"]).stages_passed() == ["tapt", "finetune"]
+
+
+def test_f1_of_characters_says_so_in_its_header(tmp_path):
+    folders = [write_run(tmp_path, "spans", "sdpa", "posts", test_f1=0.5, eval_f1=0.25)]
+    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.75)]
+    stages = {"spans": ["posts"], "finetune": ["imdb"]}
+    made = table(folders, stages, {"spans": ["f1", "validation_f1"], "finetune": ["f1"]}, ["sdpa"])
+    assert made.to_csv().splitlines() == [
+        "model,spans_f1_characters_percent,spans_validation_f1_characters_percent,finetune_f1_macro_percent",
+        "sdpa,50.00,25.00,75.00",
+    ]
+    labels = ["spans F1 of characters [%]", "spans validation F1 of characters [%]", "finetune F1 [%]"]
+    assert [column.label for column in made.columns.values()] == labels
+
+
+def test_kinds_of_memory_are_told_apart(tmp_path):
+    folders = [
+        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", peak_memory_kind="gpu"),
+        write_run(tmp_path, "pretrain", "favor-m64", "wikipedia"),
+    ]
+    frame = table(folders, {"pretrain": ["wikipedia"]}, COSTS, ["sdpa", "favor-m64"]).frame
+    assert frame["memory_kind"].tolist() == ["gpu", "resident"]
+
+
+def test_a_single_column_bears_the_names_of_the_datasets(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", model, dataset, test_f1_macro=0.9 + row / 1000 + column / 100)
+        for row, model in enumerate(MODELS)
+        for column, dataset in enumerate(DATASETS)
+    ]
+    folders += [write_baseline(tmp_path, dataset, 0.895) for dataset in DATASETS]
+    assert table(folders, {"finetune": DATASETS}, ["f1"], ["tfidf", *MODELS]).to_csv() == (
+        "model,imdb,arxiv\n"
+        "tfidf,89.50,89.50\n"
+        "sdpa,90.00,91.00\n"
+        "lsh-h2-c64,90.10,91.10\n"
+        "lsh-h4-c64,90.20,91.20\n"
+        "favor-m64,90.30,91.30\n"
+    )
+
+
+def cells_of(made):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
+
+
+def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score)
+        for seed, score in enumerate((0.90, 0.92, 0.94))
+    ]
+    folders += [write_baseline(tmp_path, "imdb", 0.895, seed=seed) for seed in range(3)]
+    made = table(folders, {"finetune": ["imdb"]}, ["f1"], ["tfidf", "sdpa"])
+    assert made.to_csv() == "model,imdb,imdb_sd\ntfidf,89.50,0.00\nsdpa,92.00,2.00\n"
+    cells = cells_of(made)
+    assert cells[0] == ["model", "imdb F1 [%]"]
+    assert cells[2:] == [["tfidf", "89.50 ± 0.00"], ["sdpa", "92.00 ± 2.00"]]
+
+
+def test_a_run_that_does_not_train_has_no_minutes_and_no_loss(tmp_path):
+    """Its row has a dash, and an empty cell in the CSV; a run that trains owes the value."""
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", train_loss=0.5), write_baseline(tmp_path, "imdb", 0.895)]
+    columns = ["memory", "minutes", "loss", "f1"]
+    made = table(folders, {"finetune": ["imdb"]}, columns, ["tfidf", "sdpa"])
+    assert cells_of(made)[2:] == [
+        ["tfidf", "1.00", "-", "-", "89.50", "resident"],
+        ["sdpa", "1.00", "1.000", "0.500", "80.00", "resident"],
+    ]
+    assert made.to_csv().splitlines()[1:] == ["tfidf,1.00,,,89.50,resident", "sdpa,1.00,1.000,0.500,80.00,resident"]
+    lacking = [folders[1], write_run(tmp_path, "finetune", "sdpa", "imdb", seconds_per_epoch=None)]
+    with pytest.raises(DataError, match=r"^(?!.*tfidf).*finetune/sdpa/imdb/seed-0.*seconds_per_epoch"):
+        table(lacking, {"finetune": ["imdb"]}, ["minutes"], ["tfidf", "sdpa"])
+
+
+def test_any_metric_of_the_record_may_be_a_column(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_accuracy=0.87654321)]
+    made = table(folders, {"finetune": ["imdb"]}, ["test_accuracy", "f1"], ["sdpa"])
+    assert made.to_csv() == "model,imdb_test_accuracy,imdb_f1_macro_percent\nsdpa,0.8765,80.00\n"
+    assert cells_of(made)[0] == ["model", "imdb test accuracy", "imdb F1 [%]"]
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0.*test_accurcy"):
+        table(folders, {"finetune": ["imdb"]}, ["test_accurcy"], ["sdpa"])
+
+
+def test_stages_of_one_dataset_each_stand_side_by_side(tmp_path):
+    folders = [
+        write_run(tmp_path, "reverse", model, "words", test_accuracy=score)
+        for model, score in (("sdpa", 1), ("gru", 0.5))
+    ]
+    folders += [
+        write_run(tmp_path, "brackets", model, "pairs", test_accuracy=score)
+        for model, score in (("sdpa", 0.75), ("gru", 0.625))
+    ]
+    made = table(folders, {"brackets": ["pairs"], "reverse": ["words"]}, ["accuracy"], ["sdpa", "gru"])
+    assert made.to_csv() == "model,brackets,reverse\nsdpa,75.00,100.00\ngru,62.50,50.00\n"
+    assert cells_of(made)[0] == ["model", "brackets accuracy [%]", "reverse accuracy [%]"]
+
+
+def test_stages_of_several_datasets_are_told_apart(tmp_path):
+    folders = [write_run(tmp_path, "tapt", "sdpa", dataset, train_loss=2.5) for dataset in DATASETS]
+    folders += [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", train_loss=3.5, peak_memory_kind="gpu")]
+    stages = {"pretrain": ["wikipedia"], "tapt": DATASETS}
+    made = table(folders, stages, ["loss"], ["sdpa"])
+    assert made.to_csv() == "model,pretrain_wikipedia,tapt_imdb,tapt_arxiv\nsdpa,3.500,2.500,2.500\n"
+    assert cells_of(made)[0] == ["model", "pretrain/wikipedia loss", "tapt/imdb loss", "tapt/arxiv loss"]
+    costs = table(folders, stages, ["memory", "loss"], ["sdpa"])
+    assert costs.to_csv().splitlines()[0].split(",")[3:5] == ["tapt_imdb_peak_memory_gib", "tapt_imdb_loss"]
+    assert costs.frame["memory_kind"].tolist() == ["gpu, resident"]
+
+
+def test_each_stage_finds_the_run_that_a_model_shares(tmp_path):
+    folders = [
+        write_run(tmp_path, "pretrain", model, "wikipedia", train_loss=loss) for model, loss in (("a", 1), ("c", 3))
+    ]
+    folders += [write_run(tmp_path, "tapt", model, "imdb", train_loss=loss) for model, loss in (("a", 4), ("b", 5))]
+    owners = {"pretrain": {"c": "c", "b": "a", "a": "a"}, "tapt": {"c": "b", "b": "b", "a": "a"}}
+    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"]}
+    made = table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
+    assert made.to_csv() == "model,pretrain,tapt\nc,3.000,5.000\nb,1.000,5.000\na,1.000,4.000\n"
+    owners["pretrain"]["c"] = "d"
+    with pytest.raises(DataError, match="pretrain/d/wikipedia/seed-0"):
+        table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
+
+
+def test_a_quantity_is_owed_by_every_stage(tmp_path):
+    folders = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia"), write_run(tmp_path, "finetune", "sdpa", "imdb")]
+    with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-0.*test_f1_macro"):
+        table(folders, {"finetune": ["imdb"], "pretrain": ["wikipedia"]}, ["f1"], ["sdpa"])
+
+
+def test_sizes_and_whole_trainings_have_no_deviation_and_scores_of_sequences_do(tmp_path):
+    """A run that does not train has no time of training, though its record has seconds."""
+    folders = [
+        write_run(
+            tmp_path,
+            "finetune",
+            "sdpa",
+            "imdb",
+            seed=seed,
+            parameters={"total": 28_512_345},
+            seconds=90.0 + 60 * seed,
+            test_sequence_accuracy=0.5 + seed / 10,
+        )
+        for seed in (0, 1)
+    ]
+    folders += [write_baseline(tmp_path, "imdb", 0.9, seed=seed, test_sequence_accuracy=0.25) for seed in (0, 1)]
+    columns = ["parameters", "total_minutes", "sequence_accuracy"]
+    made = table(folders, {"finetune": ["imdb"]}, columns, ["sdpa", "tfidf"])
+    assert made.to_csv() == (
+        "model,imdb_parameters,imdb_minutes,imdb_sequence_accuracy_percent,imdb_sequence_accuracy_percent_sd\n"
+        "sdpa,28512345,2.00,55.00,7.07\n"
+        "tfidf,10,,25.00,0.00\n"
+    )
+    assert cells_of(made)[0] == ["model", "imdb parameters", "imdb time [min]", "imdb sequence accuracy [%]"]
+
+
+def test_the_share_of_approximated_documents_is_a_column(tmp_path):
+    shares = {"sdpa": 0.0, "lsh-h2-c64": 0.25}
+    folders = [write_run(tmp_path, "pretrain", model, "wikipedia", approximated=each) for model, each in shares.items()]
+    made = table(folders, {"pretrain": ["wikipedia"]}, ["approximated"], [*shares])
+    assert made.to_csv() == "model,wikipedia\nsdpa,0.0\nlsh-h2-c64,25.0\n"
+    assert cells_of(made)[0] == ["model", "wikipedia documents approximated [%]"]
+
+
+def test_an_older_record_without_that_share_is_read_and_named_where_it_is_asked_for(tmp_path):
+    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia")
+    record = json.loads((folder / "run.json").read_text())
+    del record["approximated"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert table([folder], {"pretrain": ["wikipedia"]}, ["epochs"], ["sdpa"]).to_csv() == "model,wikipedia\nsdpa,2.0\n"
+    with pytest.raises(DataError, match=r"pretrain/sdpa/wikipedia/seed-0: no value of approximated"):
+        table([folder], {"pretrain": ["wikipedia"]}, ["approximated"], ["sdpa"])
+
+
+def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
+    folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
+    stages = {"pretrain": ["wikipedia"]}
+    made = table(folders, stages, COSTS, ["sdpa", "favor-m1024"], published="grid")
+    assert made.frame[Key(("wikipedia", "loss", "published"))].tolist()[0] == 2.157
+    assert pd.isna(made.frame[Key(("wikipedia", "loss", "published"))].tolist()[1])
+    assert "NVIDIA A100" in made.to_markdown()
+    parameters = table(folders, stages, ["parameters"], ["sdpa"], published="grid")
+    assert parameters.to_csv() == "model,wikipedia\nsdpa,100\n"
+    assert "published" not in table(folders, stages, COSTS, ["sdpa"]).to_csv()
+
+
+def test_holes_are_all_named(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed) for seed in (1, 2)]
+    folders.append(write_run(tmp_path, "finetune", "favor-m64", "imdb", seed=1))
+    with pytest.raises(DataError) as error:
+        table(folders, {"finetune": ["imdb"]}, ["f1"], ["sdpa", "lsh-h2-c64", "favor-m64"])
+    for hole in ("lsh-h2-c64/imdb/seed-1", "lsh-h2-c64/imdb/seed-2", "favor-m64/imdb/seed-2"):
+        assert f"finetune/{hole}: no record" in str(error.value)
+    with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-any"):
+        table([], {"pretrain": ["wikipedia"]}, COSTS, ["sdpa"])
+
+
+def test_a_record_without_the_figure_is_a_hole(tmp_path):
+    folders = [write_run(tmp_path, "tapt", "sdpa", "imdb", train_loss=None)]
+    with pytest.raises(DataError, match="tapt/sdpa/imdb/seed-0.*train_loss"):
+        table(folders, {"tapt": ["imdb"]}, COSTS, ["sdpa"])
+
+
+# The program
+
+
+@pytest.fixture
+def make_table(tmp_path):
+    """Run the program for a table of `columns`; return its status, and the three files as far as it wrote them."""
+    main = runpy.run_path(str(PROGRAM))["main"]
+
+    def run(stages, columns, models, *folders, **fields):
+        settings = {"kind": "stage", "stage": [stage for stage, _ in stages], "columns": columns}
+        owners = {stage: {model: model for model in models} for stage, _ in stages}
+        shown = {"settings": settings, "scope": {"models": models, "stages": stages, "owners": owners} | fields}
+        out = [tmp_path / "t" / f"table.{suffix}" for suffix in ("csv", "md", "tex")]
+        records = [str(folder / "run.json") for folder in folders]
+        arguments = ["--table", json.dumps(shown), "--records", *records, "--out", *map(str, out)]
+        return run_program(main, arguments), *(path.read_text() if path.exists() else None for path in out)
+
+    return run
+
+
+def test_program_writes_all_forms_or_nothing(tmp_path, make_table):
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9),
+        write_baseline(tmp_path, "imdb", 0.8),
+    ]
+    stages = [["finetune", ["imdb"]]]
+    assert make_table(stages, ["f1"], ["tfidf", "sdpa", "favor-m64"], *folders) == (1, None, None, None)
+    assert not (tmp_path / "t").exists()
+    status, csv, markdown, latex = make_table(stages, ["f1"], ["tfidf", "sdpa"], *folders)
+    assert (status, csv) == (0, "model,imdb\ntfidf,80.00\nsdpa,90.00\n")
+    assert markdown.startswith("| model")
+    assert "sdpa & 90.00 \\\\" in latex
+
+
+def test_program_shows_published_values_if_told_to(tmp_path, make_table):
+    folder = write_run(tmp_path, "finetune", "sdpa", "imdb")
+    stages = [["finetune", ["imdb"]]]
+    assert "imdb_published" not in make_table(stages, ["f1"], ["sdpa"], folder)[1]
+    assert "imdb_published" in make_table(stages, ["f1"], ["sdpa"], folder, published="grid")[1]
+
+
+def test_program_reads_shared_runs_and_keeps_the_order_of_stages(tmp_path, make_table):
+    folders = [write_run(tmp_path, "b", "old", "imdb", train_loss=1.0), write_run(tmp_path, "a", "new", "imdb")]
+    owners = {"a": {"new": "new"}, "b": {"new": "old"}}
+    made = make_table([["b", ["imdb"]], ["a", ["imdb"]]], ["loss"], ["new"], *folders, owners=owners)
+    assert made[:2] == (0, "model,b,a\nnew,1.000,3.000\n")
+
+
+def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
+    stages = [["finetune", ["imdb"]]]
+    versions = {"sdpa": "2.9", "lsh-h2-c64": "2.10", "favor-m64": "2.10"}
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", versions={"torch": torch, "transformers": "5", "numpy": torch})
+        for model, torch in versions.items()
+    ]
+    said = "The runs were made with different versions: torch 2.9 (sdpa), torch 2.10 (lsh-h2-c64, favor-m64)."
+    status, _, markdown, latex = make_table(stages, ["f1"], list(versions), *folders)
+    assert status == 0
+    assert markdown.endswith(f"\n{said}\n")
+    assert said in latex
+    assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]
+
+
+def test_a_table_of_runs_with_different_instruction_sets_or_resumed_ones_says_so(make_table, tmp_path):
+    stages = [["finetune", ["imdb"]]]
+    stretch = {"device": "cpu", "hardware": "a laptop", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
+    stretches = [
+        stretch | {"step": step, "versions": {"torch": torch}, "execution": {"micro_batch_tokens": 64}}
+        for step, torch in ((0, "2.12"), (8, "2.13"))
+    ]
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", instruction_set="AVX512"),
+        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", instruction_set="AVX2", stretches=stretches),
+        write_run(tmp_path, "finetune", "favor-m64", "imdb"),
+    ]
+    models = ["sdpa", "lsh-h2-c64", "favor-m64"]
+    status, _, markdown, _ = make_table(stages, ["f1"], models, *folders)
+    assert status == 0
+    assert "different instruction sets: AVX512 (sdpa), AVX2 (lsh-h2-c64)." in markdown
+    mixed = "finetune/lsh-h2-c64/imdb/seed-0 (from step 0: torch 2.12; from step 8: torch 2.13)."
+    assert f"Trainings resumed under other conditions: {mixed}" in markdown
+    assert "processors" not in make_table(stages, ["f1"], models[1:], *folders[1:])[2]
+    assert "conditions" not in make_table(stages, ["f1"], models[::2], *folders[::2])[2]

@@ -1,0 +1,117 @@
+"""Every setting is shown: in a configuration that we ship, or in a block of a page. Blocks have known keys."""
+
+import re
+import textwrap
+from collections import defaultdict
+
+import pytest
+import yaml
+
+from lib.study.study import Study
+from lib.workflow.commands.config_reference import EXTENDS, _collect, _fields, _kinds, _nested
+
+BLOCK = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+OTHERS = {"default-resources", "config", "partitions", "software-deployment-method", "restart-times", "envvars"}
+"""Keys of profiles of Snakemake and of a cluster."""
+
+FILLED_IN = {"mechanism", "vectors_folder", "teacher_backbone", "teacher_weights"}
+"""Keys that a study fills in for its runs."""
+
+
+def sections():
+    """Return every class of settings of a study."""
+    places = {Study: []}
+    _collect(Study, "", "", places)
+    return list(places)
+
+
+def blocks(page):
+    """Return the YAML blocks of a page; dots stand for what is left out."""
+    texts = [textwrap.dedent(text) for _, text in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    found = [yaml.safe_load(re.sub(r"^ *\.\.\.$", "", text, flags=re.MULTILINE)) for text in texts]
+    return [block for block in found if isinstance(block, dict) and not OTHERS & block.keys()]
+
+
+def of_kind(values, classes):
+    """Return the classes of the kind that values name; all of them if a file below names it."""
+    named = [each for each in classes if values.get("kind") in (kind_of(each), None)]
+    return named or classes
+
+
+def kind_of(section):
+    field = section.model_fields.get("kind")
+    return field and field.annotation.__args__[0]
+
+
+def described(section, key):
+    """Return a setting by the class that describes it, whose other subclasses share it."""
+    owners = [each for each in section.__mro__ if key in getattr(each, "__annotations__", {})]
+    return owners[-1], key
+
+
+def walk(values, classes, shown, problems):
+    """Collect the settings in values of a section that may be one of several, and what no section can have."""
+    if not isinstance(values, dict):
+        return
+    classes = of_kind(values, classes)
+    for key, value in values.items():
+        having = [each for each in classes if key in _fields(each)]
+        if not having:
+            problems.append(f"{key}: unknown to {', '.join(each.__module__ for each in classes)}")
+        for section in having:
+            field = _fields(section)[key]
+            shown.add(described(section, key))
+            by_path = defaultdict(list)
+            for part, path in _nested(field.annotation):
+                by_path[path] += _kinds(part)
+            for path, parts in by_path.items():
+                for each in below(value, path):
+                    walk(each, parts, shown, problems)
+
+
+def below(value, path):
+    """Return the sections in a value: behind every name (`.<>`) and in every list (`[]`) of the path."""
+    values = [value]
+    for step in re.findall(r"\.<>|\[\]", path):
+        kind = dict if step == ".<>" else list
+        values = [
+            part for each in values if isinstance(each, kind) for part in (each.values() if kind is dict else each)
+        ]
+    return values
+
+
+def read(block, shown):
+    """Collect the settings in a block: a section, or sections by name. Return the problems of what it fits best."""
+    block = {key: value for key, value in block.items() if key != EXTENDS}
+    readings = []
+    for section in sections():
+        for parts in ([block], list(block.values())):
+            found, problems = set(), []
+            for part in parts:
+                walk(part, [section], found, problems)
+            readings.append((len(problems), -len(found), found, problems))
+    _, _, found, problems = min(readings, key=lambda each: each[:2])
+    shown |= found
+    return problems if found else [f"{', '.join(block)}: no section has these keys"]
+
+
+@pytest.fixture(scope="module")
+def pages(repository):
+    return [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
+
+
+def test_blocks_of_pages_have_settings_that_exist(pages):
+    wrong = [f"{page.name}: {each}" for page in pages for block in blocks(page) for each in read(block, set())]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_setting_is_shown(repository, pages):
+    shown = set()
+    for study in sorted((repository / "config").glob("*.yaml")):
+        walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study], shown, [])
+    for page in pages:
+        for block in blocks(page):
+            read(block, shown)
+    settings = {described(section, key) for section in sections() for key in _fields(section)} - shown
+    hidden = sorted(f"{each.__module__}: {key}" for each, key in settings if key not in FILLED_IN)
+    assert not hidden, "\n".join(hidden)
