@@ -1,4 +1,4 @@
-"""The order of training documents: a pure function of (seed, epoch).
+"""The order of training documents, a pure function of (seed, epoch), and their micro-batches.
 
 A sampler yields the key (epoch, index) of each document, which `lib.data.tokens.TokenDataset` understands, so that
 the epoch reaches the masks even through workers that prepare batches ahead of time. Batches are consecutive runs of
@@ -7,7 +7,6 @@ share an optimiser step.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -82,46 +81,70 @@ class LengthGroupedSampler(KeyedSampler):
         return np.concatenate([*batches, shuffled[whole:]])
 
 
-class Share(Sampler[tuple[int, int] | None]):
-    """One process's part of every batch, so that all have the same number of micro-batches.
+class Share(Sampler[list[tuple[int, int]]]):
+    """One process's micro-batches of every batch; all processes have the same number of them.
 
-    Neighbours in the order go to different processes, whose documents are thus about equally long. Where there are no
-    documents left, None stands for one.
+    Documents of a batch are dealt out by length: neighbours go to different processes, whose documents are thus about
+    equally long. Where a process has fewer micro-batches than another, empty ones follow.
 
     Args:
-        sampler: order of all documents.
+        sampler: order of all documents, its epoch set.
+        lengths: tokens of each document.
         batch_size: documents of an optimiser step.
-        micro_batch: documents that a process takes at once, at most.
+        budget: tokens that a process takes at once, padding included; a longer document is alone.
         index: of this process.
         count: number of processes.
+        begun: batches of the epoch that are left out.
     """
 
-    def __init__(self, sampler: KeyedSampler, batch_size: int, micro_batch: int, index: int, count: int) -> None:
+    def __init__(
+        self,
+        sampler: KeyedSampler,
+        lengths: Sequence[int],
+        batch_size: int,
+        budget: int,
+        *,
+        index: int = 0,
+        count: int = 1,
+        begun: int = 0,
+    ) -> None:
         self._sampler = sampler
+        self._lengths = lengths
         self._batch_size = batch_size
-        self._micro_batch = micro_batch
-        self._index, self._count = index, count
+        self._budget = budget
+        self._index, self._count, self._begun = index, count, begun
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
-        self._sampler.set_epoch(epoch)
-
-    def __iter__(self) -> Iterator[tuple[int, int] | None]:
-        keys = iter(self._sampler)
+    def batches(self) -> Iterator[list[list[tuple[int, int]]]]:
+        """Yield the micro-batches of each batch."""
+        keys = itertools.islice(self._sampler, self._begun * self._batch_size, None)
         while batch := list(itertools.islice(keys, self._batch_size)):
-            missing = self._places(len(batch)) * self._count - len(batch)
-            yield from [*batch, *[None] * missing][self._index :: self._count]
+            batch.sort(key=lambda key: -self._lengths[key[1]])
+            shares = [self._within_budget(batch[index :: self._count]) for index in range(self._count)]
+            own = shares[self._index]
+            yield own + [[] for _ in range(max(map(len, shares)) - len(own))]
 
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self._sampler), self._batch_size)
-        return whole * self._places(self._batch_size) + self._places(rest)
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        return itertools.chain.from_iterable(self.batches())
 
-    def _places(self, documents: int) -> int:
-        """Return the places for documents, in whole micro-batches, that every process has in a batch."""
-        return math.ceil(documents / (self._micro_batch * self._count)) * self._micro_batch
+    def _within_budget(self, keys: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        lengths = [self._lengths[index] for _, index in keys]
+        return [[keys[place] for place in places] for places in within_budget(lengths, self._budget)]
 
 
-def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:
-    """Return the largest divisor of `batch_size` whose documents fit into `micro_batch_tokens`, at least 1."""
-    fitting = max(1, micro_batch_tokens // longest)
-    return next(size for size in range(min(fitting, batch_size), 0, -1) if batch_size % size == 0)
+def within_budget(lengths: Sequence[int], budget: int) -> Iterator[range]:
+    """Yield the places of consecutive documents that make a batch of at most `budget` tokens, padding included.
+
+    A document with more tokens is a batch of its own.
+
+    Args:
+        lengths: tokens of each document; sorted, they need the least padding.
+        budget: tokens.
+    """
+    start = longest = 0
+    for place, length in enumerate(lengths):
+        longest = max(longest, length)
+        if place > start and (place + 1 - start) * longest > budget:
+            yield range(start, place)
+            start, longest = place, length
+    if start < len(lengths):
+        yield range(start, len(lengths))

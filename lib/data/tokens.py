@@ -88,9 +88,8 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
     def __getitem__(self, key: int | tuple[int, int]) -> dict[str, Any]:
         return self.__getitems__([key])[0]
 
-    def __getitems__(self, keys: Sequence[int | tuple[int, int] | None]) -> list[dict[str, Any]]:
-        """Return the examples of a batch at once, which `DataLoader` prefers; a key that is None has none."""
-        keys = [key for key in keys if key is not None]
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[dict[str, Any]]:
+        """Return the examples of a batch at once, which `DataLoader` prefers; there may be none."""
         pairs = [key if isinstance(key, tuple) else (EVALUATION, key) for key in keys]
         table: pa.Table = self._rows[[index for _, index in pairs]]
         names = [*table.column_names, "epoch", "index"]

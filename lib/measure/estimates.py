@@ -14,7 +14,7 @@ import torch
 
 from lib.backbones.settings import BackboneSettings, Precision
 from lib.core.errors import ConfigError, RunError
-from lib.data.samplers import LengthGroupedSampler, micro_batch_size
+from lib.data.samplers import LengthGroupedSampler, Share
 from lib.measure.cost import resident_mb
 from lib.measure.token_lengths import spread_evenly
 from lib.study.execution import Execution
@@ -235,15 +235,14 @@ class ModelSteps:
             masked: whether the stage learns masked language modelling, and not classification.
         """
         steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
-        most = micro_batch_size(recipe.batch_size, longest, hardware.micro_batch_tokens)
-        sizes = [size for size in range(most, 0, -1) if recipe.batch_size % size == 0]
-        peaks = {size: hardware.in_use_mb + steps.peak(size * longest) for size in sizes}
-        fitting = [size for size in sizes if peaks[size] <= hardware.most_mb]
-        micro_batch = (fitting or sizes[-1:])[0]
+        most = max(1, min(recipe.batch_size, hardware.micro_batch_tokens // longest))
+        peaks = {size: hardware.in_use_mb + steps.peak(size * longest) for size in range(most, 0, -1)}
+        at_once = next((size for size, peak in peaks.items() if peak <= hardware.most_mb), None)
+        micro_batch = at_once or 1
 
         simulated = min(documents, SIMULATED)
         batch_sizes, batch_lengths = _drawn_up(
-            tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, micro_batch
+            tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, micro_batch * longest
         )
         computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
             steps, recipe, documents
@@ -252,7 +251,7 @@ class ModelSteps:
         return StageCost(
             seconds=(computing + updating) * documents / simulated,
             mb=peaks[micro_batch],
-            fits=bool(fitting),
+            fits=at_once is not None,
             micro_batch_tokens=micro_batch * longest,
             reduced=micro_batch < most,
         )
@@ -266,22 +265,20 @@ class ModelSteps:
 
 
 @functools.lru_cache(64)
-def _drawn_up(
-    lengths: tuple[int, ...], documents: int, batch_size: int, micro_batch: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _drawn_up(lengths: tuple[int, ...], documents: int, batch_size: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
     """Return `micro_batches` of so many documents like those of `lengths`; every measured turn asks for them."""
     like = np.quantile(lengths, spread_evenly(documents)).round().astype(int).tolist()
-    return micro_batches(like, batch_size, micro_batch)
+    return micro_batches(like, batch_size, budget)
 
 
-def micro_batches(lengths: Sequence[int], batch_size: int, micro_batch: int) -> tuple[np.ndarray, np.ndarray]:
+def micro_batches(lengths: Sequence[int], batch_size: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
     """Return B and N of every micro-batch of an epoch, as a training draws them up [n], [n].
 
     Args:
         lengths: tokens of each document.
         batch_size: documents of an optimiser step.
-        micro_batch: documents that are held at a time.
+        budget: tokens at once, padding included.
     """
-    ordered = np.asarray(lengths)[[index for _, index in LengthGroupedSampler(lengths, batch_size, seed=0)]]
-    chosen = [ordered[start : start + micro_batch] for start in range(0, len(ordered), micro_batch)]
-    return np.array([len(each) for each in chosen]), np.array([each.max() for each in chosen])
+    share = Share(LengthGroupedSampler(lengths, batch_size, seed=0), lengths, batch_size, budget)
+    chosen = [[lengths[index] for _, index in keys] for keys in share]
+    return np.array([len(each) for each in chosen]), np.array([max(each) for each in chosen])

@@ -36,11 +36,11 @@ class Training(BaseSettings):
     micro_batch_tokens: PositiveInt = Field(
         32_768,
         description="Maximum number of tokens that a device processes at once, padding included; a larger batch is "
-        "accumulated in micro-batches of equal size.",
+        "accumulated in micro-batches, each of as many documents as fit.",
     )
     auto_micro_batch: bool = Field(
         False,
-        description="Whether a training that runs out of memory halves the number of documents processed at once "
+        description="Whether a training that runs out of memory halves the number of tokens processed at once "
         "and continues from its last checkpoint; on one device only.",
     )
     kernels: Kernels = Field(

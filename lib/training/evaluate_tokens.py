@@ -9,7 +9,7 @@ from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble, check_vocabulary
 from lib.training.folders import RunFolders
-from lib.training.predictor import Predictor, load_split, longest_document, predict_splits
+from lib.training.predictor import Predictor, load_split, predict_splits
 from lib.training.record import count_parameters, run_record
 
 
@@ -25,7 +25,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     check_vocabulary(tokenizer, run.start.checkpoint)
     backbone.load_weights(model, run.start.checkpoint, with_head=run.task.trains_on is not None)
     splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
-    predictor = Predictor(run, task, model, tokenizer, longest_document(splits.values()))
+    predictor = Predictor(run, task, model, tokenizer)
     start = time.perf_counter()
     metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start

@@ -67,7 +67,7 @@ class OutOfMemoryError(RunError):
 
     Args:
         message: message for the user.
-        fitting: `micro_batch_tokens` that halve the micro-batch; None = it cannot be halved.
+        fitting: the `micro_batch_tokens` to try next; None = it cannot be lowered.
     """
 
     def __init__(self, message: str, *, fitting: int | None):
@@ -100,14 +100,12 @@ def explained_size() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explained_failures(
-    execution: Training, micro_batch: int, longest: int, interruption: Interruption
-) -> Iterator[None]:
+def explained_failures(execution: Training, documents: int, longest: int, interruption: Interruption) -> Iterator[None]:
     """Turn failures of the training in this context into errors with a remedy.
 
     Args:
         execution: execution settings of the run.
-        micro_batch: documents per process and micro-batch.
+        documents: documents of an optimiser step that a process has at most.
         longest: tokens of the longest training document.
         interruption: a signal that was received.
 
@@ -119,19 +117,20 @@ def explained_failures(
         yield
     except RuntimeError as error:
         if should_reduce_batch_size(error):
-            now = f"{micro_batch} documents of up to {longest} tokens at once (execution.training.micro_batch_tokens"
             first = str(error).splitlines()[0]
-            if micro_batch == 1:
+            most = min(documents * longest, execution.micro_batch_tokens)
+            if most <= longest:
                 raise OutOfMemoryError(
                     f"out of memory ({first}), with 1 document of up to {longest} tokens at once. Expected it to fit: "
                     "cut documents shorter (max_tokens), take a smaller backbone or precision bf16, or a device with "
                     "more memory.",
                     fitting=None,
                 ) from error
-            fitting = micro_batch // 2 * longest
+            fitting = max(longest, most // 2)
             raise OutOfMemoryError(
-                f"out of memory ({first}), with {now}: {execution.micro_batch_tokens}). Lower it to {fitting}, or set "
-                "execution.training.auto_micro_batch to true, which does this automatically. The size of an "
+                f"out of memory ({first}), with up to {most} tokens at once, in documents of up to {longest} "
+                f"(execution.training.micro_batch_tokens: {execution.micro_batch_tokens}). Lower it to {fitting}, or "
+                "set execution.training.auto_micro_batch to true, which does this automatically. The size of an "
                 "optimiser step stays the same. The next start resumes from the last checkpoint.",
                 fitting=fitting if distributed.count() == 1 else None,
             ) from error

@@ -31,6 +31,7 @@ from lib.core.files import atomic_path, write_json
 from lib.data.cutting import encode_cut, encode_cut_pairs
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
+from lib.data.samplers import within_budget
 from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -179,7 +180,12 @@ class _Classifier:
         """
         found: dict[int, dict[str, float | str]] = {}
         examples = self._examples(records)
-        for places in batches([_length(example) for example in examples], self.budget):
+        lengths = [_length(example) for example in examples]
+        longest_first = sorted(
+            range(len(examples)), key=lambda place: -lengths[place]
+        )  # shows a lack of memory at once
+        for batch in within_budget([lengths[place] for place in longest_first], self.budget):
+            places = [longest_first[number] for number in batch]
             scores = self._scores([examples[place] for place in places])
             for place, row in zip(places, scores, strict=True):
                 if not all(map(math.isfinite, row)):
@@ -232,22 +238,6 @@ class _Classifier:
 def _length(example: Example) -> int:
     """Return the tokens of the longer text of a document."""
     return max(len(example["input_ids"]), len(example.get("pair_ids", ())))
-
-
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield the places of documents in batches of similar length, the longest first.
-
-    A batch has as many documents as `budget` tokens hold, padding included, but one at least. The longest come first,
-    so that a lack of memory shows at once.
-    """
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
 
 
 def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:

@@ -2,8 +2,9 @@
 
 import functools
 import inspect
+import itertools
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
 from lib.data.padding import known_beforehand
+from lib.data.samplers import within_budget
 from lib.data.tokens import TokenDataset, has_labels, load_tokens
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
@@ -78,7 +80,6 @@ class Predictor:
         task: task of the run, which scores the predictions.
         model: model with the head of its task.
         tokenizer: tokeniser of the run.
-        longest: tokens of the longest document that is evaluated.
         observers: callbacks.
 
     Raises:
@@ -91,13 +92,11 @@ class Predictor:
         task: Task,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        longest: int,
         observers: Iterable[Observer] = (),
     ) -> None:
         check_device(run.execution.device, run.precision)
         self.run, self.task = run, task
         self.observers = list(observers)
-        self.eval_batch_size = max(1, run.execution.micro_batch_tokens // longest)
         scored = "scored" in inspect.signature(model.forward).parameters
         typed = getattr(model.config, "token_types", 0) > 1
         self._collator = functools.partial(_collated, task.collator(tokenizer), scored, typed)
@@ -142,22 +141,24 @@ class Predictor:
         for observer in self.observers:
             getattr(observer, event)(self, *news)
 
-    def loader(self, tokens: TokenDataset, batch_size: int, order: Iterable[Any]) -> DataLoader[Batch]:
+    def loader(self, tokens: TokenDataset, batches: Iterable[Sequence[Any]]) -> DataLoader[Batch]:
         """Return the batches of a split, on the host.
 
         Args:
             tokens: the split.
-            batch_size: documents at once.
-            order: keys of the documents, in order.
+            batches: keys of the documents of each.
         """
         return DataLoader(
             tokens,
-            batch_size=batch_size,
-            sampler=order,
+            batch_sampler=batches,
             collate_fn=self._collator,
             num_workers=self.run.execution.workers,
             pin_memory=self.device.type == "cuda",
         )
+
+    def evaluation_batches(self, tokens: TokenDataset) -> Iterator[range]:
+        """Yield the places of the documents of each batch that an evaluation takes at once, in order."""
+        return within_budget(tokens.tokens["length"][:], self.run.execution.micro_batch_tokens)
 
     def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
         """Return predictions and labels of all documents of a split, and its scores if there are labels.
@@ -170,10 +171,9 @@ class Predictor:
         """
         self.task.begin(SPLITS[prefix], tokens.tokens)
         self.model.eval()
-        size = self.eval_batch_size
-        own = [place for place in range(len(tokens)) if place // size % distributed.count() == distributed.index()]
+        batches = itertools.islice(self.evaluation_batches(tokens), distributed.index(), None, distributed.count())
         found = []
-        for batch in self.loader(tokens, size, own):
+        for batch in self.loader(tokens, batches):
             found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
             self.notify("predicted_batch")
         if distributed.count() > 1:
@@ -221,11 +221,6 @@ def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[
     if not typed:
         batch.pop("token_type_ids", None)
     return known_beforehand(batch, scored=scored)
-
-
-def longest_document(splits: Iterable[Dataset]) -> int:
-    """Return the number of tokens of the longest document in `splits`."""
-    return max(max(split["length"][:]) for split in splits)
 
 
 def check_device(device: str, precision: Precision | None) -> None:

@@ -122,7 +122,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
     trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
-    with explained_failures(run.execution, trainer.micro_batch, max(lengths), interruption):
+    with explained_failures(run.execution, trainer.documents, max(lengths), interruption):
         _fit(trainer)
         # All processes of a training run predict; one of them writes.
         staged = None if distributed.index() else folders.stage()
@@ -175,7 +175,7 @@ def _fit(trainer: Trainer) -> None:
     trainer.train(checkpoint)
     if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.progress.step).name:
         # No step was left, and some tasks do not evaluate after training, but the record needs `computed_by`.
-        batch = next(iter(trainer.loader(trainer.validation, trainer.eval_batch_size, range(len(trainer.validation)))))
+        batch = next(iter(trainer.loader(trainer.validation, trainer.evaluation_batches(trainer.validation))))
         trainer.prediction_step(send_to_device(batch, trainer.device))
 
 

@@ -34,7 +34,7 @@ def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str |
     task, backbone, tokenizer, teacher = assemble(run)
     backbone.load_weights(teacher, model, with_head=True)
     documents = load_split(run.data["train"], sort=True)
-    predictor = Predictor(run, task, teacher, tokenizer, max(documents["length"]))
+    predictor = Predictor(run, task, teacher, tokenizer)
     logits = predictor.predict(TokenDataset(documents), "test").predictions
     if not np.isfinite(logits).all():
         raise RunError(f"{model}: scores are NaN or inf. Train the teacher again, in fp32 or bf16.")

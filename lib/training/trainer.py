@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import skip_first_batches
 from accelerate.utils import send_to_device
 from datasets import Dataset
 from safetensors.torch import load_model
@@ -26,7 +25,7 @@ from lib.attention.contract import set_step
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.record import Stretch, with_stretch
-from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
+from lib.data.samplers import LengthGroupedSampler, Share
 from lib.data.tokens import TokenDataset
 from lib.study.run import RunSettings
 from lib.training import checkpoints, distributed
@@ -35,7 +34,7 @@ from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
 from lib.training.optimisation import freeze, make_optimizer, make_schedule, multipliers, trained
-from lib.training.predictor import Batch, Observer, Predictor, items, longest_document
+from lib.training.predictor import Batch, Observer, Predictor, items
 from lib.training.record import stretch
 
 logger = logging.getLogger(__name__)
@@ -60,6 +59,7 @@ class Trainer(Predictor):
 
     Attributes:
         progress: progress of the training.
+        documents: documents of an optimiser step that a process has at most.
         history: one row per evaluation.
         stretches: parts of the training so far under different conditions.
         loss: loss of the last step.
@@ -79,8 +79,7 @@ class Trainer(Predictor):
         observers: list[Observer],
     ) -> None:
         assert run.recipe is not None  # the caller checks this
-        evaluated = longest_document(split for name, split in splits.items() if name != "train")
-        super().__init__(run, components.task, components.model, components.tokenizer, evaluated, observers)
+        super().__init__(run, components.task, components.model, components.tokenizer, observers)
         self.recipe, self.backbone, self.work, self.interruption = run.recipe, components.backbone, work, interruption
         self.tokens, self.validation = TokenDataset(splits["train"]), TokenDataset(splits["validation"])
         self.lengths = splits["train"]["length"][:]
@@ -90,9 +89,7 @@ class Trainer(Predictor):
                 f"recipe.batch_size: {size} documents cannot be shared by {processes} processes. Expected one for each "
                 "at least; lower execution.gpus_per_run."
             )
-        share = math.ceil(size / processes)
-        self.micro_batch = micro_batch_size(share, max(self.lengths), run.execution.micro_batch_tokens)
-        self.micro_batches = share // self.micro_batch  # per optimiser step
+        self.documents = math.ceil(size / processes)
         self.steps_per_epoch = math.ceil(len(self.lengths) / size)
         epochs = self.recipe.epochs * self.steps_per_epoch
         self.steps = min(epochs, self.recipe.steps or epochs)
@@ -161,17 +158,29 @@ class Trainer(Predictor):
         A loader draws from torch's global state when its iteration begins. Within an epoch, that draw came before the
         checkpoint; at the beginning of an epoch, it comes after.
         """
-        order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
-        order.set_epoch(epoch)
-        share = Share(order, self.recipe.batch_size, self.micro_batch, distributed.index(), distributed.count())
-        loader = self.loader(self.tokens, self.micro_batch, share)
+        share = Share(
+            self._order(epoch),
+            self.lengths,
+            self.recipe.batch_size,
+            self.run.execution.micro_batch_tokens,
+            index=distributed.index(),
+            count=distributed.count(),
+            begun=begun,
+        )
+        loader = self.loader(self.tokens, share)
         if checkpoint is not None and not begun:
             checkpoints.load_random_states(checkpoint)
-        batches = iter(skip_first_batches(loader, begun * self.micro_batches) if begun else loader)
+        found = iter(loader)
         if checkpoint is not None and begun:
             checkpoints.load_random_states(checkpoint)
-        while found := list(itertools.islice(batches, self.micro_batches)):
-            yield [send_to_device(batch, self.accelerator.device) for batch in found]
+        for batches in share.batches():
+            yield [send_to_device(next(found), self.accelerator.device) for _ in batches]
+
+    def _order(self, epoch: int) -> LengthGroupedSampler:
+        """Return the order of the training documents in an epoch."""
+        order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
+        order.set_epoch(epoch)
+        return order
 
     def _step(self, batches: list[Batch]) -> None:
         """Do one optimiser step; the micro-batches are those of this process, and may be empty."""
@@ -255,11 +264,9 @@ class Trainer(Predictor):
     def _refuse_non_finite(self, last: int) -> None:
         """Raise an error that names the first step with NaN or inf in loss or gradients, and its documents."""
         first = last - self.non_finite + 1
-        order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
         epoch, step = divmod(first - 1, self.steps_per_epoch)
-        order.set_epoch(epoch)
         start = step * self.recipe.batch_size
-        rows = [row for _, row in itertools.islice(order, start, start + self.recipe.batch_size)]
+        rows = [row for _, row in itertools.islice(self._order(epoch), start, start + self.recipe.batch_size)]
         names = ", ".join(map(str, self.tokens.tokens.select(rows)["id"]))
         raise RunError(
             f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Expected finite "

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import re
 import resource
 import shutil
 import signal
@@ -218,15 +219,13 @@ def test_weights_that_are_no_numbers_are_not_saved(run, tmp_path, monkeypatch):
 
 
 class Memory:
-    """A device on which more than some documents at once do not fit: raises what torch raises there."""
+    """A device on which more than some tokens at once do not fit: raises what torch raises there."""
 
-    def __init__(self, monkeypatch, documents, step=0):
-        self.tried = []
+    def __init__(self, monkeypatch, tokens, step=0):
         train_on = Trainer.training_step
 
         def allocate(trainer, batch, number):
-            self.tried.append(len(batch["input_ids"]))
-            if len(batch["input_ids"]) > documents and trainer.progress.step >= step:
+            if batch["input_ids"].numel() > tokens and trainer.progress.step >= step:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
             return train_on(trainer, batch, number)
 
@@ -234,10 +233,10 @@ class Memory:
 
 
 def test_memory_that_does_not_suffice_ends_in_a_message(run, tmp_path, monkeypatch):
-    Memory(monkeypatch, documents=4)
-    with pytest.raises(RunError, match="of memory.*8.*26 tokens.*to 104.*auto_micro_batch"):
+    Memory(monkeypatch, tokens=4 * 26)
+    with pytest.raises(RunError, match="of memory.*208 tokens.*up to 26 .*to 104.*auto_micro_batch"):
         train(run, tmp_path / "out")
-    Memory(monkeypatch, documents=0)
+    Memory(monkeypatch, tokens=0)
     one = run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 1})})
     with pytest.raises(RunError, match=r"with 1 document of up to 26 tokens at once.*cut documents shorter"):
         train(one, tmp_path / "out")
@@ -250,11 +249,10 @@ def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_pa
     settings = {"backbone": dropouts, "task": task, "recipe": {"epochs": 2, "batch_size": 8}}
     small = run_of("finetune", **settings, execution=OFTEN | {"micro_batch_tokens": 2 * 26})
     train(small, tmp_path / "small")
-    memory = Memory(monkeypatch, documents=2, step=5)
+    Memory(monkeypatch, tokens=2 * 26, step=5)
     halving = run_of("finetune", **settings, execution=OFTEN | {"auto_micro_batch": True})
     train(halving, tmp_path / "out")
-    assert [size for at, size in enumerate(memory.tried) if memory.tried[at - 1] != size] == [8, 4, 2]
-    assert caplog.text.count("Lower it to") == 2
+    assert re.findall(r"Lower it to (\d+)", caplog.text) == ["104", "52"]
     assert caplog.text.count("checkpoint-5") >= 2
     expected, found = read_record(tmp_path / "small"), read_record(tmp_path / "out")
     assert (found.steps, found.tokens) == (expected.steps, expected.tokens)

@@ -101,8 +101,8 @@ def assert_alike(gradients_of_first_step, run_of, stage, **changes):
             execution={"micro_batch_tokens": tokens},
         )
         found[tokens] = gradients_of_first_step(run)
-    (whole, one), (accumulated, eight) = found.values()
-    assert (one, eight) == (1, 8)
+    (whole, one), (accumulated, several) = found.values()
+    assert one == 1 < several
     assert whole.keys() == accumulated.keys()
     for name, gradient in whole.items():
         assert gradient.any() or name.endswith("key.bias"), f"{name} has no gradient"

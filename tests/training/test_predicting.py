@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import pipeline
@@ -19,8 +17,8 @@ from transformers import pipeline
 from lib.core.errors import DataError, ProjectError, RunError
 from lib.training import predict as predicting
 from lib.training.assembly import assemble
-from lib.training.predict import batches, predict
-from lib.training.predictor import Predictor, load_split, longest_document, predict_splits
+from lib.training.predict import predict
+from lib.training.predictor import Predictor, load_split, predict_splits
 from lib.training.run import train
 from lib.workflow.commands.sharing import _require_whole
 
@@ -149,7 +147,7 @@ def test_scores_that_are_not_finite_are_no_predictions_where_no_label_tells(copi
     backbone.load_weights(model, copied, with_head=True)
     splits = {name: load_split(run.data[name]) for name in ("validation", "test")}
     unlabelled = {name: split.map(lambda _: {"label": None}, features=split.features) for name, split in splits.items()}
-    predictor = Predictor(run, task, model, tokenizer, longest_document(splits.values()))
+    predictor = Predictor(run, task, model, tokenizer)
     with pytest.raises(RunError, match="validation: the scores of 40 of 40 documents are NaN or inf"):
         predict_splits(predictor, unlabelled)
 
@@ -226,12 +224,3 @@ def test_a_killed_prediction_resumes_if_nothing_has_changed(change, trained, cor
     assert not (tmp_path / ".out.csv.parts").exists()
     predict(model, source, tmp_path / "other.csv", batch_size=4 if change == "argument" else 8)
     assert target.read_bytes() == (tmp_path / "other.csv").read_bytes()
-
-
-@given(st.lists(st.integers(1, 600), max_size=80), st.integers(1, 4_000))
-def test_batches_hold_every_document_once_within_their_budget(lengths, budget):
-    found = list(batches(lengths, budget))
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
-    longest = [max(lengths[place] for place in batch) for batch in found]
-    assert longest == sorted(longest, reverse=True)
-    assert all(len(batch) == 1 or len(batch) * most <= budget for batch, most in zip(found, longest, strict=True))

@@ -1,9 +1,11 @@
-import math
+import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lib.data.samplers import KeyedSampler, LengthGroupedSampler, Share
+from lib.data.samplers import KeyedSampler, LengthGroupedSampler, Share, within_budget
 
 LENGTHS = np.random.default_rng(0).integers(5, 500, 1003)
 
@@ -80,20 +82,37 @@ def test_nothing_to_sample_is_fine():
 
 @pytest.mark.parametrize("documents", [1, 2, 6, 7, 100, 1003])
 @pytest.mark.parametrize(
-    ("batch_size", "micro_batch", "count"),
-    [(8, 8, 1), (8, 2, 1), (8, 2, 2), (7, 1, 2), (7, 2, 2), (7, 4, 2), (9, 3, 4)],
+    ("batch_size", "budget", "count"),
+    [(8, 8 * 500, 1), (8, 600, 1), (8, 600, 2), (7, 1, 2), (7, 1000, 2), (7, 2000, 2), (9, 900, 4)],
 )
-def test_processes_share_every_batch(documents, batch_size, micro_batch, count):
+def test_processes_share_every_batch(documents, batch_size, budget, count):
     """Together they see each batch; all have as many micro-batches of it, and as many documents but for one."""
-    order = KeyedSampler(documents, 0)
-    shares = [Share(order, batch_size, micro_batch, index, count) for index in range(count)]
-    for share in shares:
-        share.set_epoch(2)
-    parts = [list(share) for share in shares]
-    assert {len(part) for part in parts} == {len(share) for share in shares} == {len(parts[0])}
-    steps = math.ceil(math.ceil(batch_size / count) / micro_batch)  # micro-batches of a whole batch
-    for number, batch in enumerate(batches_of_keys(order, batch_size)):
-        start = number * steps * micro_batch
-        own = [[key for key in part[start : start + steps * micro_batch] if key] for part in parts]
+    order, lengths = KeyedSampler(documents, 0), LENGTHS.tolist()
+    order.set_epoch(2)
+    shares = [Share(order, lengths, batch_size, budget, index=index, count=count) for index in range(count)]
+    for batch, *parts in zip(batches_of_keys(order, batch_size), *(share.batches() for share in shares), strict=True):
+        assert len({len(part) for part in parts}) == 1
+        own = [list(itertools.chain.from_iterable(part)) for part in parts]
         assert sorted(key for part in own for key in part) == sorted(batch)
         assert max(map(len, own)) - min(map(len, own)) <= 1
+        for keys in itertools.chain.from_iterable(parts):
+            tokens = max((lengths[index] for _, index in keys), default=0) * len(keys)
+            assert tokens <= budget or len(keys) == 1
+    for share in shares:
+        assert list(share) == list(itertools.chain.from_iterable(share.batches()))
+
+
+def test_an_epoch_goes_on_where_it_was_left():
+    order = grouped(epoch=1)
+    whole = list(Share(order, LENGTHS, 8, 1000).batches())
+    assert list(Share(order, LENGTHS, 8, 1000, begun=3).batches()) == whole[3:]
+
+
+@given(lengths=st.lists(st.integers(1, 900), max_size=60), budget=st.integers(1, 2000))
+def test_a_batch_is_as_large_as_the_budget_allows(lengths, budget):
+    batches = list(within_budget(lengths, budget))
+    assert [place for batch in batches for place in batch] == list(range(len(lengths)))
+    for batch, after in itertools.zip_longest(batches, batches[1:]):
+        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= budget
+        if after is not None:
+            assert (len(batch) + 1) * max(lengths[place] for place in [*batch, after[0]]) > budget

@@ -93,12 +93,12 @@ def test_the_head_of_masked_language_modelling_costs_the_same_per_token_at_every
 
 def test_padding_counts_and_similar_lengths_share_a_batch():
     lengths = [5, 1, 4, 2, 3, 6]
-    sizes, widths = micro_batches(lengths, batch_size=2, micro_batch=2)
+    sizes, widths = micro_batches(lengths, batch_size=2, budget=12)
     assert sizes.tolist() == [2, 2, 2]
     assert sorted(widths.tolist()) == [2, 4, 6]
-    sizes, widths = micro_batches(lengths, batch_size=4, micro_batch=2)
-    assert sorted(sizes.tolist()) == [2, 2, 2]
-    assert sum(widths) < 6 * 3
+    sizes, widths = micro_batches(lengths, batch_size=6, budget=12)
+    assert sizes.tolist() == [2, 3, 1]
+    assert widths.tolist() == [6, 4, 1]
 
 
 def test_a_long_epoch_is_scaled(monkeypatch):

@@ -7,7 +7,6 @@ from transformers import BertConfig, BertForMaskedLM
 
 from lib.core import errors
 from lib.core.errors import RunError
-from lib.data.samplers import micro_batch_size
 from lib.study.execution import Training
 from lib.study.recipe import Recipe
 from lib.study.run import RunSettings
@@ -19,21 +18,6 @@ from lib.training.run import repeatable
 
 def recipe(**changes):
     return Recipe.model_validate({"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8} | changes)
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "longest", "tokens", "expected"),
-    [
-        (64, 512, 32_768, 64),
-        (64, 4096, 32_768, 8),
-        (16, 16_384, 32_768, 2),
-        (10, 100, 750, 5),
-        (8, 512, 100, 1),
-        (10**9, 512, 1024, 2),
-    ],
-)
-def test_the_micro_batch_is_the_largest_divisor_that_fits(batch_size, longest, tokens, expected):
-    assert micro_batch_size(batch_size, longest, tokens) == expected
 
 
 def test_the_warm_up_is_a_share_of_the_steps_up_to_all_of_them():
