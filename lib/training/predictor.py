@@ -2,9 +2,8 @@
 
 import functools
 import inspect
-import itertools
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,7 +140,7 @@ class Predictor:
         for observer in self.observers:
             getattr(observer, event)(self, *news)
 
-    def loader(self, tokens: TokenDataset, batches: Iterable[Sequence[Any]]) -> DataLoader[Batch]:
+    def loader(self, tokens: TokenDataset, batches: Iterable[list[Any]]) -> DataLoader[Batch]:
         """Return the batches of a split, on the host.
 
         Args:
@@ -156,9 +155,10 @@ class Predictor:
             pin_memory=self.device.type == "cuda",
         )
 
-    def evaluation_batches(self, tokens: TokenDataset) -> Iterator[range]:
-        """Yield the places of the documents of each batch that an evaluation takes at once, in order."""
-        return within_budget(tokens.tokens["length"][:], self.run.execution.micro_batch_tokens)
+    def evaluation_batches(self, tokens: TokenDataset) -> list[list[int]]:
+        """Return the places of the documents of each batch that an evaluation takes at once, in order."""
+        lengths = tokens.tokens["length"][:]
+        return [list(places) for places in within_budget(lengths, self.run.execution.micro_batch_tokens)]
 
     def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
         """Return predictions and labels of all documents of a split, and its scores if there are labels.
@@ -171,9 +171,9 @@ class Predictor:
         """
         self.task.begin(SPLITS[prefix], tokens.tokens)
         self.model.eval()
-        batches = itertools.islice(self.evaluation_batches(tokens), distributed.index(), None, distributed.count())
+        own = self.evaluation_batches(tokens)[distributed.index() :: distributed.count()]
         found = []
-        for batch in self.loader(tokens, batches):
+        for batch in self.loader(tokens, own):
             found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
             self.notify("predicted_batch")
         if distributed.count() > 1:
