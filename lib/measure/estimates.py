@@ -5,6 +5,7 @@ the optimiser's step comes on top.
 """
 
 import functools
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,9 +180,18 @@ class Steps:
 
     def peak(self, tokens: int) -> float:
         """Return the peak memory in MiB of training on micro-batches of this size, without the memory used before."""
+        fewest, growth = self._growth()
+        return self.peaks[0] + growth * (tokens - fewest)
+
+    def tokens_within(self, mb: float) -> int:
+        """Return the tokens of the largest micro-batches whose `peak` is at most `mb` MiB, perhaps none."""
+        fewest, growth = self._growth()
+        return int(max(0.0, fewest + (mb - self.peaks[0]) / growth)) if growth > 0 else sys.maxsize
+
+    def _growth(self) -> tuple[int, float]:
+        """Return the tokens of the smallest measured batch, and the MiB that each further token takes."""
         sizes = [size * length for size, length, _ in self.batches]
-        growth = (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
-        return self.peaks[0] + growth * (tokens - sizes[0])
+        return sizes[0], (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
 
 
 @dataclass(frozen=True)
@@ -235,25 +245,22 @@ class ModelSteps:
             masked: whether the stage learns masked language modelling, and not classification.
         """
         steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
-        most = max(1, min(recipe.batch_size, hardware.micro_batch_tokens // longest))
-        peaks = {size: hardware.in_use_mb + steps.peak(size * longest) for size in range(most, 0, -1)}
-        at_once = next((size for size, peak in peaks.items() if peak <= hardware.most_mb), None)
-        micro_batch = at_once or 1
+        wanted = max(longest, min(hardware.micro_batch_tokens, recipe.batch_size * longest))
+        allowed = steps.tokens_within(hardware.most_mb - hardware.in_use_mb)
+        budget = max(longest, min(wanted, allowed))
 
         simulated = min(documents, SIMULATED)
-        batch_sizes, batch_lengths = _drawn_up(
-            tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, micro_batch * longest
-        )
+        batch_sizes, batch_lengths = _drawn_up(tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, budget)
         computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
             steps, recipe, documents
         )
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
         return StageCost(
             seconds=(computing + updating) * documents / simulated,
-            mb=peaks[micro_batch],
-            fits=at_once is not None,
-            micro_batch_tokens=micro_batch * longest,
-            reduced=micro_batch < most,
+            mb=hardware.in_use_mb + steps.peak(budget),
+            fits=budget <= allowed,
+            micro_batch_tokens=budget,
+            reduced=budget < wanted,
         )
 
     def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:

@@ -4,7 +4,7 @@ from step_costs import made_steps
 
 from lib.core.errors import RunError
 from lib.measure import estimates
-from lib.measure.estimates import Hardware, ModelSteps, micro_batches, this_hardware
+from lib.measure.estimates import RESERVE, Hardware, ModelSteps, micro_batches, this_hardware
 from lib.study.execution import Execution
 from lib.study.recipe import Recipe
 
@@ -123,10 +123,21 @@ def test_memory_that_does_not_suffice_takes_smaller_micro_batches():
     assert not cost(16.0).reduced
     assert cost(4.0).fits
     assert cost(4.0).reduced
-    assert cost(4.0).micro_batch_tokens == 4 * 2048
-    assert cost(4.0).mb == pytest.approx(500 + 1000 + 2000)
+    assert cost(4.0).mb == pytest.approx(RESERVE * 4096, abs=1)
+    assert 4 * 2048 < cost(4.0).micro_batch_tokens < 6 * 2048
     assert not cost(2.0).fits
     assert cost(2.0).micro_batch_tokens == 2048
+
+
+@pytest.mark.parametrize("gibibytes", [1.0, 3.0, 4.0, 64.0])
+def test_longer_documents_never_take_less_memory(gibibytes):
+    steps = model_steps(made_steps(peaks=(1062.5, 2000.0)))
+    machine = Hardware("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=32_768)
+    costs = [
+        steps.cost(machine, recipe(batch_size=16), np.array([100, longest]), 16, masked=False).mb
+        for longest in range(500, 40_000, 777)
+    ]
+    assert costs == sorted(costs)
 
 
 def test_a_gpu_that_is_not_there_is_an_error():
