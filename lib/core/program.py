@@ -71,10 +71,9 @@ def run(
     Returns:
         The exit status: what `main` returns, 0 for None.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # These libraries log every request, which hides the progress of the program.
-    for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets", "gensim"):
-        logging.getLogger(library).setLevel(logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Libraries log every request, which hides the progress of the program.
+    logging.getLogger("lib").setLevel(logging.INFO)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)
     begin = time.monotonic()

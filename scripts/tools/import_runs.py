@@ -27,7 +27,7 @@ from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
 from lib.core.settings import Name, PositiveInt, Seed
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("lib")
 
 TASKS = {"pretrain": "masked_lm", "tapt": "masked_lm", "finetune": "sequence_classification"}
 """What each stage learns."""

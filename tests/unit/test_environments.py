@@ -43,10 +43,10 @@ def test_make_and_the_container_install_the_same_file(repository):
         assert set(re.findall(r"--requirement (?:/tmp/)?(\S+)", text)) == {"requirements.lock"}
 
 
-def test_the_readme_names_the_conda_environment_that_its_file_makes(repository):
+def test_the_page_of_the_demo_names_the_conda_environment_that_its_file_makes(repository):
     name = yaml.safe_load((repository / "environment.yml").read_text())["name"]
-    readme = (repository / "README.md").read_text()
-    assert f"conda env create --file environment.yml && conda activate {name}\n" in readme
+    page = (repository / "docs/demo.md").read_text()
+    assert f"conda env create --file environment.yml && conda activate {name}\n" in page
 
 
 def test_the_lock_has_a_version_in_the_range_of_every_requirement(project, locked):

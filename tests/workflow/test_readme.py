@@ -1,0 +1,142 @@
+"""The README's commands, run as printed, give what it prints: for texts, for a mechanism, and for a cluster."""
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+from huggingface_hub import ModelCard
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.fixture(scope="module")
+def readme(repository):
+    return (repository / "README.md").read_text(encoding="utf-8")
+
+
+def section(text, title):
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def blocks(text, language=""):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(text):
+    """Return the words of every command of a section, without comments."""
+    lines = "".join(blocks(text)).splitlines()
+    words = [shlex.split(line, comments=True) for line in lines if re.match(r"(python|snakemake|pytest|make) ", line)]
+    assert words
+    return words
+
+
+def in_file(block):
+    """Return the path that the first line of a block names, and the rest."""
+    first, _, rest = block.partition("\n")
+    return first.removeprefix("# "), rest
+
+
+@pytest.mark.real
+@pytest.mark.study
+def test_texts_get_advice_a_study_predictions_and_a_model_to_share(readme, copy_of_repository, shared, site, tmp_path):
+    folder = shared / "models" / "minilm"
+    if not folder.is_dir():
+        pytest.skip(f"the published model is not there: {folder}")
+    site.models[MINILM] = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    vocabulary = (shared / "data/vocab/bert-base-uncased/vocab.txt").read_bytes()
+    site.models["google-bert/bert-base-uncased"] = {"vocab.txt": vocabulary}
+    project = copy_of_repository("texts")
+    project.environment |= {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    reviews = pd.read_parquet(shared / "data/imdb/train.parquet").groupby("label").head(30)
+    articles = pd.DataFrame(
+        {
+            "text": reviews["text"].str.split().str[:15].str.join(" "),
+            "category": reviews["label"].map({0: "bad", 1: "good"}),
+        }
+    )
+    articles.to_csv(project.folder / "articles.csv", index=False)
+    articles[["text"]].head(7).to_csv(project.folder / "new.csv", index=False)
+    advise, study, predict, share = commands(section(readme, "I have texts"))
+
+    answer = project.program("advise", *advise[2:])
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("**Take `minilm` (")
+    assert f"`{shlex.join(study)}`" in answer.stdout.partition("\n")[0]
+    project.snakemake(*study[1:])
+    assert "| tfidf" in (project.folder / "results/articles/tables/f1.md").read_text()
+    for name, words in (("predict", predict), ("share", share)):
+        assert words[1] == f"scripts/tools/{name}.py"
+        process = project.program(name, *words[2:])
+        assert process.returncode == 0, process.stderr
+    assert list(pd.read_csv(project.folder / "labels.csv")) == ["id", "label", "bad", "good"]
+    card = ModelCard((project.folder / share[-1] / "README.md").read_text())
+    assert card.data.pipeline_tag == "text-classification"
+
+
+@pytest.mark.study
+def test_a_mechanism_is_four_files_of_a_page(readme, repository, copy_of_repository):
+    page = (repository / "docs/add_mechanism.md").read_text(encoding="utf-8")
+    project = copy_of_repository("mechanism")
+    shutil.copytree(repository / "tests", project.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(repository / "pyproject.toml", project.folder)
+    written = [in_file(block) for block in blocks(page, "python")]
+    assert len(written) == 3
+    (project.folder / written[0][0]).parent.mkdir()
+    for path, text in [*written, ("lib/attention/linear/__init__.py", '"""Linear attention."""\n')]:
+        (project.folder / path).write_text(text, encoding="utf-8")
+    lines = sum(text.count("\n") for _, text in written) + 1
+    text = section(readme, "I have a mechanism")
+    assert f"{lines} lines" in text
+
+    test, study = commands(text)
+    process = subprocess.run(
+        [f"{project.environment['PATH'].partition(':')[0]}/{test[0]}", *test[1:], "-q"],
+        cwd=project.folder,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stdout
+    (expected,) = [block.strip() for block in blocks(text) if "passed" in block]
+    assert process.stdout.splitlines()[-1].startswith(expected)
+
+    (path, settings), *_ = [in_file(block) for block in blocks(page, "yaml") if block.startswith("# config/")]
+    (project.folder / path).write_text(settings, encoding="utf-8")
+    assert project.stale(path)["train"] == 18
+    assert study[study.index("--configfile") + 1] == path
+
+
+def test_the_hours_of_the_grid_are_those_of_the_page(readme, copy_of_repository):
+    text = section(readme, "I have a cluster")
+    (table,) = [block for block in blocks(text) if "GPU hours" in block]
+    printed = copy_of_repository("cluster").program("status").stdout
+    assert set(table.splitlines()) <= set(printed.splitlines())
+    assert ["snakemake", "--profile", "slurm", "results/tables/f1.csv"] in commands(text)
+
+
+def test_the_costs_of_mechanisms_are_those_of_their_page(readme, repository):
+    """Relative to exact attention."""
+    page = (repository / "docs/attention_cost.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")]
+        for line in page.partition("### Without padding")[2].partition("### With padding")[0].splitlines()
+        if line.startswith("| ours ")
+    ]
+    measured = {
+        row[1]: [float(row[column].replace(",", "")) for column in (2, 7)] for row in rows if "-" not in row[2:8]
+    }
+    found = re.findall(
+        r"^\| `(\S+)` \| .* \| (\S+) \| (\S+) \|$", section(readme, "Mechanisms and encoders"), re.MULTILINE
+    )
+    assert len(found) == 11
+    for name, *printed in found:
+        expected = [time / exact for time, exact in zip(measured[name], measured["sdpa"], strict=True)]
+        assert [float(value) for value in printed] == pytest.approx(expected, abs=0.0051), name
+
+
+def test_the_rows_of_the_demo_are_those_of_its_page(readme, repository):
+    (table,) = [block for block in blocks(section(readme, "Try it without texts")) if "F1" in block]
+    assert set(table.splitlines()) <= set((repository / "docs/demo.md").read_text(encoding="utf-8").splitlines())
