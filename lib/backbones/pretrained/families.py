@@ -44,8 +44,6 @@ class Family:
         read_alone: whether a document is read without padding, and without documents of other lengths, because its
             states would depend on them.
         global_mask: whether it takes a `global_attention_mask`. The first real token then sees all, and all see it.
-        bystanders: fields that change no state in this family, although they could in others.
-        undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
     switches: Mapping[Direction, Mapping[str, Any]]
@@ -71,8 +69,6 @@ class Family:
     unused_positions: int = 0
     read_alone: bool = False
     global_mask: bool = False
-    bystanders: frozenset[str] = frozenset()
-    undeclared: frozenset[str] = frozenset()
 
 
 _BY_CAUSALITY = Family(
@@ -213,25 +209,12 @@ FAMILIES: dict[str, Family] = {
         queries="q_proj",
         keys="k_proj",
         takes_mechanism=True,
-        bystanders=frozenset({"auto_map"}),  # the code that it names is what transformers has by now
     ),
     "deberta-v2": Family(
         {"bidirectional": {}},
         head=_HEAD_OF_BERT,
         head_activation="hidden_act",
         eager_only=True,
-        undeclared=frozenset(
-            {
-                "attention_head_size",
-                "conv_act",
-                "conv_groups",
-                "conv_kernel_size",
-                "embedding_size",
-                "norm_rel_ebd",
-                "position_buckets",
-                "share_att_key",
-            }
-        ),
         **_LIKE_BERT,
     ),
     "modernbert": Family(

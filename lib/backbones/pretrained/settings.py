@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.attention.settings import AnyMechanism
 from lib.backbones.pretrained.families import FAMILIES, Direction
-from lib.backbones.pretrained.fields import in_shared_names
+from lib.backbones.pretrained.fields import field_errors, in_shared_names
 from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings, BackboneSettings
 from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, check, unset
 
@@ -89,6 +89,11 @@ class Settings(ArchitectureSettings):
                 f"architecture.model_type: {kind!r} has no entry in lib/backbones/pretrained/families.py. Choose one "
                 f"of {', '.join(FAMILIES)}, or add one"
             )
+
+    @check
+    def _transformers_follows(self) -> Iterator[str]:
+        if self.model_type in FAMILIES:
+            yield from (f"architecture.{problem}" for problem in field_errors(self.architecture))
 
     @check
     def _sizes_are_there(self) -> Iterator[str]:
