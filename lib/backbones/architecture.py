@@ -58,7 +58,7 @@ def text_fields(folder: Path) -> dict[str, Any]:
     return fields.get("text_config", fields)
 
 
-def is_published(folder: Path, kinds: Container[str]) -> bool:
+def is_published(folder: Path, kinds: Container[str | None]) -> bool:
     """Whether `folder` has an architecture of one of the `kinds` as transformers saves it, and not a model of ours."""
     try:
         return text_fields(folder).get("model_type") in kinds

@@ -40,8 +40,9 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     """
     config, family = model.config, model.config.family
     counted = {"pad_token_id"} if family.first_position is not None and family.padding is None else set()
-    fields = text_fields(folder)
-    if reason := config_error(read_fields(folder)):
+    kind = {"model_type": config.architecture["model_type"]}  # unless the file names another one
+    fields = kind | text_fields(folder)
+    if reason := config_error(kind | read_fields(folder)):
         raise RunError(f"{folder / CONFIG_NAME}: it {reason}.")
     read = declared.fields(fields["model_type"])
     if ignored := sorted(name for name in fields.keys() - read if fields[name] not in (None, "", [], {})):

@@ -711,6 +711,19 @@ def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
         Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind, name: value})
 
 
+def test_a_file_without_a_type_is_of_the_type_of_the_backbone(publish_encoder):
+    """As that of google/bert_uncased_L-4_H-512_A-8."""
+    published, folder = publish_encoder("bert")
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({name: fields[name] for name in fields if name != "model_type"}))
+    backbone, model = own_encoder("bert")
+    backbone.load_weights(model, folder)
+    torch.testing.assert_close(model(IDS + 2).logits, published(IDS + 2).logits)
+    backbone, model = own_encoder("bert", hidden_act="relu")
+    with pytest.raises(RunError, match="hidden_act is 'relu', there 'gelu'"):
+        backbone.load_weights(model, folder)
+
+
 def test_what_quantises_the_whole_concerns_the_text_model():
     text = GEMMA | {"vocab_size": VOCABULARY}
     whole = {"model_type": "gemma3", "text_config": text, "quantization_config": {"quant_method": "gptq"}}
