@@ -84,7 +84,8 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if model.get_output_embeddings() is None:
         return
     parts = dict(source.named_modules())
-    if len(missing) < len(report["missing_keys"]) or not parts.keys() >= {*family.head.values()}:
+    complete = len(missing) == len(report["missing_keys"])
+    if not (complete and family.head and parts.keys() >= {*family.head.values()}):
         logger.info(
             "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
         )

@@ -185,9 +185,8 @@ class Settings(ArchitectureSettings):
         """Return the probability of dropping an attention weight in training."""
         if self.attention_dropout is not None:
             return self.attention_dropout
-        name = FAMILIES[self.architecture["model_type"]].attention_dropout
-        # BERT's default where its file is silent; the others that mechanisms are put into drop none.
-        return self.architecture.get(name, 0.1 if name == "attention_probs_dropout_prob" else 0.0)
+        family = FAMILIES[self.architecture["model_type"]]
+        return self.architecture.get(family.attention_dropout, family.drops)
 
     def _keys_are_fewer(self) -> bool:
         heads = self.architecture.get("num_attention_heads")

@@ -25,7 +25,11 @@ WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_atte
 USED = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
 DISTANCES = {"relative_attention": True, "position_buckets": 4, "position_biased_input": False, "type_vocab_size": 0}
 EXTRA = {
+    "gemma2": WINDOWED,
     "gemma3_text": WINDOWED,
+    "olmo3": WINDOWED,
+    "ultrabert": WINDOWED,
+    "modernbert-decoder": {"local_attention": 12},
     "mistral": {"sliding_window": 6},
     "qwen2": USED,
     "qwen3": USED,
@@ -46,7 +50,10 @@ every_case = pytest.mark.parametrize(
 
 
 def build(family, direction, implementation="sdpa", dtype=torch.float32, **changes):
-    implementation = "eager" if FAMILIES[family].eager_only else implementation
+    if FAMILIES[family].eager_only:
+        implementation = "eager"
+    if family == "modernbert-decoder":  # its plain attention fails without a mask, as transformers makes none here
+        implementation = "sdpa"
     fields = SIZES | EXTRA.get(family, {}) | FAMILIES[family].switches[direction] | changes
     torch.manual_seed(0)
     config = AutoConfig.for_model(**in_own_names({"model_type": family} | fields))
@@ -76,8 +83,8 @@ def test_a_batch_of_one_is_opened_too(family, masked):
 @every_direction
 def test_a_family_like_llama_is_one_line(direction, monkeypatch):
     """The example of docs/add_family.md."""
-    monkeypatch.setitem(FAMILIES, "granite", FAMILIES["llama"])
-    probe(build("granite", direction), direction)
+    monkeypatch.setitem(FAMILIES, "starcoder2", FAMILIES["llama"])
+    probe(build("starcoder2", direction), direction)
 
 
 @every_direction

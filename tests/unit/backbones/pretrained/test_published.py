@@ -71,12 +71,42 @@ def test_a_causal_model_gives_what_the_published_one_gives(tied, shards, publish
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
 
 
-@pytest.mark.parametrize("family", ["mistral", "qwen2", "qwen3", "olmo2", "smollm3", "phi3"])
-def test_every_decoder_gives_what_the_published_one_gives(family, publish):
-    published, folder = publish(model_type=family, pad_token_id=0)
-    backbone, model = own(model_type=family)
+DECODERS = {
+    "mistral": {},
+    "qwen2": {},
+    "qwen3": {},
+    "olmo2": {},
+    "olmo3": {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+    "granite": {
+        "attention_multiplier": 0.7,
+        "embedding_multiplier": 12.0,
+        "logits_scaling": 8.0,
+        "residual_multiplier": 0.2,
+    },
+    "gemma2": {
+        "attn_logit_softcapping": 0.1,
+        "final_logit_softcapping": 0.2,
+        "head_dim": 4,
+        "query_pre_attn_scalar": 16,
+        "sliding_window": 4,
+    },
+    "smollm3": {},
+    "phi3": {},
+    "modernbert-decoder": {"num_key_value_heads": 4, "local_attention": 6},
+}
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("family", DECODERS)
+def test_every_decoder_gives_what_the_published_one_gives(family, side, publish):
+    changes = {"model_type": family} | DECODERS[family]
+    published, folder = publish(pad_token_id=0, **changes)
+    backbone, model = own(**changes)
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
+    ids, mask = padded(side, 7)
+    for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(found[real], published(document).logits[0])
 
 
 @pytest.mark.parametrize("width", [64, 48])
@@ -200,7 +230,10 @@ PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("mode
 DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 ENCODERS = {
     "bert": {},
+    "ernie": {"use_task_id": True},
     "roberta": {"type_vocab_size": 1},
+    "camembert": {"type_vocab_size": 1},
+    "data2vec-text": {"type_vocab_size": 1},
     "xlm-roberta": {"type_vocab_size": 1},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"]},
     "modernbert": {"local_attention": 6},
@@ -211,6 +244,9 @@ ENCODERS = {
     "big_bird": {"block_size": 2, "num_random_blocks": 1},  # sparse from 15 tokens on
     "nystromformer": {"conv_kernel_size": 5},
     "eurobert": {"num_key_value_heads": 2},
+    "nomic_bert": {"hidden_act": "silu"},
+    "jina_embeddings_v3": {"type_vocab_size": 1},
+    "ultrabert": {"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]},
 }
 every_encoder = pytest.mark.parametrize("kind", ENCODERS)
 PAD = 1
@@ -264,7 +300,7 @@ def logits_of(published, ids):
     return published(ids, **extra).logits[0]
 
 
-@every_encoder
+@pytest.mark.parametrize("kind", [kind for kind in ENCODERS if FAMILIES[kind].head])
 @pytest.mark.parametrize("filler", [PAD, 7])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_encoder):
@@ -278,6 +314,22 @@ def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_enco
         torch.testing.assert_close(model(document).logits[0, :, :VOCABULARY], logits_of(published, document))
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     assert tied == (kind != "eurobert")
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_head_unlike_ours_stays_as_drawn(side, publish_encoder, caplog):
+    """UltraBERT's has two matrices before the scores."""
+    published, folder = publish_encoder("ultrabert")
+    backbone, model = own_encoder("ultrabert")
+    drawn = model.head.decoder.weight.clone()
+    with caplog.at_level(logging.INFO):
+        backbone.load_weights(model, folder)
+    assert "holds no head like the one that predicts tokens here" in caplog.text
+    assert torch.equal(model.head.decoder.weight, drawn)
+    ids, mask = padded(side, 7)
+    found = model.base_model(ids, mask).last_hidden_state
+    for own, real, document in zip(found, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(own[real], published.base_model(document).last_hidden_state[0])
 
 
 @every_encoder
