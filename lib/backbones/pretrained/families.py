@@ -27,6 +27,8 @@ class Family:
         drops: its value where a file is silent.
         options: arguments of the base model's class.
         blocks: name of the blocks in the base model.
+        groups: field of the configuration with the number of blocks, 1 where a file is silent, if several layers share
+            one; None = each layer has its own.
         attends: name of the attention module in a block, the only path from a token's state to another token.
         words: name of the word embeddings in the base model; the module around them holds all input embeddings.
         positions: name of the table of positions in the base model, unless `position_biased_input` is false; None =
@@ -56,6 +58,7 @@ class Family:
     drops: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     blocks: str = "layers"
+    groups: str | None = None
     attends: str = "self_attn"
     words: str = "embed_tokens"
     positions: str | None = None
@@ -191,6 +194,16 @@ FAMILIES: dict[str, Family] = {
         },
         **_LIKE_BERT,
         **_PROJECTS_LIKE_BERT,
+    ),
+    "albert": Family(
+        {"bidirectional": {}},
+        options={"add_pooling_layer": False},
+        projection="encoder.embedding_hidden_mapping_in",
+        head={"dense": "predictions.dense", "layer_norm": "predictions.LayerNorm", "decoder": "predictions.decoder"},
+        head_activation="hidden_act",
+        groups="num_hidden_groups",
+        takes_mechanism=True,
+        **_LIKE_BERT | {"blocks": "encoder.albert_layer_groups", "attends": "albert_layers.0.attention", "drops": 0.0},
     ),
     # It adds biases of distances to its scores.
     "mpnet": replace(_EAGER, attends="attention.attn", padding=1),

@@ -125,6 +125,11 @@ class Settings(ArchitectureSettings):
             )
 
     @check
+    def _groups_have_one_layer(self) -> Iterator[str]:
+        if (layers := self.architecture.get("inner_group_num", 1)) != 1:
+            yield f"architecture.inner_group_num is {layers}: only groups of 1 layer are known. Choose another model"
+
+    @check
     def _nothing_is_set_twice(self) -> Iterator[str]:
         switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
         for name in sorted(switches & set(self.architecture)):
@@ -248,8 +253,9 @@ class Settings(ArchitectureSettings):
             yield f"positions.length is {own}, but the weights come from {found}"
 
     def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`."""
-        return self.architecture["num_hidden_layers"]
+        """See `BackboneSettings.blocks`; layers that share a block count once."""
+        groups = FAMILIES[self.architecture["model_type"]].groups
+        return self.architecture.get(groups, 1) if groups else self.architecture["num_hidden_layers"]
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""

@@ -37,6 +37,7 @@ EXTRA = {
     "smollm3": {"use_sliding_window": True, "sliding_window": 6, "no_rope_layers": [1, 0, 1]},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p"},
     "modernbert": {"local_attention": 12},
+    "albert": {"embedding_size": 8},
     "electra": {"embedding_size": 8},
     "longformer": {"attention_window": [12, 4, 6]},
     "nystromformer": {"conv_kernel_size": 5},

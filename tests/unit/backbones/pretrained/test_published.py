@@ -183,6 +183,24 @@ def test_a_run_goes_on_from_a_saved_model(publish, tmp_path):
     assert torch.equal(other.head.decoder.weight, model.head.decoder.weight)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_saved_and_loaded(family, tmp_path):
+    sizes = PLAIN | {"num_key_value_heads": 4} | ENCODERS.get(family, {}) | DECODERS.get(family, {})
+    parameters = Settings(architecture=sizes | {"model_type": family})
+    config = PretrainedBackboneConfig(
+        **parameters.model_dump(exclude={"kind"}), vocab_size=VOCABULARY, pad_token_id=PAD
+    )
+    torch.manual_seed(2)
+    model = AutoModelForMaskedLM.from_config(config).eval()
+    model.save_pretrained(tmp_path / "own")
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "own").eval()
+    torch.manual_seed(3)
+    other = AutoModelForMaskedLM.from_config(config).eval()
+    Backbone(parameters, seed=0).load_weights(other, tmp_path / "own")
+    for found in (again, other):
+        assert all(map(torch.equal, found.state_dict().values(), model.state_dict().values()))
+
+
 STRETCHED = {"rope_type": "llama3", "factor": 4.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0}
 STRETCHED |= {"original_max_position_embeddings": 16}
 
@@ -230,6 +248,7 @@ PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("mode
 DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 ENCODERS = {
     "bert": {},
+    "albert": {"embedding_size": 8, "num_hidden_groups": 1},
     "ernie": {"use_task_id": True},
     "roberta": {"type_vocab_size": 1},
     "camembert": {"type_vocab_size": 1},
