@@ -155,7 +155,10 @@ class Settings(ArchitectureSettings):
             able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
             yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
         if mechanism.shares_query_and_key and family.keys is None:
-            yield f"mechanism = {name} shares queries and keys, which {kind} projects together. Choose another one"
+            yield (
+                f"mechanism = {name} shares queries and keys, for which each layer of {kind} has no projections of its "
+                "own. Choose another one"
+            )
         elif mechanism.shares_query_and_key and self.shared_projection is None:
             yield (
                 f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
