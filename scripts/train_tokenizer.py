@@ -1,6 +1,6 @@
 """Make the folder of a tokeniser: from an existing vocabulary or tokeniser, or by training one on prepared texts.
 
-In: a vocab.txt (--vocabulary), a folder with a tokenizer.json (--published), or Parquet files with a column `text`
+In: a vocab.txt (--vocabulary), a folder with a published tokeniser (--published), or Parquet files with a column `text`
 (--texts; none for bytes). Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt.
 """
 
@@ -22,7 +22,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token per line")
-    source.add_argument("--published", metavar="FOLDER", help="folder with a tokenizer.json")
+    source.add_argument(
+        "--published",
+        metavar="FOLDER",
+        help="folder with a tokenizer.json, a vocab.txt, or a vocab.json and a merges.txt",
+    )
     source.add_argument("--texts", nargs="*", metavar="FILE", help="Parquet files to train on; none for bytes")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     fields = Tokenizer.model_fields

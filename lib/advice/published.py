@@ -124,7 +124,10 @@ def _at_hand(folder: Path) -> PublishedEncoder:
     path = folder / "config.json"
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        architecture = BACKBONES.load("pretrained", "fields").architecture_of(fields)
+        rules = BACKBONES.load("pretrained", "fields")
+        if reason := rules.config_error(fields):
+            raise ConfigError(f"{path}: no encoder to start from: it {reason}.")
+        architecture = rules.architecture_of(fields)
         found = PublishedEncoder(_model_name(folder), {"folder": str(folder)}, architecture, None)
         found.parameters()
     except ValidationError as error:

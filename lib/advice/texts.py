@@ -14,7 +14,7 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
 from lib.data.coverage import MOST_LOST, Coverage, shares
 from lib.data.description import IDENTIFIED_BY, UNSURE, words_of
-from lib.data.published import TOKENIZER, download_tokenizer
+from lib.data.published import download_tokenizer
 from lib.data.sources import download_hub, require_hub
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import train_tokenizer
@@ -142,7 +142,7 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
         return folder
     source, published = Path(vocabulary or plan.corpora.tokenizer_sources(name)[0]), settings.algorithm == "published"
     if vocabulary is None and settings.source == "hub" and not source.exists():
-        file = TOKENIZER if published else "vocab.txt"
+        file = "tokenizer.json" if published else "vocab.txt"
         try:
             require_hub(settings.repository, file, revision=settings.revision)
             if published:

@@ -7,6 +7,7 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import (
@@ -74,9 +76,10 @@ def register_attention(
     `model.set_attn_implementation("favor")` swap the attention of a bidirectional encoder, its weights untouched.
     The draws are a function of (seed, layer) and part of no checkpoint, nor does a saved model name its attention:
     to load it, register the same parameters and seed under the same name. A mechanism that counts
-    positions takes the padding of keys for that of queries, and is refused in modules named as cross-attention. Of the
-    architectures that have attention of their own, transformers accepts any name and ignores it; those that let it make
-    their mask are refused at their first batch, the others (DeBERTa) by `number_layers`.
+    positions takes the padding of keys for that of queries, and is refused in modules named as cross-attention.
+    transformers would accept and ignore the names for an architecture with attention of its own (DeBERTa) or without
+    any (FNet). To build one with such a name is an error here. `set_attn_implementation` leaves one as it is;
+    transformers then warns.
 
     Args:
         mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
@@ -92,6 +95,8 @@ def register_attention(
     entries = [_Entry(name, MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()]
     for entry in entries:
         _check(entry)
+    if not _registered:
+        register_module_module_registration_hook(_refuse_own_attention)
     for entry in entries:
         _registered[entry.name] = entry
         AttentionInterface.register(entry.name, partial(_attend, entry))
@@ -169,7 +174,9 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     """
     config = arguments["config"]
     where = f'attn_implementation="{config._attn_implementation}"'
-    if not _has_replaceable_attention(type(config)):
+    # By attribute: to import the name runs the hook of `lib`, which imports what imports this module.
+    model = transformers.MODEL_MAPPING.get(type(config), None)
+    if isinstance(model, type) and _keeps_attention(model):  # the name was set in the configuration of a finished model
         raise ConfigError(f"{where}: {config.model_type} models keep an attention of their own. {ANOTHER}")
     if local_size is not None:
         return sdpa_mask(mask_function=mask_function, local_size=local_size, **arguments)
@@ -180,13 +187,32 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     return flash_attention_mask(mask_function=mask_function, **arguments)
 
 
+def _refuse_own_attention(module: nn.Module, name: str, part: nn.Module | None) -> None:
+    """Raise a ConfigError if a model that is being built was asked for a mechanism, but keeps attention of its own.
+
+    torch calls this whenever a module gets a part, so it depends on no code of the model.
+    """
+    if not isinstance(module, transformers.PreTrainedModel):
+        return
+    asked = getattr(getattr(module, "config", None), "_attn_implementation", None)
+    if asked in _registered and _keeps_attention(type(module)):
+        raise ConfigError(
+            f'attn_implementation="{asked}": {type(module).__name__} keeps an attention of its own, or has none. '
+            f"{ANOTHER}"
+        )
+
+
 # Here and below: compiled code ignores the cache, and would check, or draw, at every call.
 @torch.compiler.disable
 @cache
-def _has_replaceable_attention(config: type) -> bool:
-    # By attribute: to import the name runs the hook of `lib`, which imports what imports this module.
-    model = transformers.MODEL_MAPPING.get(config, None)
-    return not isinstance(model, type) or model._can_set_attn_implementation()  # type: ignore[attr-defined]
+def _keeps_attention(model: type) -> bool:
+    """Whether no attention module of a model gets its function from transformers' interface."""
+    if not model._can_set_attn_implementation():  # type: ignore[attr-defined]  # of every PreTrainedModel
+        return True
+    if not model.__module__.startswith("transformers.models."):
+        return False
+    code = inspect.getsource(sys.modules[model.__module__])
+    return "ALL_ATTENTION_FUNCTIONS" not in code and "AutoModel" not in code  # a model of several has them inside
 
 
 def _attend(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
+from lib.backbones.saving import SavesOwnNames
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
 
@@ -21,7 +22,7 @@ SHOWN = 5
 """Most differing fields that a message names."""
 
 
-class ArchitecturePreTrainedModel(PreTrainedModel):
+class ArchitecturePreTrainedModel(SavesOwnNames, PreTrainedModel):
     """Base of the models around an architecture, which is `inner` of the model without a head."""
 
     _supports_sdpa = True
@@ -58,7 +59,7 @@ def text_fields(folder: Path) -> dict[str, Any]:
     return fields.get("text_config", fields)
 
 
-def is_published(folder: Path, kinds: Container[str]) -> bool:
+def is_published(folder: Path, kinds: Container[str | None]) -> bool:
     """Whether `folder` has an architecture of one of the `kinds` as transformers saves it, and not a model of ours."""
     try:
         return text_fields(folder).get("model_type") in kinds

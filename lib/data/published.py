@@ -11,13 +11,11 @@ from typing import Any
 from lib.core.errors import DownloadError
 from lib.core.files import atomic_path
 from lib.data.sources import NoSuchFileError, download_hub
+from lib.data.tokenizer_files import LAYOUTS, NEXT_TO_IT, layouts
 
 CONFIG = "config.json"
-TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
-EXTRA = ("tokenizer_config.json", "special_tokens_map.json", CONFIG)
-"""Files next to a tokeniser that may list its special tokens."""
 
 
 def download_model(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
@@ -64,23 +62,26 @@ def read_config(repository: str, *, revision: str) -> dict[str, Any]:
 
 
 def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
-    """Fetch a fast tokeniser to `folder`, whole or not at all; arguments as of `download_model`.
+    """Fetch a tokeniser of one of `LAYOUTS` to `folder`, whole or not at all; arguments as of `download_model`.
 
     Raises:
-        DownloadError: as `download_hub` raises it; or the tokeniser is a slow one.
+        DownloadError: as `download_hub` raises it; or the tokeniser needs sentencepiece.
     """
     fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
     with atomic_path(folder) as partial:
-        try:
-            commit = fetch(TOKENIZER, partial / TOKENIZER, revision=revision)
-        except NoSuchFileError as error:
+        commit = revision
+        for layout in LAYOUTS:
+            with contextlib.suppress(NoSuchFileError):
+                for name in layout:
+                    commit = fetch(name, partial / name, revision=commit)
+                break
+        else:
             raise DownloadError(
-                f"{repository}, revision {revision}: holds no {TOKENIZER}, so its tokeniser is a slow one, which does "
-                "not say where in a text a token stands. Convert it where sentencepiece is installed, with "
-                f"AutoTokenizer.from_pretrained('{repository}').save_pretrained('FOLDER'), and give the tokeniser "
-                f"source: local and path: FOLDER. ({error})"
-            ) from error
-        for name in EXTRA:
+                f"{repository}, revision {revision}: holds no {layouts()}, so its tokeniser needs sentencepiece. "
+                f"Convert it where that is installed, with AutoTokenizer.from_pretrained('{repository}')"
+                ".save_pretrained('FOLDER'), and give the tokeniser source: local and path: FOLDER."
+            )
+        for name in NEXT_TO_IT:
             with contextlib.suppress(NoSuchFileError):
                 fetch(name, partial / name, revision=commit)
 

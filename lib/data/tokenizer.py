@@ -285,7 +285,7 @@ def read_core(folder: Path) -> Tokenizer:
     """Return the tokeniser of a tokenizer.json that can tokenise any text.
 
     Raises:
-        DataError: it cannot be read, cannot tokenise an unknown character, or has ids that no vocabulary needs.
+        DataError: it cannot be read, or as `check_core` raises it.
     """
     path = folder / PUBLISHED
     try:
@@ -295,6 +295,16 @@ def read_core(folder: Path) -> Tokenizer:
         raise DataError(
             f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} in the folder of its config."
         ) from error
+    check_core(core, path)
+    return core
+
+
+def check_core(core: Tokenizer, path: Path) -> None:
+    """Check that a tokeniser, read from `path`, can tokenise any text; it then neither pads nor truncates.
+
+    Raises:
+        DataError: it cannot tokenise an unknown character, or has ids that no vocabulary needs.
+    """
     core.no_padding()
     core.no_truncation()
     token, number = max(core.get_vocab().items(), key=lambda entry: entry[1], default=("", 0))
@@ -311,7 +321,6 @@ def read_core(folder: Path) -> Tokenizer:
             f"{path}: cannot tokenise a character that it does not know ({error}). Expected an unk_token, or unk_id, "
             "of its own vocabulary. Correct it, or fetch the file again."
         ) from error
-    return core
 
 
 def require_room(max_tokens: int) -> None:

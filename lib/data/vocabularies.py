@@ -3,13 +3,16 @@
 A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of bytes.
 """
 
+import contextlib
+import json
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
 from lib.data.labels import words
@@ -18,12 +21,15 @@ from lib.data.tokenizer import (
     INPUTS,
     PUBLISHED,
     SPECIAL_TOKENS,
+    VOCABULARY,
     TextTokenizer,
     bert,
+    check_core,
     read_core,
     read_vocabulary,
     require_several,
 )
+from lib.data.tokenizer_files import LAYOUTS, NEXT_TO_IT, layouts
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +148,7 @@ def train_byte_pairs(
 
 
 def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token: str | None = None) -> TextTokenizer:
-    """Save the folder of a tokeniser as its tokenizer.json describes it, and return it.
+    """Save the folder of a tokeniser as its tokenizer.json or its vocabulary describes it, and return it.
 
     The files next to it, or the class of transformers that they name, list the special tokens. If none is meant
     for padding, the end-of-text token is taken: batches mark padding by their masks, and not by the token.
@@ -154,24 +160,26 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
 
     Raises:
         ConfigError: the vocabulary has that token already.
-        DataError: the tokeniser is a slow one, cannot be read, or has no token that could serve as padding.
+        DataError: the tokeniser needs sentencepiece, cannot be read, or has no token that could serve as padding.
     """
-    from transformers import AutoTokenizer  # it imports torch
-
     folder = Path(published)
-    if not (folder / PUBLISHED).is_file():
+    files = next((layout for layout in LAYOUTS if all((folder / name).is_file() for name in layout)), None)
+    if files is None:
         raise DataError(
-            f"{folder}: holds no {PUBLISHED}. Expected a folder with a fast tokeniser. If there is a slow one, "
-            f"convert it where sentencepiece is installed: AutoTokenizer.from_pretrained('{folder}')"
-            ".save_pretrained('FOLDER')."
+            f"{folder}: holds no {layouts()}. Expected a folder with a tokeniser. If it needs sentencepiece, convert "
+            f"it where that is installed: AutoTokenizer.from_pretrained('{folder}').save_pretrained('FOLDER')."
         )
-    core = read_core(folder)
+    described = read_core(folder) if files == (PUBLISHED,) else None
     try:
         with panics_are_errors():
-            own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            own = _loader(folder).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
     except Exception as error:  # the library raises bare Exception on a broken file
-        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} next to its config.") from error
+        raise DataError(
+            f"{folder}: not a tokeniser ({error}). Expected {' and '.join(files)}, next to a config.json with its "
+            "model_type or a tokenizer_config.json with its tokenizer_class. Correct these files, or fetch them again."
+        ) from error
+    core = described or _core_of(own, folder / files[0])
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -194,6 +202,49 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         core.add_special_tokens([special["mask_token"]])
     backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **special)
     return TextTokenizer(backend).save(tokenizer_dir)
+
+
+def _loader(folder: Path) -> Any:
+    """Return the class that loads a tokeniser: BERT's for a vocab.txt, unless a file next to it names another."""
+    from transformers import AutoTokenizer  # it imports torch
+
+    for name in NEXT_TO_IT:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            fields = json.loads((folder / name).read_text(encoding="utf-8"))
+            if fields.get("tokenizer_class") or fields.get("model_type"):
+                return AutoTokenizer
+    bare = (folder / VOCABULARY).is_file() and not (folder / PUBLISHED).is_file()
+    return BertTokenizerFast if bare else AutoTokenizer
+
+
+def _core_of(own: Any, path: Path) -> Tokenizer:
+    """Return what tokenises in `own`, which was made from the vocabulary in `path`.
+
+    Raises:
+        DataError: it is Python code, which does not say where in a text a token stands; or a token of the vocabulary is
+            missing, as where the class reads another file; or as `check_core` raises it.
+    """
+    kind = type(own).__name__
+    if not own.is_fast:
+        raise DataError(
+            f"{path.parent}: {kind} is a slow tokeniser, which does not say where in a text a token stands. Expected a "
+            f"fast one. Name the tokeniser of another model, or add a {PUBLISHED}."
+        )
+    core: Tokenizer = own.backend_tokenizer
+    try:
+        text = path.read_text(encoding="utf-8")
+        # Not `splitlines`: a token may hold another character that ends lines.
+        vocabulary = list(json.loads(text)) if path.suffix == ".json" else text.split("\n")
+    except ValueError as error:
+        raise DataError(f"{path}: cannot be read ({error}). Expected a vocabulary; fetch the file again.") from error
+    missing = [token for token in vocabulary if token.strip() and core.token_to_id(token.rstrip("\r")) is None]
+    if missing:
+        raise DataError(
+            f"{path}: {kind} has no token {missing[0]!r} of it, so it reads another file. Correct 'tokenizer_class' in "
+            f"the tokenizer_config.json next to it, or add a {PUBLISHED}."
+        )
+    check_core(core, path)
+    return core
 
 
 def from_vocabulary(

@@ -5,6 +5,7 @@ Shapes: B batch, N tokens, D hidden size, V vocabulary.
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 from transformers.modeling_outputs import MaskedLMOutput
@@ -20,7 +21,7 @@ class VocabularyHead(nn.Module):
 
     A configuration without `dense_head` leaves the decoder alone, without a bias (as decoders have it). One with word
     embeddings of another width than states names it (`word_width`), and one whose activation is not exact GELU names it
-    as `ACT2FN` does (`head_activation`).
+    as `ACT2FN` does (`head_activation`). Scores may have a divisor (`score_divisor`) and a bound (`score_cap`).
     """
 
     def __init__(self, config: BackboneConfig) -> None:
@@ -32,12 +33,16 @@ class VocabularyHead(nn.Module):
             self.activation = ACT2FN[getattr(config, "head_activation", "gelu")]
             self.layer_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.decoder = nn.Linear(width, config.vocab_size, bias=self.is_dense)
+        self.divisor, self.cap = getattr(config, "score_divisor", 1.0), getattr(config, "score_cap", None)
 
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., D] to logits [..., V]."""
         if self.is_dense:
             states = self.layer_norm(self.activation(self.dense(states)))
-        return self.decoder(states)
+        scores = self.decoder(states)
+        if self.divisor != 1.0:
+            scores = scores / self.divisor
+        return scores if self.cap is None else torch.tanh(scores / self.cap) * self.cap
 
 
 class MaskedLM(TaskModel):

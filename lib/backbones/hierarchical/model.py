@@ -13,10 +13,11 @@ from transformers.utils.generic import can_return_tuple
 from lib.backbones.heads.text_encoding import TextEncoding
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.segments import Documents, segments_of
+from lib.backbones.saving import SavesOwnNames
 from lib.backbones.settings import BACKBONES
 
 
-class HierarchicalPreTrainedModel(PreTrainedModel):
+class HierarchicalPreTrainedModel(SavesOwnNames, PreTrainedModel):
     """Base of the models that read documents in segments: configuration, initial weights, saving and loading."""
 
     config_class = HierarchicalConfig

@@ -67,7 +67,8 @@ class Backbone(contract.TokenBackbone):
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""
-        if is_published(Path(folder), FAMILIES) and not with_head:
+        # Early files of BERT name no type.
+        if is_published(Path(folder), {*FAMILIES, None}) and not with_head:
             load_published(model, Path(folder))
         else:
             super().load_weights(model, folder, with_head=with_head)

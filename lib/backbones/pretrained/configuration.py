@@ -92,6 +92,16 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         return getattr(self.inner(), field) if field else "gelu"
 
     @property
+    def score_divisor(self) -> float:
+        """Divisor of the scores of tokens, as Granite has it."""
+        return getattr(self.inner(), "logits_scaling", 1.0)
+
+    @property
+    def score_cap(self) -> float | None:
+        """Bound that a tanh keeps the scores of tokens below, as Gemma 2 has it; None = none."""
+        return getattr(self.inner(), "final_logit_softcapping", None)
+
+    @property
     def word_width(self) -> int:
         """Width of a word embedding; some families project narrower ones to the width of a state."""
         return getattr(self.inner(), "embedding_size", None) or self.hidden_size

@@ -24,15 +24,18 @@ class Family:
         takes_mechanism: whether the attention module gets its attention function from transformers' interface and asks
             it for no more than scaled scores and padding, so that it can be one of this project's mechanisms.
         attention_dropout: field of the configuration that has the dropout of attention weights.
+        drops: its value where a file is silent.
         options: arguments of the base model's class.
         blocks: name of the blocks in the base model.
+        groups: field of the configuration with the number of blocks, 1 where a file is silent, if several layers share
+            one; None = each layer has its own.
         attends: name of the attention module in a block, the only path from a token's state to another token.
         words: name of the word embeddings in the base model; the module around them holds all input embeddings.
         positions: name of the table of positions in the base model, unless `position_biased_input` is false; None =
             positions are not looked up.
         projection: name of the projection in the base model from narrower embeddings to the width of a state, which
             only a model with such embeddings has.
-        head: parts of the published language model's head, by those of ours.
+        head: parts of the published language model's head, by those of ours; none = it is not like ours.
         head_activation: field of the configuration that names the activation in that head, if one does.
         gated: whether the feed-forward layer has a third matrix, a gate.
         names: its own names of fields, by those that all others share (`hidden_size`, `intermediate_size`, ...).
@@ -44,8 +47,6 @@ class Family:
         read_alone: whether a document is read without padding, and without documents of other lengths, because its
             states would depend on them.
         global_mask: whether it takes a `global_attention_mask`. The first real token then sees all, and all see it.
-        bystanders: fields that change no state in this family, although they could in others.
-        undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
     switches: Mapping[Direction, Mapping[str, Any]]
@@ -54,8 +55,10 @@ class Family:
     keys: str | None = None
     takes_mechanism: bool = False
     attention_dropout: str = "attention_dropout"
+    drops: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     blocks: str = "layers"
+    groups: str | None = None
     attends: str = "self_attn"
     words: str = "embed_tokens"
     positions: str | None = None
@@ -71,8 +74,6 @@ class Family:
     unused_positions: int = 0
     read_alone: bool = False
     global_mask: bool = False
-    bystanders: frozenset[str] = frozenset()
-    undeclared: frozenset[str] = frozenset()
 
 
 _BY_CAUSALITY = Family(
@@ -89,6 +90,7 @@ _LIKE_BERT: dict[str, Any] = {
     "positions": "embeddings.position_embeddings",
     "gated": False,
     "attention_dropout": "attention_probs_dropout_prob",
+    "drops": 0.1,
 }
 _PROJECTS_LIKE_BERT: dict[str, Any] = {"queries": "query", "keys": "key", "takes_mechanism": True}
 _HEAD_OF_BERT = {
@@ -96,6 +98,14 @@ _HEAD_OF_BERT = {
     "layer_norm": "cls.predictions.transform.LayerNorm",
     "decoder": "cls.predictions.decoder",
 }
+_BERT = Family(
+    {"bidirectional": {"is_decoder": False}},
+    options={"add_pooling_layer": False},
+    head=_HEAD_OF_BERT,
+    head_activation="hidden_act",
+    **_LIKE_BERT,
+    **_PROJECTS_LIKE_BERT,
+)
 _ROBERTA = Family(
     {"bidirectional": {"is_decoder": False}},
     options={"add_pooling_layer": False},
@@ -105,6 +115,8 @@ _ROBERTA = Family(
     **_LIKE_BERT,
     **_PROJECTS_LIKE_BERT,
 )
+_ROTARY = Family({"bidirectional": {}}, queries="q_proj", keys="k_proj", takes_mechanism=True)
+_HEAD_OF_MODERNBERT = {"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"}
 _EAGER = replace(
     _ROBERTA,
     switches={"bidirectional": {}},
@@ -129,6 +141,10 @@ FAMILIES: dict[str, Family] = {
         keys="k_proj",
     ),
     "olmo2": _BY_CAUSALITY,
+    "olmo3": _BY_CAUSALITY,
+    "granite": _BY_CAUSALITY,
+    # Its capped scores exist in its plain attention only, and are no products of queries and keys.
+    "gemma2": replace(_BY_CAUSALITY, eager_only=True, queries=None, keys=None),
     "smollm3": _BY_CAUSALITY,
     "phi3": replace(_BY_CAUSALITY, queries=None, keys=None),  # one projection gives queries, keys and values
     "gpt2": Family(
@@ -148,16 +164,12 @@ FAMILIES: dict[str, Family] = {
         widening=4,
         attention_dropout="attn_pdrop",
     ),
-    "bert": Family(
-        {"bidirectional": {"is_decoder": False}},
-        options={"add_pooling_layer": False},
-        head=_HEAD_OF_BERT,
-        head_activation="hidden_act",
-        **_LIKE_BERT,
-        **_PROJECTS_LIKE_BERT,
-    ),
+    "bert": _BERT,
+    "ernie": _BERT,
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "data2vec-text": _ROBERTA,
     "distilbert": Family(
         {"bidirectional": {}},
         head={"dense": "vocab_transform", "layer_norm": "vocab_layer_norm", "decoder": "vocab_projector"},
@@ -182,6 +194,16 @@ FAMILIES: dict[str, Family] = {
         },
         **_LIKE_BERT,
         **_PROJECTS_LIKE_BERT,
+    ),
+    "albert": Family(
+        {"bidirectional": {}},
+        options={"add_pooling_layer": False},
+        projection="encoder.embedding_hidden_mapping_in",
+        head={"dense": "predictions.dense", "layer_norm": "predictions.LayerNorm", "decoder": "predictions.decoder"},
+        head_activation="hidden_act",
+        groups="num_hidden_groups",
+        takes_mechanism=True,
+        **_LIKE_BERT | {"blocks": "encoder.albert_layer_groups", "attends": "albert_layers.0.attention", "drops": 0.0},
     ),
     # It adds biases of distances to its scores.
     "mpnet": replace(_EAGER, attends="attention.attn", padding=1),
@@ -208,30 +230,30 @@ FAMILIES: dict[str, Family] = {
         eager_only=True,
         **_LIKE_BERT,
     ),
-    "eurobert": Family(
-        {"bidirectional": {}},
-        queries="q_proj",
-        keys="k_proj",
-        takes_mechanism=True,
-        bystanders=frozenset({"auto_map"}),  # the code that it names is what transformers has by now
+    "eurobert": _ROTARY,
+    "nomic_bert": replace(
+        _ROTARY,
+        words="embeddings.word_embeddings",
+        head=_HEAD_OF_BERT | {"layer_norm": "cls.predictions.transform.layer_norm"},
+        head_activation="hidden_act",
+        attention_dropout="attention_probs_dropout_prob",
     ),
+    "jina_embeddings_v3": replace(
+        _ROTARY,
+        options={"add_pooling_layer": False},
+        words="embeddings.word_embeddings",
+        head=_ROBERTA.head,
+        gated=False,
+        attention_dropout="attention_probs_dropout_prob",
+        drops=0.1,
+    ),
+    # Its windows reach that far to either side; its head, of two matrices before the scores, is not like ours.
+    "ultrabert": replace(_ROTARY, includes_width=True, head={}),
     "deberta-v2": Family(
         {"bidirectional": {}},
         head=_HEAD_OF_BERT,
         head_activation="hidden_act",
         eager_only=True,
-        undeclared=frozenset(
-            {
-                "attention_head_size",
-                "conv_act",
-                "conv_groups",
-                "conv_kernel_size",
-                "embedding_size",
-                "norm_rel_ebd",
-                "position_buckets",
-                "share_att_key",
-            }
-        ),
         **_LIKE_BERT,
     ),
     "modernbert": Family(
@@ -240,7 +262,17 @@ FAMILIES: dict[str, Family] = {
         attends="attn",
         takes_mechanism=True,
         words="embeddings.tok_embeddings",
-        head={"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"},
+        head=_HEAD_OF_MODERNBERT,
+        head_activation="classifier_activation",
+    ),
+    # Its plain attention, which attention maps need, fails where no mask is made: in an open model without padding.
+    "modernbert-decoder": replace(
+        _BY_CAUSALITY,
+        queries=None,
+        keys=None,
+        attends="attn",
+        words="embeddings.tok_embeddings",
+        head=_HEAD_OF_MODERNBERT | {"dense": "lm_head.dense", "layer_norm": "lm_head.norm"},
         head_activation="classifier_activation",
     ),
 }

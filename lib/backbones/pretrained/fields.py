@@ -1,46 +1,32 @@
 """Fields of a published `config.json` that describe an architecture, and their names. Imports no transformers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.families import FAMILIES, Family
 
 BYSTANDERS = frozenset(
     {
-        "_name_or_path",
-        "_num_labels",
         "architectures",
-        "bos_token",
         "bos_token_id",
-        "cache_implementation",
+        "chunk_size_feed_forward",
         "classifier_dropout",
         "classifier_pooling",
-        "clf_pooling",  # of EuroBERT's classifier
         "cls_token_id",
-        "directionality",
         "dtype",
-        "eos_token",
         "eos_token_id",
-        "finetuning_task",
-        "gradient_checkpointing",
         "id2label",
         "label2id",
-        "mask_token",
         "mask_token_id",
-        "n_ctx",  # GPT-2 has `n_positions`
         "num_labels",
         "onnx_export",  # of Longformer, for another format of files
-        "output_past",
-        "pad_token",
+        "output_hidden_states",
         "pad_token_id",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
+        "problem_type",
         "qa_dropout",  # of DistilBERT's heads
         "reference_compile",
-        "repad_logits_with_grad",
+        "return_dict",
         "sep_token_id",
         "seq_classif_dropout",  # of DistilBERT's heads
         "summary_activation",
@@ -49,35 +35,33 @@ BYSTANDERS = frozenset(
         "summary_proj_to_labels",
         "summary_type",
         "summary_use_proj",
-        "task_specific_params",
-        "torch_dtype",
         "transformers_version",
         "use_cache",
         "vocab_size",
     }
 )
-"""Fields that change nothing in the states of a token."""
-UNLESS_OTHERWISE = {
+"""Fields that transformers reads, but that change nothing in the states of a token."""
+SUPPORTED: dict[str, Any] = {
+    "add_cross_attention": False,
+    "alibi_starting_size": None,  # MosaicBERT
     "attention_mode": "longformer",  # Longformer's own code also had attention that is not sliding
+    "attn_logit_softcapping": None,
+    "compression_config": None,
+    "feed_forward_type": "original",  # Jina's BERT
     "hidden_dropout": 0.0,  # EuroBERT's own code had one, which its models never used
     "ignore_attention_mask": False,  # of Longformer
     "position_embedding_type": "absolute",
+    "pruned_heads": {},
+    "quantization_config": None,
+    "relative_attention_max_distance": 128,  # MPNet
     "tie_weights_": True,  # DistilBERT's embeddings and head share their weights, today by `tie_word_embeddings`
 }
-"""Fields that transformers no longer has, with the only value that it now supports."""
-RENAMED = frozenset(
-    {
-        "global_attn_every_n_layers",
-        "global_rope_theta",
-        "local_rope_theta",
-        "partial_rotary_factor",
-        "rope_local_base_freq",
-        "rope_scaling",
-        "rope_theta",
-        "sliding_window_pattern",
-    }
-)
-"""Old names of fields, which transformers reads and saves under new ones."""
+"""Fields that change states or weights where the code of a model reads them, with the only value that stands for the
+code of transformers if that does not read them. null is this value, too."""
+_QUANTISED = ("quantization_config", "compression_config")
+_ACTIVATIONS = ("activation", "activation_function", "classifier_activation", "hidden_act", "hidden_activation")
+_SHOWN = 80
+"""Most characters of a value in a message."""
 
 
 def config_error(fields: Any) -> str | None:
@@ -89,12 +73,58 @@ def config_error(fields: Any) -> str | None:
     if kind is None:
         return "names no model_type, so it is not a model of transformers"
     if isinstance(kind, str) and kind in FAMILIES:
-        return None
+        problems = list(field_errors({**fields, **text, "model_type": kind}))
+        return f"cannot be followed: {'. '.join(problems)}" if problems else None
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
+    if "auto_map" in fields:
+        hint += " Code in its repository (auto_map) is never run."
     return (
         f"says model_type = {kind!r}, which is no encoder or decoder that this project knows. Name a model of one of "
         f"these types: {', '.join(FAMILIES)}.{hint} docs/add_family.md says how to add a family"
     )
+
+
+def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which fields change the states of a model of a known family in a way that transformers does not follow."""
+    kind = fields["model_type"]
+    read = declared.fields(kind)
+    for name, supported in SUPPORTED.items():
+        value = fields.get(name)
+        if value is None or value == supported or name in read:
+            continue
+        if name in _QUANTISED:
+            yield (
+                f"{name} = {_short(value)}: its weights are quantised. Name the model that it was made from; "
+                "`quantization: nf4` of the backbone quantises that one"
+            )
+        else:
+            yield (
+                f"{name} = {_short(value)}: unknown to {kind} in transformers, which stands for {supported!r}, so the "
+                f"states would be others. Name a model with {supported!r}"
+            )
+    for name in _ACTIVATIONS:
+        value = fields.get(name)
+        if isinstance(value, str) and name in read and value not in declared.activations():
+            known = ", ".join(sorted(declared.activations()))
+            yield f"{name} = {_short(value)}: transformers has no such activation. Expected one of {known}"
+    models = _own_models(fields.get("auto_map"))
+    if models and not declared.classes(kind) & set(models):
+        yield (
+            f"auto_map = {', '.join(models)}: code in its repository, which is never run, and no class of {kind} in "
+            "transformers. Name a model that needs no code of its own; if that code computes the same states, remove "
+            "auto_map from config.json in a local folder, and name the folder"
+        )
+
+
+def _own_models(auto_map: Any) -> list[str]:
+    """Return the names of the classes of models that a repository has code for."""
+    found = auto_map.items() if isinstance(auto_map, dict) else ()
+    return [str(place).rpartition(".")[2] for name, place in found if str(name).startswith("AutoModel")]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def in_shared_names(architecture: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,14 +168,11 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `config.json` that describe the architecture, those of the text model if it has several.
 
     The size of the published vocabulary stays, since its rows stay; the direction of attention does not,
-    since a backbone sets it itself.
+    since a backbone sets it itself. Fields that the code of the family does not mention are left out.
     """
     fields = _of_text(fields)
-    family = _family(fields)
+    if _family(fields) is None:
+        return dict(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
-    dropped = (BYSTANDERS - {"vocab_size"}) | switches | (family.bystanders if family else frozenset())
-    return {
-        name: value
-        for name, value in fields.items()
-        if name not in dropped and not (name in UNLESS_OTHERWISE and value == UNLESS_OTHERWISE[name])
-    }
+    kept = declared.fields(fields["model_type"]) - (BYSTANDERS - {"vocab_size"}) - switches
+    return {name: value for name, value in fields.items() if name in kept and not name.startswith("_")}

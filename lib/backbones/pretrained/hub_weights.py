@@ -1,23 +1,26 @@
-"""Initial weights from a published model of an architecture; every difference is an error."""
+"""Initial weights from a published model of an architecture; a difference that changes states is an error."""
 
 import logging
 from pathlib import Path
 
-import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
-from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of, in_own_names, in_shared_names
+from lib.backbones.pretrained import declared
+from lib.backbones.pretrained.fields import BYSTANDERS, architecture_of, config_error, in_own_names, in_shared_names
 from lib.backbones.pretrained.mechanisms import shared_projections
 from lib.backbones.pretrained.positions import tiled
 from lib.backbones.stored import load_source, refuse
 from lib.core.errors import RunError
+from lib.core.model_folder import read_fields
 
 logger = logging.getLogger(__name__)
 
 TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
 """Names of the weights of a text model inside a multimodal model, and alone."""
+CONSTANTS = ("inv_freq", "masked_bias")
+"""Ends of names of tensors in blocks that older releases of transformers saved; they follow from the architecture."""
 
 
 def load_published(model: PreTrainedModel, folder: Path) -> None:
@@ -32,21 +35,22 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         folder: folder with `config.json` and files of weights.
 
     Raises:
-        RunError: the architectures differ, or weights are missing or of another shape. `model` is unchanged.
+        RunError: the architectures differ, or weights are missing, of another shape or left over in a block. `model`
+            is unchanged.
     """
     config, family = model.config, model.config.family
     counted = {"pad_token_id"} if family.first_position is not None and family.padding is None else set()
-    fields = text_fields(folder)
-    published = architecture_of(fields)
-    found = AutoConfig.for_model(**in_own_names(in_shared_names(fields)) | family.switches[config.direction])
+    kind = {"model_type": config.architecture["model_type"]}  # unless the file names another one
+    fields = kind | text_fields(folder)
+    if reason := config_error(kind | read_fields(folder)):
+        raise RunError(f"{folder / CONFIG_NAME}: it {reason}.")
+    read = declared.fields(fields["model_type"])
+    if ignored := sorted(name for name in fields.keys() - read if fields[name] not in (None, "", [], {})):
+        logger.info("%s: transformers reads no %s", folder / CONFIG_NAME, ", ".join(ignored))
+    known = {name: value for name, value in fields.items() if name in read and not name.startswith("_")}
+    found = AutoConfig.for_model(**in_own_names(in_shared_names(known)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()
-    if strange := sorted(published.keys() - type(found)().to_dict().keys() - RENAMED - family.undeclared):
-        raise RunError(
-            f"{folder / CONFIG_NAME}: {', '.join(f'{name} = {published[name]!r}' for name in strange)}: unknown to "
-            f"{published['model_type']} in transformers {transformers.__version__}, so the states may not be the "
-            "published ones. If it changes no state, add it to BYSTANDERS in lib/backbones/pretrained/fields.py."
-        )
-    names = sorted((own.keys() | published.keys()) - (BYSTANDERS - counted))
+    names = sorted((own.keys() | architecture_of(fields).keys()) & read - (BYSTANDERS - counted))
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
@@ -56,10 +60,16 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if missing >= {base + name for name, _ in source.base_model.named_parameters()}:
         others = ", ".join(sorted(map(str, report["unexpected_keys"]))[:3]) or "none at all"
         raise RunError(
-            f"{folder}: holds no weight of the {published['model_type']} that its {CONFIG_NAME} describes, but others "
+            f"{folder}: holds no weight of the {fields['model_type']} that its {CONFIG_NAME} describes, but others "
             f"({others}). Expected configuration and weights of the same model; download it again."
         )
-    refuse(missing | {str(key) for key in report["mismatched_keys"]}, folder, "missing or of another shape")
+    left_over = {
+        name
+        for name in map(str, report["unexpected_keys"])
+        if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
+    }
+    problems = missing | left_over | {str(key) for key in report["mismatched_keys"]}
+    refuse(problems, folder, "missing, left over or of another shape")
     inner, words = model.base_model.inner, source.get_input_embeddings()
     take_over_words(inner.get_input_embeddings(), words)
     rest = {
@@ -74,7 +84,8 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if model.get_output_embeddings() is None:
         return
     parts = dict(source.named_modules())
-    if len(missing) < len(report["missing_keys"]) or not parts.keys() >= {*family.head.values()}:
+    complete = len(missing) == len(report["missing_keys"])
+    if not (complete and family.head and parts.keys() >= {*family.head.values()}):
         logger.info(
             "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
         )

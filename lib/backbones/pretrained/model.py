@@ -71,10 +71,10 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     @property
     def embeddings(self) -> nn.Module:
         """The modules before the first block: word embeddings, and others in some families."""
-        family, children = self.config.family, dict(self.inner.named_children())
-        paths = [path for path in (family.words, family.positions, family.projection) if path]
-        names = dict.fromkeys(path.partition(".")[0] for path in paths)
-        parts = [children[name] for name in names if name in children]
+        family, modules = self.config.family, dict(self.inner.named_modules())
+        around = [path.partition(".")[0] for path in (family.words, family.positions) if path]
+        names = dict.fromkeys([*around, family.projection])
+        parts = [modules[name] for name in names if name in modules]
         return parts[0] if len(parts) == 1 else nn.ModuleList(parts)
 
     @property
@@ -182,7 +182,8 @@ def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
     the projections around it; the rest treats each token alone. Tables outside the blocks are embeddings, wherever they
     stand: GPT-2 has positions next to its words, DeBERTa distances next to its blocks.
     """
-    attends = backbone.config.family.attends.partition(".")[0]
+    family = backbone.config.family
+    attends = family.attends if family.groups else family.attends.partition(".")[0]
     inside = {module for block in backbone.layers for module in block.modules()}
     tables = [each for each in backbone.modules() if isinstance(each, nn.Embedding) and each not in inside]
     first = backbone.embeddings

@@ -40,7 +40,7 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
     Raises:
         ConfigError: a layer differs; the message names it and the distance.
     """
-    reaches = [_reach(model.config, layer, attention) for layer in range(len(_blocks(model)))]
+    reaches = [_reach(model.config, layer, attention) for layer in range(model.config.num_hidden_layers)]
     length = 2 * (max(reach or 0 for reach in reaches) + BEYOND) + 1
     alone = FAMILIES[model.config.model_type].read_alone
     was_training = model.training
@@ -141,9 +141,9 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         row = None if mask is None else mask.to(words.device)
         positions = None if row is None else (row.cumsum(dim=1) - 1).clamp(min=0)
         model(inputs_embeds=entering, attention_mask=row, position_ids=positions, use_cache=False)
-    if len(found) != len(_blocks(model)):
+    if len(found) != (layers := model.config.num_hidden_layers):
         raise ConfigError(
-            f"{type(model).__name__}: {len(found)} of {len(_blocks(model))} layers attend by their part "
+            f"{type(model).__name__}: {len(found)} of {layers} layers attend by their part "
             f"'{FAMILIES[model.config.model_type].attends}'. Correct `attends` in lib/backbones/pretrained/families.py."
         )
     return found

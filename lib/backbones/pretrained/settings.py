@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.attention.settings import AnyMechanism
 from lib.backbones.pretrained.families import FAMILIES, Direction
-from lib.backbones.pretrained.fields import in_shared_names
+from lib.backbones.pretrained.fields import field_errors, in_shared_names
 from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings, BackboneSettings
 from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, check, unset
 
@@ -91,6 +91,11 @@ class Settings(ArchitectureSettings):
             )
 
     @check
+    def _transformers_follows(self) -> Iterator[str]:
+        if self.model_type in FAMILIES:
+            yield from (f"architecture.{problem}" for problem in field_errors(self.architecture))
+
+    @check
     def _sizes_are_there(self) -> Iterator[str]:
         names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
         if self._learns_positions():
@@ -120,6 +125,11 @@ class Settings(ArchitectureSettings):
             )
 
     @check
+    def _groups_have_one_layer(self) -> Iterator[str]:
+        if (layers := self.architecture.get("inner_group_num", 1)) != 1:
+            yield f"architecture.inner_group_num is {layers}: only groups of 1 layer are known. Choose another model"
+
+    @check
     def _nothing_is_set_twice(self) -> Iterator[str]:
         switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
         for name in sorted(switches & set(self.architecture)):
@@ -145,7 +155,10 @@ class Settings(ArchitectureSettings):
             able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
             yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
         if mechanism.shares_query_and_key and family.keys is None:
-            yield f"mechanism = {name} shares queries and keys, which {kind} projects together. Choose another one"
+            yield (
+                f"mechanism = {name} shares queries and keys, for which each layer of {kind} has no projections of its "
+                "own. Choose another one"
+            )
         elif mechanism.shares_query_and_key and self.shared_projection is None:
             yield (
                 f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
@@ -180,9 +193,8 @@ class Settings(ArchitectureSettings):
         """Return the probability of dropping an attention weight in training."""
         if self.attention_dropout is not None:
             return self.attention_dropout
-        name = FAMILIES[self.architecture["model_type"]].attention_dropout
-        # BERT's default where its file is silent; the others that mechanisms are put into drop none.
-        return self.architecture.get(name, 0.1 if name == "attention_probs_dropout_prob" else 0.0)
+        family = FAMILIES[self.architecture["model_type"]]
+        return self.architecture.get(family.attention_dropout, family.drops)
 
     def _keys_are_fewer(self) -> bool:
         heads = self.architecture.get("num_attention_heads")
@@ -244,8 +256,9 @@ class Settings(ArchitectureSettings):
             yield f"positions.length is {own}, but the weights come from {found}"
 
     def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`."""
-        return self.architecture["num_hidden_layers"]
+        """See `BackboneSettings.blocks`; layers that share a block count once."""
+        groups = FAMILIES[self.architecture["model_type"]].groups
+        return self.architecture.get(groups, 1) if groups else self.architecture["num_hidden_layers"]
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""

@@ -23,7 +23,7 @@ class Tokenizer(BaseSettings):
         description="`wordpiece`: as in BERT; `words`: every word of the training texts, as separated by white "
         "space, is one token, and other words are [UNK]; `bpe`: pairs of bytes, for texts of any script, unchanged; "
         "`bytes`: the 256 bytes of UTF-8, unchanged, which need no training; `published`: the tokens that a model's "
-        "own tokenizer.json describes.",
+        "own tokenizer.json, vocab.txt, or vocab.json with merges.txt describes.",
     )
     source: Literal["hub", "local", "trained"] | None = Field(
         None,
@@ -32,12 +32,12 @@ class Tokenizer(BaseSettings):
     )
     repository: Repository = Field(
         "google-bert/bert-base-uncased",
-        description="`hub`: model repository with a vocab.txt; for `published`, with a tokenizer.json.",
+        description="`hub`: model repository with a vocab.txt; for `published`, with any of its files.",
     )
     revision: Revision = Field("main", description="`hub`: commit; if `unpinned`, also a tag or branch.")
     unpinned: bool = Field(False, description="`hub`: accept a revision that may change; the download warns once.")
     path: str | None = Field(
-        None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with a tokenizer.json."
+        None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with its files."
     )
     corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
@@ -94,7 +94,7 @@ class Tokenizer(BaseSettings):
         if self.source is None and self.algorithm != "bytes":
             yield "source: missing. Set hub, local or trained; only algorithm = 'bytes' has none"
         if self.source == "local" and self.path is None:
-            wanted = "a folder with a tokenizer.json" if self.algorithm == "published" else "a vocab.txt"
+            wanted = "a folder with the files of a tokeniser" if self.algorithm == "published" else "a vocab.txt"
             yield f"source is 'local', but 'path' is missing. Give the path of {wanted}"
         if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield (

@@ -12,6 +12,7 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     BertConfig,
 )
@@ -383,15 +384,37 @@ def test_layers_without_number_are_refused(folder, batch):
         model(**batch)
 
 
-@pytest.mark.parametrize("name", ["mpnet", "deberta-v2"])
-def test_models_that_keep_their_attention_are_refused(batch, name):
-    model = AutoModel.from_config(AutoConfig.for_model(name, **SIZES), attn_implementation="favor").eval()
-    if name == "mpnet":
-        for inputs in (batch, {"input_ids": batch["input_ids"]}):
-            with pytest.raises(ConfigError, match="mpnet models keep an attention of their own"):
-                model(**inputs)
-    with pytest.raises(ConfigError, match=f"{type(model).__name__}: no module looks up its attention"):
-        number_layers(model)
+@pytest.mark.parametrize("name", ["mpnet", "deberta", "deberta-v2", "longformer", "big_bird", "nystromformer", "fnet"])
+def test_models_that_keep_their_attention_are_refused_when_they_are_built(name, tmp_path):
+    """Some never ask transformers for a function or a mask, so they would ignore the name without a word."""
+    config = AutoConfig.for_model(name, **SIZES)
+    plain = AutoModel.from_config(config)
+    plain.save_pretrained(tmp_path)
+    expected = (
+        f'attn_implementation="favor": {type(plain).__name__} keeps an attention of its own, or has none. Take an'
+    )
+    with pytest.raises(ConfigError, match=expected):
+        AutoModel.from_config(config, attn_implementation="favor")
+    with pytest.raises(ConfigError, match=r'attn_implementation="favor": .* Take another architecture'):
+        AutoModelForMaskedLM.from_pretrained(tmp_path, attn_implementation="favor")
+    assert AutoModel.from_pretrained(tmp_path).config._attn_implementation != "favor"
+    with pytest.raises(ConfigError, match=f"{type(plain).__name__}: no module looks up its attention"):
+        number_layers(plain)
+
+
+def test_a_name_that_is_set_in_a_finished_model_is_refused_with_its_mask(batch):
+    model = AutoModel.from_config(AutoConfig.for_model("mpnet", **SIZES)).eval()
+    model.config._attn_implementation = "favor"
+    for inputs in (batch, {"input_ids": batch["input_ids"]}):
+        with pytest.raises(ConfigError, match="mpnet models keep an attention of their own"):
+            model(**inputs)
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", "roberta", "xlm-roberta", "modernbert", "distilbert", "electra", "albert", "llama"]
+)
+def test_models_that_look_up_their_attention_are_built(name):
+    assert AutoModel.from_config(AutoConfig.for_model(name, **SIZES), attn_implementation="favor")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
     layers = of_pretrained.attention_layers(model)
     for block in model.layers:
         block.self_attn.register_forward_pre_hook(
-            lambda module, arguments, named: states.append(named["hidden_states"]), with_kwargs=True
+            lambda module, arguments, named: states.append((*arguments, *named.values())[0]), with_kwargs=True
         )
     monkeypatch.setattr(
         "transformers.integrations.sdpa_attention.torch.nn.functional.scaled_dot_product_attention",
@@ -148,8 +148,10 @@ def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targ
         for weights in read.kinds:
             whole = read.form(weights, position, whole=True)
             torch.testing.assert_close(dense(whole)[0], dense(read.form(weights, position)).sum(0))
+            keys = weight_of(layer.key).shape[0]  # of all heads
             assert (
-                whole[0].shape[1] == {"merged": 16, "delta": 3 * len(targets), "adapter": len(read.query.down)}[weights]
+                whole[0].shape[1]
+                == {"merged": keys, "delta": 3 * len(targets), "adapter": len(read.query.down)}[weights]
             )
 
 
@@ -231,9 +233,11 @@ def test_maps_are_those_of_eager_attention_and_leave_the_model_as_it_was(family)
     torch.testing.assert_close(maps[0].sum(-1), torch.ones(4, 20))
     assert model.inner.config._attn_implementation == "sdpa"
     assert torch.equal(model(input_ids=TOKENS).last_hidden_state, before)
-    inner = AutoModel.from_config(model.inner.config, attn_implementation="eager").eval()
+    options = FAMILIES[family].options
+    inner = AutoModel.from_config(model.inner.config, attn_implementation="eager", **options).eval()
     inner.load_state_dict(model.inner.state_dict())
-    expected = inner(inputs_embeds=model.embeddings(TOKENS), output_attentions=True).attentions
+    words = model.get_input_embeddings()(TOKENS)
+    expected = inner(inputs_embeds=words, output_attentions=True).attentions
     torch.testing.assert_close(torch.stack(maps), torch.cat(expected))
 
 

@@ -18,7 +18,7 @@ from lib.data.sources import download_url
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_corpus
 from lib.data.tokens import load_tokens
-from lib.data.vocabularies import train_wordpiece
+from lib.data.vocabularies import from_published, train_wordpiece
 from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[3]
@@ -343,6 +343,30 @@ def test_a_tokeniser_comes_with_what_names_its_special_tokens(site, tmp_path):
     assert contents(tmp_path / "fast") == files
 
 
+def test_a_tokeniser_comes_in_every_layout_without_sentencepiece(site, tmp_path):
+    """That of google/bert_uncased_L-4_H-512_A-8 is a vocab.txt next to a config.json without a type."""
+    config = {"config.json": b'{"hidden_size": 512}'}
+    vocabulary = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
+    site.models = {
+        "owner/wordpiece": {"vocab.txt": vocabulary} | config,
+        "owner/cased": {"vocab.txt": vocabulary, "tokenizer_config.json": b'{"do_lower_case": false}'} | config,
+        "owner/pairs": {"vocab.json": b"{}", "merges.txt": b"", "added_tokens.json": b"{}"} | config,
+        "owner/both": {"tokenizer.json": b"{}", "vocab.txt": vocabulary} | config,
+        "owner/half": {"vocab.json": b"{}"} | config,
+    }
+    calls = [("download_tokenizer", name, name, COMMIT, "") for name in site.models]
+    *found, half = fetched(site, tmp_path, *calls)
+    assert found == ["", "", "", ""]
+    assert "owner/half" in half
+    assert "no vocab.json with merges.txt, so its tokeniser needs sentencepiece" in half
+    for name in ("owner/wordpiece", "owner/cased", "owner/pairs"):
+        assert contents(tmp_path / name) == site.models[name]
+    assert "vocab.txt" not in contents(tmp_path / "owner/both")
+    made = from_published(tmp_path / "owner/wordpiece", tmp_path / "made")
+    assert made.encode_ragged(["A a"], 9) == [[2, 5, 5, 3]]
+    assert from_published(tmp_path / "owner/cased", tmp_path / "other").encode_ragged(["A a"], 9) == [[2, 1, 5, 3]]
+
+
 def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     index = json.dumps({"weight_map": {"a": "../../home/x"}}).encode()
     site.models = {
@@ -364,7 +388,7 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     assert "no such file" in partial
     assert "file config.json" in nothing
     assert "no such repository, or not for you" in absent
-    assert "holds no tokenizer.json, so its tokeniser is a slow one" in slow
+    assert "holds no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, so its tokeniser needs" in slow
     assert "AutoTokenizer.from_pretrained('owner/empty').save_pretrained('FOLDER')" in slow
     assert nothing_left(tmp_path / "owner")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import word_spans, words
@@ -504,7 +504,7 @@ def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path)
 def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow/spm.model").write_bytes(b"x")
-    with pytest.raises(DataError, match="slow: holds no tokenizer.json.*If there is a slow one, convert it"):
+    with pytest.raises(DataError, match="slow: holds no tokenizer.json, no vocab.txt.*If it needs sentencepiece, conv"):
         from_published(tmp_path / "slow", tmp_path / "made")
     (tmp_path / "slow/tokenizer.json").write_text("{")
     with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json in the folder of its config"):
@@ -515,6 +515,101 @@ def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
         DataError, match="slow: names neither a padding token nor an end-of-text token. Set 'pad_token'"
     ):
         from_published(tmp_path / "slow", tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
+WORDPIECES = [*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyzABC.,-", *(f"##{each}" for each in "abcdefghijklmnopqrstuv")]
+LAYOUTS = {
+    "vocabulary alone": (WORDPIECES, {}),
+    "config of early BERT, without a type": (WORDPIECES, {"config.json": {"hidden_size": 16, "vocab_size": 60}}),
+    "config": (WORDPIECES, {"config.json": {"model_type": "bert"}}),
+    "cased": (WORDPIECES, {"tokenizer_config.json": {"do_lower_case": False}, "config.json": {"model_type": "bert"}}),
+    "cased, without a type": (WORDPIECES, {"tokenizer_config.json": {"do_lower_case": False}}),
+    "class": (WORDPIECES, {"tokenizer_config.json": {"tokenizer_class": "DistilBertTokenizer"}}),
+    "ELECTRA": (WORDPIECES, {"config.json": {"model_type": "electra"}}),
+    "special tokens": (
+        WORDPIECES,
+        {
+            "special_tokens_map.json": {"mask_token": "[MASK]", "pad_token": "[PAD]"},
+            "added_tokens.json": {"[NEW]": len(WORDPIECES)},
+            "config.json": {"model_type": "bert"},
+        },
+    ),
+    "RoBERTa": (None, {"config.json": {"model_type": "roberta"}}),
+    "Longformer": (None, {"config.json": {"model_type": "longformer"}}),
+    "GPT-2": (None, {"tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer"}}),
+    "GPT-2 by its config": (None, {"config.json": {"model_type": "gpt2"}}),
+}
+"""Lines of a vocab.txt, none for vocab.json with merges.txt, and the files next to it."""
+
+
+def layout(folder, name):
+    """Write a tokeniser in one of the layouts without a tokenizer.json."""
+    lines, others = LAYOUTS[name]
+    folder.mkdir()
+    if lines:
+        (folder / "vocab.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    else:
+        core = Tokenizer(models.BPE())
+        core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+        core.train_from_iterator(UKRAINIAN, trainer)
+        core.model.save(str(folder))
+    for file, content in others.items():
+        (folder / file).write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_tokeniser_without_a_tokenizer_json_gives_the_ids_of_transformers(name, tmp_path):
+    folder = layout(tmp_path / "published", name)
+    named = any("model_type" in each or "tokenizer_class" in each for each in LAYOUTS[name][1].values())
+    theirs = (AutoTokenizer if named else BertTokenizerFast).from_pretrained(folder)
+    made = from_published(folder, tmp_path / "made")
+    loaded = TextTokenizer.load(tmp_path / "made")
+    texts = ["abc. ABC, éa-b [NEW] \u2028c", "мій cat", ""]
+    for tokenizer in (made, loaded):
+        assert tokenizer.encode_ragged(texts, 50) == theirs(texts)["input_ids"]
+        assert len(tokenizer.backend) == len(theirs)
+        for special in ("pad_token", "mask_token", "unk_token"):
+            ours = getattr(tokenizer.backend, special)
+            assert ours == (getattr(theirs, special) or (theirs.eos_token if special == "pad_token" else None))
+    if theirs.cls_token:
+        ids, types, _ = loaded.encode_pairs([("abc", "b")], 50)
+        both = theirs("abc", "b", return_token_type_ids=True)
+        assert (ids, types) == ([both["input_ids"]], [both["token_type_ids"]])
+    ((window,),) = loaded.encode_windows(["abc cab"], 50, 0.5)
+    assert max(window.ends) == 7
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"vocab.json": "{}"}, "published: holds no tokenizer.json, no vocab.txt, no vocab.json with merges.txt"),
+        (
+            {"vocab.txt": "[PAD]\n[UNK]\na\n", "config.json": '{"model_type": "albert"}'},
+            "(has no token|not a tokeniser)",
+        ),
+        ({"vocab.txt": "[PAD]\n", "config.json": '{"model_type": "esm"}'}, "(is a slow tokeniser|not a tokeniser)"),
+        (
+            {"vocab.json": "[", "merges.txt": "", "config.json": '{"model_type": "roberta"}'},
+            "published: not a tokeniser",
+        ),
+        (
+            {"vocab.json": "{}", "merges.txt": ""},
+            "(?s)published: not a tokeniser .* Expected vocab.json and merges.txt, next to a config.json",
+        ),
+    ],
+)
+def test_what_makes_no_tokeniser_is_refused(files, expected, tmp_path):
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    with pytest.raises(DataError, match=expected):
+        from_published(folder, tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
 

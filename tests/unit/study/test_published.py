@@ -110,6 +110,34 @@ def test_its_own_names_of_fields_are_understood(tmp_path):
     assert run.backbone.architecture == BERT | {"model_type": "distilbert"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"quantization_config": {"quant_method": "awq"}},
+            r"quantization_config = .*'awq'.*: .* Name the model that it",
+        ),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key': unknown to bert in"),
+        ({"hidden_act": "swiglu"}, "hidden_act = 'swiglu': transformers has no such activation. Expected one of gelu"),
+        ({"auto_map": {"AutoModel": "modeling_own.OwnModel"}}, "auto_map = OwnModel: code .* name the folder"),
+    ],
+)
+def test_a_config_that_transformers_does_not_follow_is_refused_in_the_plan(fields, message, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(BERT | fields))
+    with pytest.raises(ConfigError, match=rf"experiment\.published\.bert: its config\.json .*{message}") as caught:
+        study({"folder": str(tmp_path)})
+    assert str(caught.value).count("\n- ") == 1
+
+
+def test_fields_that_change_no_state_are_no_part_of_a_run(tmp_path):
+    """As every cross-encoder and sentence encoder is published."""
+    harmless = {"sentence_transformers": {"version": "4.1.0"}, "sbert_ce_default_activation_function": "Identity"}
+    harmless |= {"tokenizer_class": "BertTokenizer", "_attn_implementation_autoset": True, "model_max_length": 512}
+    (tmp_path / "config.json").write_text(json.dumps(BERT | harmless))
+    (run,) = study({"folder": str(tmp_path)}).runs
+    assert run.backbone.architecture == BERT
+
+
 CLIP = {"model_type": "clip", "text_config": {"model_type": "clip_text_model", "hidden_size": 16}}
 
 

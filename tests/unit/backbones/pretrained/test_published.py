@@ -2,10 +2,13 @@
 
 import json
 import logging
+import re
 
 import pytest
 import torch
 import transformers
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -14,11 +17,13 @@ from transformers import (
     Gemma3Config,
     Gemma3ForConditionalGeneration,
 )
+from transformers.activations import ACT2CLS
 
+from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
-from lib.backbones.pretrained.fields import architecture_of, in_own_names
+from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names
 from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import RunError
 
@@ -66,12 +71,42 @@ def test_a_causal_model_gives_what_the_published_one_gives(tied, shards, publish
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
 
 
-@pytest.mark.parametrize("family", ["mistral", "qwen2", "qwen3", "olmo2", "smollm3", "phi3"])
-def test_every_decoder_gives_what_the_published_one_gives(family, publish):
-    published, folder = publish(model_type=family, pad_token_id=0)
-    backbone, model = own(model_type=family)
+DECODERS = {
+    "mistral": {},
+    "qwen2": {},
+    "qwen3": {},
+    "olmo2": {},
+    "olmo3": {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+    "granite": {
+        "attention_multiplier": 0.7,
+        "embedding_multiplier": 12.0,
+        "logits_scaling": 8.0,
+        "residual_multiplier": 0.2,
+    },
+    "gemma2": {
+        "attn_logit_softcapping": 0.1,
+        "final_logit_softcapping": 0.2,
+        "head_dim": 4,
+        "query_pre_attn_scalar": 16,
+        "sliding_window": 4,
+    },
+    "smollm3": {},
+    "phi3": {},
+    "modernbert-decoder": {"num_key_value_heads": 4, "local_attention": 6},
+}
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("family", DECODERS)
+def test_every_decoder_gives_what_the_published_one_gives(family, side, publish):
+    changes = {"model_type": family} | DECODERS[family]
+    published, folder = publish(pad_token_id=0, **changes)
+    backbone, model = own(**changes)
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
+    ids, mask = padded(side, 7)
+    for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(found[real], published(document).logits[0])
 
 
 @pytest.mark.parametrize("width", [64, 48])
@@ -148,6 +183,24 @@ def test_a_run_goes_on_from_a_saved_model(publish, tmp_path):
     assert torch.equal(other.head.decoder.weight, model.head.decoder.weight)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_saved_and_loaded(family, tmp_path):
+    sizes = PLAIN | {"num_key_value_heads": 4} | ENCODERS.get(family, {}) | DECODERS.get(family, {})
+    parameters = Settings(architecture=sizes | {"model_type": family})
+    config = PretrainedBackboneConfig(
+        **parameters.model_dump(exclude={"kind"}), vocab_size=VOCABULARY, pad_token_id=PAD
+    )
+    torch.manual_seed(2)
+    model = AutoModelForMaskedLM.from_config(config).eval()
+    model.save_pretrained(tmp_path / "own")
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "own").eval()
+    torch.manual_seed(3)
+    other = AutoModelForMaskedLM.from_config(config).eval()
+    Backbone(parameters, seed=0).load_weights(other, tmp_path / "own")
+    for found in (again, other):
+        assert all(map(torch.equal, found.state_dict().values(), model.state_dict().values()))
+
+
 STRETCHED = {"rope_type": "llama3", "factor": 4.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0}
 STRETCHED |= {"original_max_position_embeddings": 16}
 
@@ -195,7 +248,11 @@ PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("mode
 DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 ENCODERS = {
     "bert": {},
+    "albert": {"embedding_size": 8, "num_hidden_groups": 1},
+    "ernie": {"use_task_id": True},
     "roberta": {"type_vocab_size": 1},
+    "camembert": {"type_vocab_size": 1},
+    "data2vec-text": {"type_vocab_size": 1},
     "xlm-roberta": {"type_vocab_size": 1},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"]},
     "modernbert": {"local_attention": 6},
@@ -206,6 +263,9 @@ ENCODERS = {
     "big_bird": {"block_size": 2, "num_random_blocks": 1},  # sparse from 15 tokens on
     "nystromformer": {"conv_kernel_size": 5},
     "eurobert": {"num_key_value_heads": 2},
+    "nomic_bert": {"hidden_act": "silu"},
+    "jina_embeddings_v3": {"type_vocab_size": 1},
+    "ultrabert": {"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]},
 }
 every_encoder = pytest.mark.parametrize("kind", ENCODERS)
 PAD = 1
@@ -259,7 +319,7 @@ def logits_of(published, ids):
     return published(ids, **extra).logits[0]
 
 
-@every_encoder
+@pytest.mark.parametrize("kind", [kind for kind in ENCODERS if FAMILIES[kind].head])
 @pytest.mark.parametrize("filler", [PAD, 7])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_encoder):
@@ -273,6 +333,22 @@ def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_enco
         torch.testing.assert_close(model(document).logits[0, :, :VOCABULARY], logits_of(published, document))
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     assert tied == (kind != "eurobert")
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_head_unlike_ours_stays_as_drawn(side, publish_encoder, caplog):
+    """UltraBERT's has two matrices before the scores."""
+    published, folder = publish_encoder("ultrabert")
+    backbone, model = own_encoder("ultrabert")
+    drawn = model.head.decoder.weight.clone()
+    with caplog.at_level(logging.INFO):
+        backbone.load_weights(model, folder)
+    assert "holds no head like the one that predicts tokens here" in caplog.text
+    assert torch.equal(model.head.decoder.weight, drawn)
+    ids, mask = padded(side, 7)
+    found = model.base_model(ids, mask).last_hidden_state
+    for own, real, document in zip(found, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(own[real], published.base_model(document).last_hidden_state[0])
 
 
 @every_encoder
@@ -591,24 +667,161 @@ def test_a_published_config_is_taken_as_it_is(kind, tmp_path):
     torch.testing.assert_close(model(document).logits[0], logits_of(published, document))
 
 
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [
-        ("longformer", {"ignore_attention_mask": True}),
-        ("longformer", {"attention_mode": "tvm"}),
-        ("distilbert", {"tie_weights_": False}),
-        ("eurobert", {"hidden_dropout": 0.1}),
-        ("mpnet", {"relative_attention_max_distance": 64}),
-    ],
-)
-def test_a_field_that_could_change_states_is_named(kind, field, publish_encoder):
-    _, folder = publish_encoder(kind)
-    fields = json.loads((folder / "config.json").read_text()) | field
-    (folder / "config.json").write_text(json.dumps(fields))
-    backbone, model = own_encoder(kind)
-    (name,) = field
-    with pytest.raises(RunError, match=rf"{name} = .*: unknown to {kind} in transformers"):
+HARMLESS = {
+    "_attn_implementation": "flash_attention_2",
+    "_attn_implementation_autoset": True,
+    "_commit_hash": "0" * 40,
+    "_flash_attn_2_enabled": True,
+    "adapters": {"adapters": {}},
+    "add_cross_attention": False,
+    "attn_implementation": "flash_attention_2",
+    "auto_map": {"AutoConfig": "configuration_own.OwnConfig", "AutoTokenizer": ["tokenization_own.Own", None]},
+    "finetuning_task": "mrpc",
+    "gradient_checkpointing": True,
+    "id2label": {"0": "LABEL_0"},
+    "label2id": {"LABEL_0": 0},
+    "language": "english",
+    "matryoshka_dimensions": [64, 32],
+    "max_length": 20,
+    "model_max_length": 512,
+    "name": "Bert",
+    "num_beams": 4,
+    "output_past": True,
+    "position_embedding_type": None,
+    "problem_type": "regression",
+    "pruned_heads": {},
+    "quantization_config": None,
+    "return_dict": False,
+    "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity",
+    "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid", "version": "4.1.0.dev0"},
+    "temperature": 0.7,
+    "tf_legacy_loss": False,
+    "tokenizer_class": "BertTokenizer",
+    "torch_dtype": "float16",
+    "torchscript": False,
+    "unsloth_version": "2024.9",
+    "use_bfloat16": False,
+    "use_flash_attn": True,
+    "use_return_dict": True,
+}
+"""Fields of published files that change no state."""
+
+
+def with_fields(folder, fields):
+    """Add fields to the config.json in a folder, and return all."""
+    path = folder / "config.json"
+    changed = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps(changed))
+    return changed
+
+
+@pytest.mark.parametrize("source", ["by hand", "config.json"])
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "modernbert", "longformer"])
+def test_fields_that_change_no_state_are_noted(kind, source, publish_encoder, caplog):
+    published, folder = publish_encoder(kind)
+    plain = architecture_of(json.loads((folder / "config.json").read_text()))
+    fields = with_fields(folder, HARMLESS)
+    assert config_error(fields) is None
+    assert not architecture_of(fields).keys() - plain.keys() - {"add_cross_attention"}
+    changes = architecture_of(fields) if source == "config.json" else {}
+    backbone, model = own_encoder(kind, **changes)
+    with caplog.at_level(logging.INFO):
         backbone.load_weights(model, folder)
+    assert re.search("transformers reads no .*_commit_hash.* sentence_transformers, .*tokenizer_class", caplog.text)
+    torch.testing.assert_close(model(IDS + 2).logits, logits_of_batch(published, IDS + 2))
+
+
+def logits_of_batch(published, ids):
+    return torch.stack([logits_of(published, document[None]) for document in ids])
+
+
+def test_code_that_transformers_has_by_now_is_not_needed(publish):
+    """As Phi-3 is published."""
+    places = {"AutoConfig": "configuration_phi3.Phi3Config", "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"}
+    published, folder = publish(model_type="phi3", pad_token_id=0)
+    fields = with_fields(folder, {"auto_map": places, "attention_bias": False, "embd_pdrop": 0.0})
+    assert config_error(fields) is None
+    backbone, model = own(model_type="phi3")
+    backbone.load_weights(model, folder)
+    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
+
+
+HARMFUL = {
+    "quantised": ("bert", "quantization_config", {"quant_method": "bitsandbytes", "load_in_4bit": True}),
+    "quantised otherwise": ("bert", "compression_config", {"format": "int-quantized"}),
+    "distances": ("bert", "position_embedding_type", "relative_key_query"),
+    "alibi": ("bert", "alibi_starting_size", 512),
+    "gate": ("bert", "feed_forward_type", "geglu"),
+    "heads": ("bert", "pruned_heads", {"0": [1]}),
+    "activation": ("bert", "hidden_act", "swiglu"),
+    "own activation": ("distilbert", "activation", "snake"),
+    "activation of a head": ("modernbert", "classifier_activation", "snake"),
+    "code": ("bert", "auto_map", {"AutoModel": "jinaai/jina-bert--modeling_bert.JinaBertModel"}),
+    "no mask": ("longformer", "ignore_attention_mask", True),
+    "no window": ("longformer", "attention_mode", "tvm"),
+    "two matrices": ("distilbert", "tie_weights_", False),
+    "dropout": ("eurobert", "hidden_dropout", 0.1),
+    "far distances": ("mpnet", "relative_attention_max_distance", 64),
+}
+
+
+@pytest.mark.parametrize("harm", HARMFUL)
+def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
+    kind, name, value = HARMFUL[harm]
+    _, folder = publish_encoder(kind)
+    fields = with_fields(folder, {name: value} | ({} if name == "quantization_config" else HARMLESS | {name: value}))
+    shown = "JinaBertModel" if name == "auto_map" else re.escape(repr(value))
+    expected = rf"{name} = {shown}: .*(Name a|Name the|Expected one of)"
+    assert re.search(expected, config_error(fields))
+    backbone, model = own_encoder(kind)
+    before = {each: weight.clone() for each, weight in model.state_dict().items()}
+    with pytest.raises(RunError, match=rf"config.json: it .*{expected}"):
+        backbone.load_weights(model, folder)
+    assert all(torch.equal(weight, before[each]) for each, weight in model.state_dict().items())
+    with pytest.raises(ValidationError, match=rf"architecture.{expected}"):
+        Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind, name: value})
+
+
+def test_a_file_without_a_type_is_of_the_type_of_the_backbone(publish_encoder):
+    """As that of google/bert_uncased_L-4_H-512_A-8."""
+    published, folder = publish_encoder("bert")
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({name: fields[name] for name in fields if name != "model_type"}))
+    backbone, model = own_encoder("bert")
+    backbone.load_weights(model, folder)
+    torch.testing.assert_close(model(IDS + 2).logits, published(IDS + 2).logits)
+    backbone, model = own_encoder("bert", hidden_act="relu")
+    with pytest.raises(RunError, match="hidden_act is 'relu', there 'gelu'"):
+        backbone.load_weights(model, folder)
+
+
+def test_what_quantises_the_whole_concerns_the_text_model():
+    text = GEMMA | {"vocab_size": VOCABULARY}
+    whole = {"model_type": "gemma3", "text_config": text, "quantization_config": {"quant_method": "gptq"}}
+    assert "quantization_config = {'quant_method': 'gptq'}" in config_error(whole)
+    assert config_error(whole | {"quantization_config": None}) is None
+
+
+def test_weights_that_are_left_over_in_a_block_are_refused(publish_encoder):
+    _, folder = publish_encoder("bert")
+    weights = load_file(folder / "model.safetensors") | {"cls.seq_relationship.weight": torch.zeros(2, 16)}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    backbone, model = own_encoder("bert")
+    backbone.load_weights(model, folder)
+    weights["bert.encoder.layer.0.attention.self.layer_norm_q.weight"] = torch.ones(16)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(RunError, match=r"1 weights are missing, left over or .*\(bert.*layer_norm_q.weight\)"):
+        backbone.load_weights(model, folder)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_all_that_transformers_declares_is_read(kind):
+    saved = AutoConfig.for_model(kind).to_dict()
+    known = declared.fields(kind)
+    assert not {name for name in saved if not name.startswith("_")} - known - {"output_attentions", "model_type"}
+    assert {"rope_theta", "rope_scaling", "partial_rotary_factor"} <= known
+    assert transformers.MODEL_MAPPING[type(AutoConfig.for_model(kind))].__name__ in declared.classes(kind)
+    assert declared.activations() == set(ACT2CLS)
 
 
 @pytest.mark.parametrize("kind", ["opt", "recurrent_encoder"])

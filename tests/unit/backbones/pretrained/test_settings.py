@@ -48,6 +48,10 @@ def refused(**values):
         ({"model_type": "gpt2", "n_embd": 32}, "architecture.n_embd is 32, but hidden_size, .* 16. Give one of them"),
         ({"model_type": "distilbert", "hidden_dim": None, "intermediate_size": None}, "intermediate_size: missing"),
         (
+            {"model_type": "albert", "max_position_embeddings": 64, "inner_group_num": 2},
+            "architecture.inner_group_num is 2: only groups of 1 layer are known",
+        ),
+        (
             {"model_type": "nystromformer", "max_position_embeddings": 64, "segment_means_seq_len": 128},
             "architecture.segment_means_seq_len is 128, num_landmarks 64: .* Give both the same number",
         ),
@@ -84,6 +88,9 @@ def test_an_encoder_cannot_be_made_causal(attention):
         ({"model_type": "big_bird"}, 64),
         ({"model_type": "nystromformer"}, 64),
         ({"model_type": "eurobert"}, 64),
+        ({"model_type": "albert"}, 64),
+        ({"model_type": "camembert"}, 62),
+        ({"model_type": "nomic_bert"}, 64),
     ],
 )
 def test_tables_of_positions_end(changes, longest):
@@ -113,6 +120,16 @@ def test_the_longest_text_has_a_position_for_each_token(family):
     if family != "deberta-v2":
         with pytest.raises((IndexError, RuntimeError)):
             model(torch.full((2, parameters.longest() + 1), 3))
+
+
+@pytest.mark.parametrize(("groups", "blocks"), [({}, 1), ({"num_hidden_groups": 2}, 2)])
+def test_layers_that_share_a_block_count_once(groups, blocks):
+    architecture = SIZES | {"model_type": "albert", "max_position_embeddings": 64} | groups
+    model = PretrainedBackboneModel(PretrainedBackboneConfig(architecture=architecture, pad_token_id=0, vocab_size=9))
+    assert Settings(architecture=architecture).blocks() == len(model.layers) == blocks
+    names = {name.partition(".")[0] for name, _ in model.inner.named_parameters()}
+    assert names == {"embeddings", "encoder"}
+    assert len([*model.embeddings.parameters()]) == 7  # words, positions, types, a norm, and the projection
 
 
 def test_own_names_of_fields_are_understood():

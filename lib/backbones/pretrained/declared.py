@@ -1,0 +1,58 @@
+"""Names in the source of the installed transformers. It is read, not imported: an import takes seconds."""
+
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_FIELD = re.compile(r"^    (\w+) ?[:=]", re.MULTILINE)
+_READ = re.compile(r"config\.(\w+)|\"(\w+)\"")
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+_ACTIVATION = re.compile(r"^    \"(\w+)\":", re.MULTILINE)
+
+
+@cache
+def fields(model_type: str) -> frozenset[str]:
+    """Return the names that a configuration declares, or that the code of the architecture mentions.
+
+    A field with another name changes no state.
+    """
+    found = set(_FIELD.findall(_text("configuration_utils.py")))
+    own = [path.read_text(encoding="utf-8") for path in _files(model_type)]
+    for text in [*own, _text("modeling_rope_utils.py")]:
+        found |= {name for pair in _READ.findall(text) for name in pair}
+    return frozenset(found | set(_FIELD.findall(own[0])))
+
+
+@cache
+def classes(model_type: str) -> frozenset[str]:
+    """Return the names of the classes of models of a type."""
+    _, modelling = _files(model_type)
+    return frozenset(_CLASS.findall(modelling.read_text(encoding="utf-8")))
+
+
+@cache
+def activations() -> frozenset[str]:
+    """Return the names of the activations."""
+    return frozenset(_ACTIVATION.findall(_text("activations.py")))
+
+
+def _files(model_type: str) -> tuple[Path, Path]:
+    """Return the files of the configuration and of the models of a type; gemma3_text is a part of gemma3."""
+    own = model_type.replace("-", "_")
+    for name in (own, own.rpartition("_")[0]):
+        for path in _root().glob(f"models/*/configuration_{name}.py"):
+            return path, path.with_name(f"modeling_{name}.py")
+    raise LookupError(f"{model_type}: not in {_root()}")
+
+
+def _text(name: str) -> str:
+    return (_root() / name).read_text(encoding="utf-8")
+
+
+@cache
+def _root() -> Path:
+    spec = find_spec("transformers")
+    assert spec is not None  # the project requires it
+    assert spec.origin is not None
+    return Path(spec.origin).parent
