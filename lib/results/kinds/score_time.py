@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.costs import front
-from lib.results.quantities import Quantity
+from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, show_names
@@ -61,8 +61,9 @@ class ScoreTimeFigure(FigureSettings):
         minutes = seconds.groupby(["dataset", "row"]).mean() / 60
         scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
-        points = scores.assign(minutes=minutes)  # of the baseline there are none
-        shown = points[points["minutes"].notna()].index.unique("dataset")
+        unit, per_minute = time_unit(minutes.max())
+        points = scores.assign(time=per_minute * minutes)  # of the baseline there are none
+        shown = points[points["time"].notna()].index.unique("dataset")
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
         if not datasets:
             raise DataError(
@@ -73,12 +74,12 @@ class ScoreTimeFigure(FigureSettings):
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
-            axes.set_xlabel(f"training time, {' + '.join(self.time)} [min]")
+            axes.set_title(scope.title(dataset))
+            axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
             here = points.loc[dataset]
             if baseline in here.index:
                 axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, here["minutes"], here, _made(styles, here))
+            _draw_models(axes, here["time"], here, _made(styles, here))
             axes.margins(x=0.22, y=0.15)
         labels = [f"test {scope.quantity(self.column, self.stage, dataset).label}" for dataset in datasets]
         for axes, label in zip(panels, labels, strict=True):
@@ -91,22 +92,22 @@ class ScoreTimeFigure(FigureSettings):
             here = points.loc[dataset]
             made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
             _enlarge_what_coincides(axes, list(made))
-            corners = _draw_front(axes, here["minutes"], here["mean"], list(made), score)
-            _label(axes, here["minutes"], here, made, drawn_baseline, corners)
+            corners = _draw_front(axes, here["time"], here["mean"], list(made), score)
+            _label(axes, here["time"], here, made, drawn_baseline, corners)
         return figure
 
 
 def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Return the styles of the models that have a score and a time."""
-    there = points.index[points["minutes"].notna()]
+    there = points.index[points["time"].notna()]
     return {model: style for model, style in styles.items() if model in there}
 
 
-def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+def _draw_models(axes: Axes, times: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
     for model, (colour, marker) in styles.items():
         mean, deviation = scores.loc[model, ["mean", "std"]]
         bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
-        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
+        axes.errorbar(times[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
 
 
 def _points(axes: Axes, models: Sequence[str]) -> list[Line2D]:
@@ -127,14 +128,14 @@ def _enlarge_what_coincides(axes: Axes, models: Sequence[str]) -> None:
 
 
 def _draw_front(
-    axes: Axes, minutes: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
+    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners."""
     axes.autoscale(False)
-    costs = pd.DataFrame({"minutes": minutes[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
-    ordered = minutes[front(costs)].sort_values(kind="stable").index
+    costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    ordered = times[front(costs)].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    x = np.repeat([*minutes[ordered], right], 2)[:-1]
+    x = np.repeat([*times[ordered], right], 2)[:-1]
     y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
     axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)
     return x, y
@@ -142,7 +143,7 @@ def _draw_front(
 
 def _label(
     axes: Axes,
-    minutes: pd.Series,
+    times: pd.Series,
     scores: pd.DataFrame,
     styles: Mapping[str, tuple[str, str]],
     baseline: str | None,
@@ -152,7 +153,7 @@ def _label(
     import textalloc
 
     models = list(styles)
-    x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
+    x, y, spread = (column[models].to_numpy() for column in (times, scores["mean"], scores["std"]))
     radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in styles.values()]
