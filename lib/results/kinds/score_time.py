@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.costs import front
+from lib.core.settings import PositiveFloat
+from lib.results.costs import front, tolerance
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
@@ -43,15 +44,23 @@ class ScoreTimeFigure(FigureSettings):
     stage: str = Field(description="Stage whose score is drawn.")
     column: str = Field("f1", description="The score, as in the columns of tables.")
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="As in the table of kind `pareto`.")
+    time_tolerance: PositiveFloat | None = Field(
+        None,
+        description="As in the table of kind `pareto`: times that differ by less, in per cent, count as equal in the "
+        "Pareto front; null = every difference counts, where models have one run each.",
+    )
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
-        """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
+        """Draw a score against the time of training that a dataset cost, one panel per dataset.
 
         Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
         more than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at
-        least as good a score in at most as much time. Other models without a training loop have no time and are left
-        out. Markers are open, and those of models at the same place lie around each other, so that none hides another.
+        least as good a score in at most as much time and is better in one. As in the table of kind `pareto`, times that
+        differ by no more than those of repeated runs count as equal. Other models without a training loop have no time
+        and are left out. Markers are open, and those of models at the same place lie around each other, so that none
+        hides another. Times are seconds if all are below a minute.
         """
         score = scope.quantity(self.column, self.stage)
         baseline = scope.baseline
@@ -92,7 +101,10 @@ class ScoreTimeFigure(FigureSettings):
             here = points.loc[dataset]
             made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
             _enlarge_what_coincides(axes, list(made))
-            corners = _draw_front(axes, here["time"], here["mean"], list(made), score)
+            runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
+            seconds_here = runs.set_index("row")["training_seconds"]
+            factor = tolerance(seconds_here, self.time_tolerance, self.confidence) or 1.0
+            corners = _draw_front(axes, here["time"], here["mean"], list(made), score, factor)
             _label(axes, here["time"], here, made, drawn_baseline, corners)
         return figure
 
@@ -128,12 +140,15 @@ def _enlarge_what_coincides(axes: Axes, models: Sequence[str]) -> None:
 
 
 def _draw_front(
-    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
+    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity, factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners."""
+    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners.
+
+    Times that differ by at most `factor` count as equal.
+    """
     axes.autoscale(False)
     costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
-    ordered = times[front(costs)].sort_values(kind="stable").index
+    ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     x = np.repeat([*times[ordered], right], 2)[:-1]
     y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
