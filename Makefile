@@ -7,13 +7,16 @@ SEARCH := PATH="$(CURDIR)/$(BIN):$$PATH"
 SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
 # make demo STUDY=<name> runs config/demo_<name>.yaml; without STUDY, config/demo.yaml.
 STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
+# make report CONFIG=<file> is of any study.
+REPORTED := $(or $(CONFIG),$(STUDY_FILE))
 # The folder of the study's results, asked when a command needs it.
 RESULTS = $(shell $(BIN)/python -c "from lib.study.configuration import load_study, read_layers; \
-	print(load_study(read_layers(['$(STUDY_FILE)'])).execution.results)")
+	print(load_study(read_layers(['$(REPORTED)'])).execution.results)")
 # The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
 ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
-DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
+PLAIN := --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
+DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
@@ -47,9 +50,10 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 	@$(MAKE) --no-print-directory demo STUDY=full
 
 # If it is killed, half a report has another name.
-report: setup ## Make the HTML report of the demo
-	@results=$(RESULTS); $(SNAKEMAKE) $(DEMO) --quiet all --report $$results/.report.html && \
-		mv $$results/.report.html $$results/report.html
+report: setup ## Make the HTML report of a finished study: CONFIG=<file>, or STUDY=<name> for a demo
+	@results=$(RESULTS); test -n "$$results" && \
+		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --quiet all --report $$results/.report.html && \
+		mv $$results/.report.html $$results/report.html && echo "Report: $$results/report.html"
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it
 	@$(SEARCH) $(BIN)/python scripts/tools/why.py $(TARGET) $(ASKED) || test $$? = 1

@@ -3,9 +3,11 @@
 python scripts/analysis_figure.py --analysis '{"kind": "heads", "families": [["sdpa", "sdpa"], ...]}' --table FILE
     --summary FILE ... --out FILE ...
 
-`families` lists the models in order, each with the family that decides its colour.
+`families` lists the models in order, each with the family that decides its colour; `generated` lists
+the analysed data whose texts are generated, if any.
 """
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.analysis.table import read_analysis
+    from lib.results.scope import generated_note
     from lib.results.style import save_figure
 
     parser = program.parser(__doc__)
@@ -28,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     kind = ANALYSES.load(arguments.analysis["kind"], "figure")
     frame = read_analysis(arguments.table)
-    save_figure(kind.draw(frame, dict(arguments.analysis["families"])), arguments.out)
-    kind.summarise(frame).write(arguments.summary)
+    note = generated_note(arguments.analysis.get("generated", []))
+    save_figure(kind.draw(frame, dict(arguments.analysis["families"])), arguments.out, note)
+    table = kind.summarise(frame)
+    dataclasses.replace(table, note=" ".join(filter(None, [table.note, note])) or None).write(arguments.summary)
 
 
 if __name__ == "__main__":

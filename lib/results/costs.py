@@ -28,6 +28,11 @@ COSTS: dict[CostName, Cost] = {
     "parameters": Cost("max", None),
 }
 """Quantities that are compared in per cent."""
+TOLERANCE = (
+    "Per cent by which times may differ and count as equal, where models have one run each; null = "
+    "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance."
+)
+"""Description of the setting `time_tolerance`."""
 
 
 def relative_cost(
@@ -88,3 +93,35 @@ def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None
 def front(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) -> list:
     """Return the rows of `costs`, as `dominance` takes them, that no other dominates."""
     return costs.index[~dominance(costs, tolerances).any(axis=1)].tolist()
+
+
+def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float | None:
+    """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
+
+    Args:
+        costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.
+        own: what the settings allow where no model has two runs, in per cent.
+        confidence: of the interval of a difference between repeated runs.
+    """
+    repeated = _repetition_factor(costs, confidence)
+    return repeated if repeated is not None else None if own is None else 1 + own / 100
+
+
+def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
+    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
+
+    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
+    of two means.
+
+    Args:
+        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
+        confidence: of the interval.
+    """
+    from scipy.special import stdtrit
+
+    logs = np.log(costs.dropna().astype(float)).groupby("row")
+    degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
+    if degrees == 0 or fewest < 2:
+        return None
+    deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
+    return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))

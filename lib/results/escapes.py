@@ -36,6 +36,11 @@ def latex(text: object) -> str:
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 
 
+def unquoted(text: str) -> str:
+    """Return a text without the backticks of Markdown, where a page or a figure would show them."""
+    return text.replace("`", "")
+
+
 def page(text: object) -> str:
     """Return a text as a part of a page in HTML."""
     return html.escape(one_line(text))

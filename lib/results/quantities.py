@@ -1,6 +1,12 @@
 """The numbers of a run that tables and figures show, and how."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 F1_NAMES = {"f1_macro": "F1", "f1": "F1 of characters"}
 """Metrics that are the F1 of a run (over classes, or over characters in spans), and what tables call them."""
@@ -30,7 +36,7 @@ class Quantity:
         name, bracket, unit = self.label.partition(" [")
         return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
 
-    def of(self, score: str) -> "Quantity":
+    def of(self, score: str) -> Quantity:
         """Return it under the name of the metric that `score` is, if it shows the score."""
         if not self.source.endswith("_score") or score == "f1_macro":
             return self
@@ -94,3 +100,19 @@ def quantity(column: str) -> Quantity:
     metric, of_class, name = column.partition(OF_CLASS)
     label = (metric + of_class).replace("_", " ") + name
     return QUANTITIES.get(column) or Quantity(column, column, label, 1, 4, 4, score=True)
+
+
+def time_unit(minutes: float) -> tuple[str, int]:
+    """Return the unit of times that are `minutes` at most, and how many of it a minute has: seconds below a minute."""
+    return ("s", 60) if minutes < 1 else ("min", 1)
+
+
+def in_readable_unit(shown: Quantity, runs: pd.DataFrame) -> Quantity:
+    """Return a quantity as figures show it of these runs: minutes as seconds if all are below one."""
+    if "[min" not in shown.label:
+        return shown
+    unit, factor = time_unit(shown.factor * runs[shown.source].max())
+    decimals = max(0, shown.decimals - 1) if factor > 1 else shown.decimals
+    return replace(
+        shown, label=shown.label.replace("[min", f"[{unit}"), factor=shown.factor * factor, decimals=decimals
+    )

@@ -55,6 +55,8 @@ class Scope:
     """Dataset and names of its classes for each of `files`, if these are test documents."""
     word_vectors: Sequence[tuple[str, int | None]] = ()
     """Name and seed of the word vectors in each of `files`, if these are folders of such; no seed = of a file."""
+    generated: Sequence[str] = ()
+    """Corpora and datasets whose texts are generated, whatever their names say."""
     texts: Sequence[str] = ()
     """Dataset of each of the last of `files`, if these describe texts."""
     files: Sequence[str | Path] = ()
@@ -152,9 +154,14 @@ class Scope:
 
     @property
     def note(self) -> str | None:
-        """Sentence that names the models without a row; None if all have one."""
+        """Sentences on generated texts, and on the models without a row; None if there are none of both."""
         same = [f"{model} (as {row})" for model, row in self.row_of.items()]
-        return f"Models without a row, since they have the same runs as another: {', '.join(same)}." if same else None
+        rows = f"Models without a row, since they have the same runs as another: {', '.join(same)}." if same else None
+        return " ".join(filter(None, [generated_note(self.generated), rows])) or None
+
+    def title(self, dataset: str) -> str:
+        """Return what the panel of a dataset is called."""
+        return f"{dataset} (generated)" if dataset in self.generated else dataset
 
     def owner(self, stage: str, row: str, dataset: str) -> str | None:
         """Return the model that names the runs of a row at a stage on a dataset; None = it has none there."""
@@ -248,6 +255,11 @@ class Scope:
         working = [stage for stage in stages if dataset in self.made_for(stage, row)]
         depth = {stage: len(self.origins.get(stage, {}).get(row, {}).get(dataset, {})) for stage in working}
         return max(reversed(working), key=depth.__getitem__, default=None)
+
+
+def generated_note(names: Sequence[str]) -> str | None:
+    """Return a sentence on data whose texts are generated; None if there are none."""
+    return f"Generated texts, not published corpora: {', '.join(names)}." if names else None
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:

@@ -19,7 +19,7 @@ from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
-from lib.results.escapes import one_line
+from lib.results.escapes import one_line, unquoted
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
 BASELINE_COLOUR = "0.35"
@@ -78,8 +78,8 @@ def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dic
     return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
 
 
-def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `number` panels of that width and height, in rows of `PANELS` at most.
+def panel_grid(number: int, inches: tuple[float, float], in_a_row: int = PANELS) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `number` panels of that width and height, in rows of `in_a_row` at most.
 
     Raises:
         DataError: there is no panel.
@@ -89,7 +89,7 @@ def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[A
             "the figure has no panel: no run that it shows has what it draws, such as a training or an evaluation. "
             "Name other stages, models or datasets in its settings."
         )
-    columns = min(number, PANELS)
+    columns = min(number, in_a_row)
     rows = math.ceil(number / columns)
     figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -164,7 +164,7 @@ def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = 
         note: text below the figure.
     """
     if note:
-        lines = textwrap.wrap(note, round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))
+        lines = textwrap.wrap(unquoted(note), round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))
         figure.text(0, -0.02, "\n".join(lines), fontsize="small", verticalalignment="top")
     show_names(figure)
     for file in files:

@@ -9,14 +9,20 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from lib.core.files import write_text
-from lib.results.escapes import latex, markdown, page
+from lib.results.escapes import latex, markdown, page, unquoted
+from lib.results.quantities import time_unit
 
 HTML_STYLE = (
     ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
-    ".table td {white-space: nowrap} .table th {vertical-align: bottom} "
+    ".table td {white-space: nowrap} .table td:has(.long) {white-space: normal; min-width: 11em} "
+    ".table th {vertical-align: bottom} "
     ".table :is(th, td) {padding: .25em .8em; border-bottom: 1px solid #ddd} .table p {max-width: 48em; color: #444}"
 )
 """Style of tables only, since the first page of a report embeds them."""
+
+
+LONG = 24
+"""Characters from which a cell of a page may have several lines."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +104,24 @@ class Table:
         lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
             index=False, column_format="".join(self._alignment("l", "r"))
         )
-        return lines + (f"\n\\par {latex(self.note)}\n" if self.note else "")
+        return lines + (f"\n\\par {latex(unquoted(self.note))}\n" if self.note else "")
 
     def to_html(self) -> str:
         """Return the table as a page of its own, which the report shows."""
-        escaped = self._shown().map(page).rename(columns=page)
+        escaped = self._shown().map(_cell).rename(columns=page)
         styles = [f"text-align: {alignment}" for alignment in self._alignment("left", "right")]
         # Without names drawn at random, so that the same table gives the same bytes.
         styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
         lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
-        note = f"<p>{page(self.note)}</p>" if self.note else ""
+        note = f"<p>{page(unquoted(self.note))}</p>" if self.note else ""
         style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
         return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{note}\n</div>\n"
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""
+        return self._in_readable_units()._texts()
+
+    def _texts(self) -> pd.DataFrame:
         text = {}
         for name in [name for name in self.frame if not self._is_deviation(name)]:
             cells = self._printed(name, name, missing="-")
@@ -122,6 +131,22 @@ class Table:
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
             text[self._label(name)] = cells
         return pd.DataFrame(text)
+
+    def _in_readable_units(self) -> "Table":
+        """Return the table with minutes as seconds, in columns where all are below one; CSV files keep their unit."""
+        frame, columns = self.frame.copy(), dict(self.columns)
+        for name, column in self.columns.items():
+            if "[min" not in column.label or name not in frame:
+                continue
+            unit, factor = time_unit(frame[name].abs().max())
+            if factor > 1:
+                spread = name.sd if isinstance(name, Key) else f"{name}_sd"
+                for each in [each for each in (name, spread) if each in frame]:
+                    frame[each] = factor * frame[each]
+                columns[name] = replace(
+                    column, label=column.label.replace("[min", f"[{unit}"), decimals=max(0, column.decimals - 1)
+                )
+        return replace(self, frame=frame, columns=columns)
 
     def _label(self, name: Hashable) -> str:
         return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
@@ -149,3 +174,8 @@ class Table:
         column = self.columns[format_of]
         sign = "+" if column.signed and name == format_of else ""
         return [missing if pd.isna(value) else f"{value:{sign}z.{column.decimals}f}" for value in self.frame[name]]
+
+
+def _cell(text: object) -> str:
+    """Return a text as a cell of a page, which breaks long ones into lines."""
+    return page(text) if len(str(text)) < LONG else f"<span class='long'>{page(text)}</span>"

@@ -12,6 +12,8 @@ from lib.core.settings import describe
 from lib.study.study import Study
 
 EXTENDS = "extends"
+SHIPPED = Path(__file__).resolve().parents[2] / "config"
+"""Folder of the shipped studies, which a study anywhere can extend by the name of their file."""
 
 Layer = tuple[str, dict[str, Any]]
 """Name of a file, and what it says."""
@@ -46,7 +48,7 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
     Args:
         name: name of the file, for messages.
         values: the settings.
-        folder: folder that the path of the extended file is relative to.
+        folder: folder that the path of the extended file is relative to; else it is one of the shipped files.
         seen: this file, and the files that extend it.
 
     Raises:
@@ -58,9 +60,11 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
         return [(name, own)]
     if not isinstance(base, str):
         raise ConfigError(f"{name}: extends: {base!r} is not a path. Name one file, relative to this one's folder.")
-    below = folder / base
+    resolved = [path.resolve() for path in seen]
+    choices = [folder / base, SHIPPED / base]
+    below = next((path for path in choices if path.is_file() and path.resolve() not in resolved), choices[0])
     values_below = read_mapping(below)
-    if below.resolve() in map(Path.resolve, seen):
+    if below.resolve() in resolved:
         raise ConfigError(f"{seen[0]}: extends itself through {below}. Expected a chain with a last file.")
     return [*extended(str(below), values_below, below.parent, *seen, below), (name, own)]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from expected_runs import short, spelled
 from expected_tables import (
+    COST,
     STEPS,
     VALUES,
     View,
@@ -22,6 +23,7 @@ from expected_tables import (
     evaluations,
     geometry,
     mean,
+    repeated_factor,
     state_kib,
 )
 from matplotlib.colors import same_color
@@ -175,10 +177,13 @@ def _score_time(view: View) -> Drawn:
         if view.baseline and view.runs(view.baseline, stage, entry):
             score = mean(map(value, view.runs(view.baseline, stage, entry)))
             drawn.add(entry, BASELINE, [(0, score or 0)])
+        owners = {view.words.owner(row, stage, entry): row for row in places}
+        repeated = [[COST["total_minutes"][0](run) for run in view.runs(row, stage, entry)] for row in owners.values()]
+        factor = repeated_factor(repeated, view.settings.get("confidence", 0.95)) or 1
         front = [
             (x, y)
             for x, y in places.values()
-            if not any(a <= x and b >= y and (a < x or b > y) for a, b in places.values())
+            if not any(a <= x * factor and b >= y and (a * factor < x or b > y) for a, b in places.values())
         ]
         drawn.add(entry, FRONT, sorted(front))
     return drawn

@@ -481,7 +481,7 @@ def _pareto(view: View) -> Expected:
         costs: list[tuple[dict[str, float | None], float]] = [({row: -float(f1[row] or 0) for row in made}, 1.0)]
         for values, column, own in ((minutes, "total_minutes", "time"), (memory, "memory", "memory")):
             repeated = [[COST[column][0](run) for run in view.runs(row, stage, entry)] for row in owners.values()]
-            factor = _repeated(repeated, confidence)
+            factor = repeated_factor(repeated, confidence)
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
             if factor is not None:
@@ -506,7 +506,7 @@ def _pareto(view: View) -> Expected:
     return Expected([columns[place] for place in kept], [[row[place] for place in kept] for row in found])
 
 
-def _repeated(costs: Sequence[Sequence[float | None]], confidence: float) -> float | None:
+def repeated_factor(costs: Sequence[Sequence[float | None]], confidence: float) -> float | None:
     """Return by which factor costs of two models may differ by chance, from runs that differ in the seed alone."""
     logs = [np.log([cost for cost in each if cost is not None]) for each in costs]
     logs = [each for each in logs if len(each)]

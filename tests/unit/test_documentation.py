@@ -68,6 +68,17 @@ def test_the_site_has_the_sections_and_pages_of_the_index(repository):
     assert entries == expected
 
 
+def test_version_and_date_of_the_citation_are_those_of_the_package_and_the_changelog(repository):
+    citation = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
+    version, date = citation["version"], citation["date-released"].isoformat()
+    assert f'\nversion = "{version}"\n' in (repository / "pyproject.toml").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\] - (\S+)$", (repository / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert released[0] == (version, date)
+    page = (repository / "docs/results.md").read_text(encoding="utf-8")
+    assert f"version = {{{version}}}" in page
+    assert f"date    = {{{date}}}" in page
+
+
 def test_every_link_and_its_anchor_lead_somewhere(pages):
     broken = []
     for page in pages:

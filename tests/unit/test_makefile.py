@@ -17,8 +17,8 @@ def planned(repository, tmp_path):
     done.touch()
     os.utime(done, (0, 0))
 
-    def make(target):
-        command = ["make", "-n", target, "TARGET=all", "CORES=1"]
+    def make(target, *variables):
+        command = ["make", "-n", target, "TARGET=all", "CORES=1", *variables]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     return make
@@ -43,6 +43,12 @@ def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):
     assert said.index("scripts/tools/status.py --configfile config/demo.yaml") < said.index(
         "bin/snakemake --configfile"
     )
+
+
+def test_a_report_is_made_of_any_study(planned):
+    assert "--configfile config/mine.yaml" in planned("report", "CONFIG=config/mine.yaml")
+    assert "--configfile config/demo_toy.yaml" in planned("report", "STUDY=toy")
+    assert "--configfile config/demo.yaml" in planned("report")
 
 
 def test_a_report_gets_its_name_when_it_is_complete(planned):

@@ -1,6 +1,8 @@
 """A model for others: its folder with a model card that the hub reads."""
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 from huggingface_hub import ModelCard
@@ -29,7 +31,7 @@ def share(project, *arguments):
 
 def test_the_card_is_that_of_the_run_and_the_model_loads(project):
     place = RUN.format(model="sdpa")
-    status, said = share(project, "--run", place, "--out", "shared", "--license", "apache-2.0")
+    status, said = share(project, "--run", place, "--out", "shared", "--license", "apache-2.0", "--language", "en")
     assert status == 0, said
     card = ModelCard((project.folder / "shared/README.md").read_text())
     record = read_record(project.results / "runs" / place)
@@ -44,6 +46,12 @@ def test_the_card_is_that_of_the_run_and_the_model_loads(project):
     row = next(line for line in card.text.splitlines() if line.startswith("| Macro-F1"))
     low, high = map(float, row.split("|")[3].split(" to "))
     assert low <= scores["Macro-F1"] <= high
+    baseline = read_record(project.results / "runs" / RUN.format(model="tfidf"))
+    assert float(row.split("|")[4]) == pytest.approx(baseline.metrics["test_f1_macro"], rel=1e-3)
+    assert (card.data.language, card.data.tags) == (["en"], ["encoder", "sdpa", "generated-data"])
+    code = card.text.split("```python\n")[1].split("```")[0]
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=project.folder / "shared", capture_output=True, text=True)
+    assert "logits" in loaded.stdout, loaded.stderr
     assert AutoModelForSequenceClassification.from_pretrained(project.folder / "shared").config.num_labels == 2
 
 

@@ -46,6 +46,7 @@ from lib.core.files import mapping_text
 from lib.core.identity import RunId
 from lib.workflow.staleness import made_files
 from lib.workflow.planning.corpora import UNSEEDED
+from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.failures import explain_failures
@@ -76,17 +77,21 @@ try:
                 "execution.results and execution.resources in its config."
             )
         layers = extended("config of the module", config, Path("config"))
+        STUDY_NAME = "study of the module"
     else:
         # Not Snakemake's merge of the files, which does not know `extends` and does not say which file a key is in.
         own = Path("config/config.yaml")
         layers = read_layers(workflow.config_settings.configfiles or [own if own.exists() else ROOT / own])
+        STUDY_NAME = Path(layers[-1][0]).stem
         # Nor its reading of --config, which reads every number in braces as a string.
         layers += read_arguments(workflow.config_settings.config_args)
     plan = Plan(load_study(layers))
     plan.check()
 except ProjectError as error:
     raise WorkflowError(str(error))
-config = plan.study.model_dump(mode="json") | {"opening": plan.report.opening()}  # for captions
+first_page = FirstPage(plan.report, STUDY_NAME)
+# For captions, which call the two functions when a report is made.
+config = plan.study.model_dump(mode="json") | {"opening": first_page.opening, "facts": first_page.facts}
 JOB = plan.study.execution.job
 NOTES_DIGESTS = plan.study.execution.runs != "archived"
 """Whether `digests.json` is written; the manifest of an archived study has the digests of its files."""

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
@@ -54,8 +54,8 @@ class BarsFigure(FigureSettings):
         panels = figure.subplots(len(self.columns), len(datasets), squeeze=False)
         for line, each in zip(panels, self.columns, strict=True):
             for axes, dataset in zip(line, datasets, strict=True):
-                axes.set_title(dataset)
-                shown = scope.quantity(each, self.stage, dataset)
+                axes.set_title(scope.title(dataset))
+                shown = in_readable_unit(scope.quantity(each, self.stage, dataset), grid)
                 _draw_bars(axes, shown, grid[grid["dataset"] == dataset], scope)
         return figure
 

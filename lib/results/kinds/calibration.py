@@ -57,7 +57,7 @@ class CalibrationFigure(FigureSettings):
             2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
         )
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
-            above.set_title(dataset)
+            above.set_title(scope.title(dataset))
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
             made = [row for row in styles if row in runs.groups]
             found = {row: _calibration(list(runs.get_group(row)), self) for row in made}

@@ -18,7 +18,9 @@ from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import PANELS, STYLE, panel_grid
 
-CELL_INCHES = 0.36
+CELL_INCHES = 0.42
+ROW_INCHES = 10.0
+"""Width of a row of matrices, so that a report shows their figures large enough to read."""
 MATRIX_INCHES = (1.5, 5.0)
 """Least and greatest side of a matrix."""
 WRITTEN = 14
@@ -59,18 +61,19 @@ class ConfusionFigure(FigureSettings):
         side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
         longest = max(map(len, names))
         margin = 0.065 * longest  # about as wide as the longest name
-        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6))
+        in_a_row = max(1, min(PANELS, int(ROW_INCHES / side)))
+        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6), in_a_row)
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
         for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
             axes.set_title(row)
             image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
             axes.set_xticks(range(len(predicted)), predicted, rotation=90 if longest > 2 else 0)
-            axes.set_yticks(range(len(names)), names if place % PANELS == 0 else [])
+            axes.set_yticks(range(len(names)), names if place % in_a_row == 0 else [])
             axes.tick_params(length=0)
             axes.set_xlabel("predicted class")
-        for axes in panels[::PANELS]:
+        for axes in panels[::in_a_row]:
             axes.set_ylabel("true class")
-        bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::PANELS]), aspect=20, anchor=(0, 1))
+        bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::in_a_row]), aspect=20, anchor=(0, 1))
         bar.set_label("share of the true class [%]")
         bar.outline.set_visible(False)
         return figure

@@ -375,7 +375,7 @@ class GeometryFigure(GeometrySettings, FigureSettings):
         datasets = [dataset for dataset in named if dataset in curves.index.unique("dataset")]
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             if dataset in random.index.unique(0):
                 _draw_random(axes, random.loc[dataset])
             for row, style in styles.items():

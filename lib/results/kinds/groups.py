@@ -106,7 +106,7 @@ class GroupScoreFigure(FigureSettings):
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
+            axes.set_title(scope.title(dataset), pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(self.label or scope.groups[dataset])
             _draw_groups(axes, scores.loc[dataset], styles, scope.group_names.get(dataset))
             if chance is not None:

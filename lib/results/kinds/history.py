@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.quantities import F1_NAMES, QUANTITIES
+from lib.results.quantities import F1_NAMES, QUANTITIES, time_unit
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.settings import ColumnNames, FigureSettings, TableSettings, Topic
@@ -96,8 +96,8 @@ class LossFigure(FigureSettings):
 
         Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where
         there is more than one seed. A line is broken where any seed that the model has on the dataset lacks the value.
-        Models without a training loop are left out. An axis is logarithmic where its greatest value is more than 100
-        times its least.
+        Models without a training loop are left out. All axes are logarithmic if the greatest value of any panel is
+        more than 100 times its least. Times are seconds if all are below a minute.
 
         Raises:
             DataError: a run is missing or duplicated, or its history lacks the column, or the seconds of an epoch.
@@ -105,21 +105,25 @@ class LossFigure(FigureSettings):
         label, factor = _shown(self.column)
         curves = _curves(self, scope)
         curves[["mean", "std"]] *= factor
+        unit, per_minute = time_unit(curves["x"].max())
+        if self.against == "minutes":
+            curves["x"] *= per_minute
+        positive, extremes = curves["mean"].min() > 0, curves["mean"].groupby("dataset").agg(["min", "max"])
+        logarithmic = positive and (extremes["max"] > WIDE * extremes["min"]).any()
         drawn = curves.index.unique("row")
         styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in curves.index.unique("dataset")]
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             for row, style in styles.items():
                 if (dataset, row) in curves.index.droplevel("epoch"):
                     _draw_curve(axes, curves.loc[(dataset, row)], style)
-            axes.set_xlabel("epoch" if self.against == "epochs" else "training time [min]")
-            axes.set_ylabel(label)
+            axes.set_xlabel("epoch" if self.against == "epochs" else f"training time [{unit}]")
+            axes.set_ylabel(f"{label}, logarithmic" if logarithmic else label)
             if self.against == "epochs":
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-            values = curves.loc[dataset, "mean"]
-            if values.max() > WIDE * values.min() > 0:
+            if logarithmic:
                 axes.set_yscale("log")
         handles = {line.get_label(): line for axes in panels for line in axes.lines}
         legend_beside(figure, [handles[row] for row in styles], list(styles))

@@ -45,7 +45,7 @@ class LearningRateFigure(FigureSettings):
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(runs["dataset"])]
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             here = runs[runs["dataset"] == dataset].set_index("row")
             for row, style in styles.items():
                 if row in here.index:

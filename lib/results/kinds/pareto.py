@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
-from lib.results.costs import dominance, front
+from lib.results.costs import TOLERANCE, dominance, front, tolerance
 from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -39,11 +38,7 @@ class ParetoTable(TableSettings):
         "with 0; needs predictions.",
     )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
-    time_tolerance: PositiveFloat | None = Field(
-        None,
-        description="Per cent by which times may differ and count as equal, where models have one run each; null = "
-        "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance.",
-    )
+    time_tolerance: PositiveFloat | None = Field(None, description=TOLERANCE)
     memory_tolerance: PositiveFloat | None = Field(None, description="The same of memory.")
 
     @property
@@ -91,7 +86,7 @@ class ParetoTable(TableSettings):
                 frame[each.name] = each.factor * values.reindex([(dataset, row) for row in made]).to_numpy()
             of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
             tolerances = {
-                each.name: _tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self)
+                each.name: tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self.confidence)
                 for each, own in of_own.items()
             }
             ways[dataset] = tolerances
@@ -116,38 +111,6 @@ def _check_kinds(used: pd.DataFrame) -> None:
             f"{odd}: peak memory of the kinds {' and '.join(sorted(kinds))}. Expected one kind, since others cannot be "
             "compared. Repeat those runs on the device of the others."
         )
-
-
-def _tolerance(costs: pd.Series, own: float | None, settings: ParetoTable) -> float | None:
-    """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
-
-    Args:
-        costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.
-        own: what the settings allow where no model has two runs, in per cent.
-        settings: of the table.
-    """
-    repeated = _repetition_factor(costs, settings.confidence)
-    return repeated if repeated is not None else None if own is None else 1 + own / 100
-
-
-def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
-    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
-
-    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
-    of two means.
-
-    Args:
-        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
-        confidence: of the interval.
-    """
-    from scipy.special import stdtrit
-
-    logs = np.log(costs.dropna().astype(float)).groupby("row")
-    degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
-    if degrees == 0 or fewest < 2:
-        return None
-    deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
-    return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))
 
 
 def _with_front(

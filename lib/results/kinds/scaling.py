@@ -289,7 +289,7 @@ class ScalingFigure(ScalingSettings, FigureSettings):
         }
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             axes.set(xscale="log", yscale="log", xlabel="training time [s]", ylabel="held-out loss [nats]")
             # Losses span less than a decade, in which a logarithmic axis would name no value.
             axes.yaxis.set_major_locator(MaxNLocator(5))

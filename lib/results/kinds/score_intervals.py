@@ -47,7 +47,7 @@ class ScoreIntervalsFigure(FigureSettings):
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], self)
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
             axes.set_xlabel(f"test {f1.label}, {100 * self.confidence:g} % interval", loc="right")  # may be wide
             made = [row for row in styles if row in scores.index]
@@ -75,7 +75,9 @@ def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[st
     """Draw a point with its interval for each model, the first one on top, and name it at the axis."""
     for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
         colour, marker = styles[model]
+        # Ticks show the ends of an interval that is narrower than its marker.
         axes.hlines(place, low, high, color=colour, linewidth=1.2)
+        axes.plot([low, high], [place, place], color=colour, linestyle="none", marker="|", markersize=8)
         axes.plot(score, place, color=colour, marker=marker, markersize=4.5, gid=model, **POINT)
     axes.set_yticks(range(len(scores)), scores.index)
     axes.set_ylim(len(scores) - 0.3, -0.7)

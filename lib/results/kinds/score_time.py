@@ -12,8 +12,9 @@ from matplotlib.lines import Line2D
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.costs import front
-from lib.results.quantities import Quantity
+from lib.core.settings import PositiveFloat
+from lib.results.costs import front, tolerance
+from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, show_names
@@ -43,15 +44,23 @@ class ScoreTimeFigure(FigureSettings):
     stage: str = Field(description="Stage whose score is drawn.")
     column: str = Field("f1", description="The score, as in the columns of tables.")
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="As in the table of kind `pareto`.")
+    time_tolerance: PositiveFloat | None = Field(
+        None,
+        description="As in the table of kind `pareto`: times that differ by less, in per cent, count as equal in the "
+        "Pareto front; null = every difference counts, where models have one run each.",
+    )
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
-        """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
+        """Draw a score against the time of training that a dataset cost, one panel per dataset.
 
         Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
         more than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at
-        least as good a score in at most as much time. Other models without a training loop have no time and are left
-        out. Markers are open, and those of models at the same place lie around each other, so that none hides another.
+        least as good a score in at most as much time and is better in one. As in the table of kind `pareto`, times that
+        differ by no more than those of repeated runs count as equal. Other models without a training loop have no time
+        and are left out. Markers are open, and those of models at the same place lie around each other, so that none
+        hides another. Times are seconds if all are below a minute.
         """
         score = scope.quantity(self.column, self.stage)
         baseline = scope.baseline
@@ -61,8 +70,9 @@ class ScoreTimeFigure(FigureSettings):
         minutes = seconds.groupby(["dataset", "row"]).mean() / 60
         scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
-        points = scores.assign(minutes=minutes)  # of the baseline there are none
-        shown = points[points["minutes"].notna()].index.unique("dataset")
+        unit, per_minute = time_unit(minutes.max())
+        points = scores.assign(time=per_minute * minutes)  # of the baseline there are none
+        shown = points[points["time"].notna()].index.unique("dataset")
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
         if not datasets:
             raise DataError(
@@ -73,12 +83,12 @@ class ScoreTimeFigure(FigureSettings):
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(dataset)
-            axes.set_xlabel(f"training time, {' + '.join(self.time)} [min]")
+            axes.set_title(scope.title(dataset))
+            axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
             here = points.loc[dataset]
             if baseline in here.index:
                 axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, here["minutes"], here, _made(styles, here))
+            _draw_models(axes, here["time"], here, _made(styles, here))
             axes.margins(x=0.22, y=0.15)
         labels = [f"test {scope.quantity(self.column, self.stage, dataset).label}" for dataset in datasets]
         for axes, label in zip(panels, labels, strict=True):
@@ -91,22 +101,25 @@ class ScoreTimeFigure(FigureSettings):
             here = points.loc[dataset]
             made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
             _enlarge_what_coincides(axes, list(made))
-            corners = _draw_front(axes, here["minutes"], here["mean"], list(made), score)
-            _label(axes, here["minutes"], here, made, drawn_baseline, corners)
+            runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
+            seconds_here = runs.set_index("row")["training_seconds"]
+            factor = tolerance(seconds_here, self.time_tolerance, self.confidence) or 1.0
+            corners = _draw_front(axes, here["time"], here["mean"], list(made), score, factor)
+            _label(axes, here["time"], here, made, drawn_baseline, corners)
         return figure
 
 
 def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Return the styles of the models that have a score and a time."""
-    there = points.index[points["minutes"].notna()]
+    there = points.index[points["time"].notna()]
     return {model: style for model, style in styles.items() if model in there}
 
 
-def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+def _draw_models(axes: Axes, times: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
     for model, (colour, marker) in styles.items():
         mean, deviation = scores.loc[model, ["mean", "std"]]
         bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
-        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
+        axes.errorbar(times[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
 
 
 def _points(axes: Axes, models: Sequence[str]) -> list[Line2D]:
@@ -127,14 +140,17 @@ def _enlarge_what_coincides(axes: Axes, models: Sequence[str]) -> None:
 
 
 def _draw_front(
-    axes: Axes, minutes: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
+    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity, factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners."""
+    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners.
+
+    Times that differ by at most `factor` count as equal.
+    """
     axes.autoscale(False)
-    costs = pd.DataFrame({"minutes": minutes[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
-    ordered = minutes[front(costs)].sort_values(kind="stable").index
+    costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    x = np.repeat([*minutes[ordered], right], 2)[:-1]
+    x = np.repeat([*times[ordered], right], 2)[:-1]
     y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
     axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)
     return x, y
@@ -142,7 +158,7 @@ def _draw_front(
 
 def _label(
     axes: Axes,
-    minutes: pd.Series,
+    times: pd.Series,
     scores: pd.DataFrame,
     styles: Mapping[str, tuple[str, str]],
     baseline: str | None,
@@ -152,7 +168,7 @@ def _label(
     import textalloc
 
     models = list(styles)
-    x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
+    x, y, spread = (column[models].to_numpy() for column in (times, scores["mean"], scores["std"]))
     radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in styles.values()]

@@ -156,7 +156,7 @@ class SearchFigure(SearchSettings, FigureSettings):
                     axes.set_axis_off()
                     continue
                 image = _draw_map(axes, part, shape, (found["mean"].min(), found["mean"].max()), score.decimals)
-                parts = [dataset, *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row)]
+                parts = [scope.title(dataset), *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row)]
                 axes.set_title("\n".join(parts), fontsize=8.5)
                 axes.set_xticks(range(columns), list(map(spelled, x_values)))
                 axes.set_yticks(range(rows), list(map(spelled, y_values)))

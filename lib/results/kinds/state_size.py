@@ -128,7 +128,7 @@ class StateSizeFigure(StateSizeSettings, FigureSettings):
         for axes, (dataset, group) in zip(axes_of, panels, strict=True):
             name = scope.group_names[dataset][group] if dataset in scope.group_names else group
             title = f"{name} {self.label or scope.groups[dataset]}"
-            axes.set_title(title if len(datasets) == 1 else f"{dataset}: {title}")
+            axes.set_title(title if len(datasets) == 1 else f"{scope.title(dataset)}: {title}")
             counts = self.chance == "group" and group and not isinstance(group, str)
             chance = 1 / group if counts else self.chance
             if isinstance(chance, float):

@@ -224,7 +224,7 @@ class WordsFigure(FigureSettings):
         """Draw which share of the documents of each split has how many words."""
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
         for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             _draw_splits(axes, load_texts(file), self.share)
         return figure
 
@@ -254,7 +254,7 @@ class LanguagesFigure(FigureSettings):
         """Draw which share of the documents of all splits is in which language (ISO 639)."""
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
         for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):
-            axes.set_title(dataset)
+            axes.set_title(scope.title(dataset))
             _draw_shares(axes, main_languages(load_texts(file)["language"], self.threshold))
         return figure
 

@@ -84,8 +84,9 @@ class TokenLengthsFigure(FigureSettings):
         corpora = [corpus for corpus, _ in scope.tokenised]
         figure, panels = panel_grid(len(scope.tokenised), PANEL_INCHES)
         for axes, (corpus, tokenizer), file in zip(panels, scope.tokenised, scope.files, strict=True):
+            title = scope.title(corpus)
             axes.set_title(
-                f"{corpus}, {tokenizer}" if corpora.count(corpus) > 1 else corpus, pad=14
+                f"{title}, {tokenizer}" if corpora.count(corpus) > 1 else title, pad=14
             )  # above the names of limits
             _draw_parts(axes, list(_parts(Path(file))))
         return figure

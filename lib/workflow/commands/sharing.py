@@ -1,8 +1,9 @@
 """A finished model for others: its folder with a model card, as model hubs show it."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, files_in
+from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart, WordVectorsStart
@@ -44,7 +46,9 @@ SCORES = {
 CONFIDENCE = 0.95
 
 
-def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -> list[str]:
+def share(
+    plan: Plan, place: str, out: str | Path, licence: str | None = None, languages: Sequence[str] = ()
+) -> list[str]:
     """Copy the model of a finished run to `out`, with a model card made from the study and the run's record.
 
     Args:
@@ -52,6 +56,7 @@ def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -
         place: the run, `<stage>/<model>/<dataset>/seed-<n>`.
         out: folder, to appear.
         licence: of the weights, by its name on the hub (`apache-2.0`); None = the card names none.
+        languages: of the texts, as codes of ISO 639; the card names none without them.
 
     Returns:
         Names of the files.
@@ -78,7 +83,7 @@ def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -
             copy = partial / file.relative_to(folder / MODEL)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-        (partial / READ_ME).write_text(card(plan, run, record, licence), encoding="utf-8")
+        (partial / READ_ME).write_text(card(plan, run, record, licence, languages), encoding="utf-8")
         return sorted(path.name for path in partial.iterdir())
 
 
@@ -101,7 +106,7 @@ def _require_whole(folder: Path, task: str) -> None:
     TextTokenizer.of_model(folder, open_config(folder).vocab_size)
 
 
-def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
+def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages: Sequence[str] = ()) -> str:
     """Return the model card of a finished run: header in YAML, then what it is, its data, recipe, scores and origin."""
     folder = Path(plan.paths.folder(run.id))
     scores = list(_scores(folder, record))
@@ -112,6 +117,8 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
         first = plan.run_at(first.parent.path)
     header = ModelCardData(
         license=licence,
+        language=list(languages) or None,
+        tags=_tags(run),
         base_model=first.start.repository if isinstance(first.start, ForeignStart) else None,
         datasets=[repository] if repository else None,
         model_name=f"{run.id.model}-{run.id.dataset}",
@@ -121,7 +128,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
             EvalResult(
                 PIPELINES.get(task, task),
                 repository or run.id.dataset,
-                run.id.dataset,
+                f"{run.id.dataset} (generated)" if corpus.source == "generated" else run.id.dataset,
                 name,
                 value,
                 dataset_split="test",
@@ -144,7 +151,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
 
 ## Scores on test
 
-{_table(scores)}
+{_table(scores, *_baseline(plan, run))}
 
 Seed {run.id.seed}, one training.{_shared(record)}
 
@@ -213,14 +220,21 @@ def _data(run: Run) -> str:
         else "The study names no licence of the texts."
     )
     source = yaml.safe_dump({corpus.source: chosen}, sort_keys=False).strip()
-    return f"`{run.id.dataset}`. {licence}\n\n```yaml\n{source}\n```"
+    made = " Its texts are generated; it is no published corpus." if corpus.source == "generated" else ""
+    return f"`{run.id.dataset}`.{made} {licence}\n\n```yaml\n{source}\n```"
 
 
 def _loading(run: Run) -> str:
     plain = run.backbone.kind == "pretrained" and not json.loads(run.settings)["backbone"].get("mechanism")
-    if plain:
-        return "transformers reads this folder as any other."
-    return "After `import lib`, the package of the project that trained it, transformers reads this folder."
+    package = "" if plain else "import lib  # the package of the project that trained it\n"
+    reader = TASKS.load(run.work.task.kind, "task").Task.auto_model()
+    return f"""```python
+{package}from transformers import AutoTokenizer, {reader}
+
+folder = "."  # this folder, or its name on the hub
+tokenizer, model = AutoTokenizer.from_pretrained(folder), {reader}.from_pretrained(folder)
+print(model(**tokenizer(["A text."], return_tensors="pt")))
+```"""
 
 
 def _scores(folder: Path, record: RunRecord) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
@@ -236,12 +250,39 @@ def _interval(folder: Path) -> tuple[float, float]:
     return paired_predictions(grid).score(0).score_interval(CONFIDENCE)
 
 
-def _table(scores: Iterable[tuple[str, float, tuple[float, float] | None]]) -> str:
-    rows = [
-        f"| {name} | {value:.4g} | {'' if interval is None else '{:.4g} to {:.4g}'.format(*interval)} |"
-        for name, value, interval in scores
-    ]
+def _tags(run: Run) -> list[str]:
+    """Return what a search on the hub finds the model by: backbone, mechanism, and whether its data are generated."""
+    mechanism = json.loads(run.settings)["backbone"].get("mechanism") or {}
+    generated = "generated-data" if run.corpus.source == "generated" else None
+    return [tag for tag in (run.backbone.kind, mechanism.get("kind"), generated) if tag]
+
+
+def _baseline(plan: Plan, run: Run) -> tuple[str | None, Mapping[str, float | None]]:
+    """Return the study's baseline on the same data with the same seed, if it is finished: its name and its metrics."""
+    name, stage, dataset = plan.study.report.baseline, run.id.stage, run.id.dataset
+    if name and name != run.id.model and plan.graph.has_runs(name, stage, dataset):
+        owner = plan.graph.owner(name, stage, dataset)
+        with contextlib.suppress(DataError):
+            return name, read_record(plan.paths.folder(RunId(stage, owner, dataset, run.id.seed))).metrics
+    return None, {}
+
+
+def _table(
+    scores: Iterable[tuple[str, float, tuple[float, float] | None]],
+    baseline: str | None,
+    of_baseline: Mapping[str, float | None],
+) -> str:
+    metrics = {shown: name for name, shown in SCORES.items()}
+    rows = []
+    for name, value, interval in scores:
+        cells = [name, f"{value:.4g}", "" if interval is None else "{:.4g} to {:.4g}".format(*interval)]
+        if baseline:
+            theirs = of_baseline.get(f"test_{metrics[name]}")
+            cells.append("" if theirs is None else f"{theirs:.4g}")
+        rows.append(f"| {' | '.join(cells)} |")
     if not rows:
         return "The run has none."
     note = f"Intervals of {CONFIDENCE:.0%} are over test documents, for this model; they know nothing of other seeds."
-    return "\n".join(["| score | value | interval |", "| --- | --- | --- |", *rows, "", note])
+    titles = ["score", "value", "interval", *([f"baseline ({baseline})"] if baseline else [])]
+    head = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
+    return "\n".join([*head, *rows, "", note])

@@ -3,7 +3,6 @@
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from lib.analysis.settings import computation
@@ -19,15 +18,6 @@ from lib.study.study import Study
 from lib.workflow.planning.corpora import Corpora
 from lib.workflow.planning.paths import Paths
 from lib.workflow.staleness.digests import code_digest
-
-FIRST_PAGE = (
-    "div:has(> div > div > .prose) {align-items: flex-start; min-width: 0} "
-    "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none} "
-    ".prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto}"
-)
-"""Style of the first page of a report: as wide as the window without the side bar, the graph of the rules below.
-
-Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
 
 
 class Report:
@@ -59,22 +49,6 @@ class Report:
             if run.tokenizer is not None
         }
         return [(names[corpus], str(tokens_name)) for corpus, _, _, tokens_name in sorted(read)]
-
-    def opening(self) -> str:
-        """Return what its first page begins with, as far as it is there, as reStructuredText."""
-        report = self.study.report
-        first = [*itertools.islice(report.tables, 1), *itertools.islice(report.figures, 1)]
-        files = [
-            file
-            for name in report.opens_with or dict.fromkeys(first)
-            for results, file in (
-                (self.tables, self.paths.table(name, "html")),
-                (self.figures, self.paths.figure(name)),
-            )
-            if name in results and Path(file).exists()
-        ]
-        parts = [f"\n   <style>{FIRST_PAGE}</style>\n", *(f"   :file: {file}\n" for file in files)]
-        return "\n".join(f".. raw:: html\n{part}" for part in parts)
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
         """Return what shows a scope: run records, token lengths, descriptions of texts, documents, word vectors."""
@@ -118,10 +92,20 @@ class Report:
     def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
-            name: {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings, dataset)}
+            name: {"settings": settings.model_dump(mode="json"), "scope": self._with_generated(settings, dataset)}
             for entry, settings in entries.items()
             for name, dataset in results_of(self.study.graph, entry, settings).items()
         }
+
+    def _with_generated(self, settings: ResultSettings, dataset: str | None) -> dict[str, Any]:
+        """Return the scope with the names of the shown data that are generated, if there are any."""
+        scope, experiment = self._scope(settings, dataset), self.study.experiment
+        every = experiment.corpora | experiment.datasets
+        named = [name for _, names in scope["stages"] for name in names]
+        named += [name for name, _ in (*scope.get("tokenised", ()), *scope.get("documents", ()))]
+        named += scope.get("texts", ())
+        generated = [name for name in dict.fromkeys(named) if every[name].source == "generated"]
+        return scope | ({"generated": generated} if generated else {})
 
     def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
@@ -295,8 +279,10 @@ class Report:
         return code_digest("scripts/analyse.py", computation(settings.kind), *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:
-        """Return how an analysis is shown: its kind, and models with their families, which colour them."""
+        """Return how an analysis is shown: its kind, models with the families that colour them, generated data."""
         baseline = self.text_baseline_run(name)
         shown = [*self.analysed(name), *([baseline] if baseline else [])]
         families = {run.id.model: run.backbone.family for run in shown}
-        return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
+        look = {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
+        generated = dict.fromkeys(run.id.dataset for run in shown if run.corpus.source == "generated")
+        return look | ({"generated": list(generated)} if generated else {})

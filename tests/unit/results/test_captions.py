@@ -11,6 +11,7 @@ from studies import SMALL, changed
 from lib.analysis.settings import ANALYSES
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
+from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +26,8 @@ KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
 def rendered(path, study):
-    config = study.model_dump(mode="json") | {"opening": ""}
+    page = FirstPage(Plan(study).report, "small")
+    config = study.model_dump(mode="json") | {"opening": page.opening, "facts": page.facts}
     snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(dataset="imdb"))
     template = Environment(undefined=StrictUndefined).from_string(path.read_text(encoding="utf-8"))
     return template.render(snakemake=snakemake)
@@ -42,13 +44,26 @@ def test_captions_render_without_a_warning(path):
 def test_the_methods_paragraph_of_the_grid_names_seeds_and_papers():
     path = next(path for path in CAPTIONS if path.stem == "grid")
     assert path.read_text().count("https://arxiv.org/abs/") == 5
-    assert "Seeds: 1, 2; arithmetic:\nfp32" in rendered(path, load_study([("small.yaml", SMALL)]))
+    text = rendered(path, load_study([("small.yaml", SMALL)]))
+    assert "<th>Seeds</th><td>1, 2</td>" in text
+    assert "<th>Arithmetic</th><td>fp32</td>" in text
 
 
 def test_the_methods_paragraph_of_any_study_names_what_it_has_and_nothing_that_was_removed():
     path = next(path for path in CAPTIONS if path.stem == "study")
     study = load_study([("small.yaml", changed(SMALL, ("experiment/mechanisms/favor-m64", None)))])
-    assert rendered(path, study).strip().startswith("Models: tfidf, sdpa, lsh-h2-c64. Stages")
+    assert "<th>Models</th><td>tfidf, sdpa, lsh-h2-c64</td>" in rendered(path, study)
+
+
+@pytest.mark.parametrize("name", ["grid", "study", "toy"])
+def test_the_first_page_says_what_was_generated_and_has_the_sizes_of_the_study_itself(name):
+    path = next(path for path in CAPTIONS if path.stem == name)
+    assert "BERT-small" not in path.read_text()
+    text = rendered(path, load_study(read_layers([ROOT / "config/demo.yaml"])))
+    assert "generated texts, not published corpora, under the names wikipedia, imdb, hyperpartisan, arxiv" in text
+    assert "encoder: layers 2, width 64, heads 2, feed-forward width 128" in text
+    text = rendered(path, load_study(read_layers([ROOT / "config/config.yaml"])))
+    assert "generated texts" not in text
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -114,3 +115,13 @@ def test_rows_without_runs_cost_nothing(shown):
     nothing = shown.totals("training_seconds", ["tapt"], ["tfidf"])
     assert nothing.empty
     assert nothing.index.names == ["dataset", "row", "seed"]
+
+
+def test_generated_texts_are_named_in_the_note_and_in_the_title_of_their_panel(shown):
+    generated = dataclasses.replace(shown, generated=["imdb"], row_of={"favor": "sdpa"})
+    assert (generated.title("imdb"), generated.title("arxiv")) == ("imdb (generated)", "arxiv")
+    assert generated.note == (
+        "Generated texts, not published corpora: imdb. "
+        "Models without a row, since they have the same runs as another: favor (as sdpa)."
+    )
+    assert shown.note is None

@@ -114,3 +114,22 @@ def test_names_that_join_alike_are_refused_and_a_column_is_no_deviation_of_anoth
     table = Table(pd.DataFrame({imdb: [65.0], spread: [93.0]}), {imdb: Column("imdb", 2), spread: Column("imdb_sd", 2)})
     assert table.to_csv() == "imdb,imdb_sd\n65.00,93.00\n"
     assert table.to_markdown().splitlines()[-1].split() == ["|", "65.00", "|", "93.00", "|"]
+
+
+def test_minutes_below_one_are_seconds_where_people_read_them_and_minutes_in_csv():
+    frame = pd.DataFrame(
+        {"model": ["a", "b"], "minutes": [0.016, 0.5], "minutes_sd": [0.001, 0.01], "long": [0.5, 2.0]}
+    )
+    columns = {"minutes": Column("time [min/epoch]", 3), "long": Column("time [min]", 2)}
+    table = Table(frame, columns)
+    assert table.to_csv() == "model,minutes,minutes_sd,long\na,0.016,0.001,0.50\nb,0.500,0.010,2.00\n"
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.to_markdown().splitlines()]
+    assert rows[0] == ["model", "time [s/epoch]", "time [min]"]
+    assert rows[2:] == [["a", "0.96 ± 0.06", "0.50"], ["b", "30.00 ± 0.60", "2.00"]]
+
+
+def test_pages_have_neither_raw_backticks_nor_cells_that_cannot_break():
+    cells = "sdpa, lsh-h2-c64, lsh-h2-c128, lsh-h4-c64"
+    html = Table(pd.DataFrame({"models": [cells]}), {}, note="See `significance`.").to_html()
+    assert "See significance." in html
+    assert f"<span class='long'>{cells}</span>" in html

@@ -1,5 +1,7 @@
 """Configuration files: what they extend, what lies over what, and the file that a problem stands in."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from studies import SMALL, changed
@@ -35,6 +37,18 @@ def test_a_path_is_relative_to_the_file_that_it_stands_in(write, tmp_path, monke
     path = write("mine/deep/own.yaml", {"extends": "../../config/base.yaml", "y": 2})
     monkeypatch.chdir(tmp_path.parent)
     assert merged(read_layers([path])) == {"x": 1, "y": 2}
+
+
+def test_a_study_anywhere_extends_a_shipped_file_by_its_name_also_one_of_its_own_name(write):
+    for name in ("elsewhere/mine.yaml", "project/config/config.yaml"):
+        layers = read_layers([write(name, {"extends": "config.yaml", "report": {"published": None}})])
+        assert [Path(file).name for file, _ in layers] == ["config.yaml", Path(name).name]
+        assert "lsh-h2-c64" in layers[0][1]["experiment"]["mechanisms"]
+
+
+def test_a_file_of_the_same_folder_is_taken_before_a_shipped_one(write):
+    write("config.yaml", {"x": 1})
+    assert merged(read_layers([write("mine.yaml", {"extends": "config.yaml", "y": 2})])) == {"x": 1, "y": 2}
 
 
 def test_several_files_lie_over_one_another_each_with_its_chain(write):

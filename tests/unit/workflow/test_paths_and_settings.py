@@ -787,6 +787,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "stages": [["finetune", ["imdb", "arxiv"]]],
         "owners": {"finetune": {model: dict.fromkeys(["imdb", "arxiv"], model) for model in models}},
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
+        "generated": ["imdb", "arxiv"],
         "groups": {"imdb": "words", "arxiv": "pages"},
         "group_names": {},
         "published": None,
@@ -849,7 +850,11 @@ def test_an_analysis_looks_at_the_models_that_it_can_with_the_first_seed():
     senses = [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
     assert [run.id for run in made.report.analysed("senses")] == senses
     families = [["sdpa", "sdpa"], ["lsh-h2-c64", "lsh"], ["favor-m64", "favor"]]
-    assert json.loads(json.dumps(made.report.analysis_look("maps"))) == {"kind": "attention_maps", "families": families}
+    assert json.loads(json.dumps(made.report.analysis_look("maps"))) == {
+        "kind": "attention_maps",
+        "families": families,
+        "generated": ["wikipedia"],
+    }
 
 
 def test_an_analysis_computes_by_the_settings_of_its_kind():

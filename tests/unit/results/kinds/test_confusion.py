@@ -89,7 +89,7 @@ def test_panels_bear_models_and_names_stay_apart(tmp_path):
     assert [axes.get_title("left") for axes in panels] == models
     figure.draw_without_rendering()
     named = [bool(axes.get_yticklabels()) and axes.get_yticklabels()[0].get_text() != "" for axes in panels]
-    assert named == [True, False, False, False, True]
+    assert named == [True, False, True, False, True]
     texts = [text for axes in panels for text in axes.texts]
     texts += [tick for axes in panels for tick in axes.get_xticklabels()]
     texts += [axes.xaxis.label for axes in panels] + [axes._left_title for axes in panels]

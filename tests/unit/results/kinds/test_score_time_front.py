@@ -7,14 +7,14 @@ RUNS = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (300.0, 0.8), "favor-m64": (120.0, 0
 """Seconds and score; the last is slower and worse than the second."""
 
 
-def front(tmp_path, runs=RUNS, column="f1"):
+def front(tmp_path, runs=RUNS, column="f1", **settings):
     metric = {"f1": "test_f1_macro", "loss": "train_loss"}[column]
     folders = [
         write_run(tmp_path, "finetune", model, "imdb", seconds=seconds, **{metric: score})
         for model, (seconds, score) in runs.items()
     ]
-    settings = ScoreTimeFigure(kind="score_time", stage="finetune", column=column, time=["finetune"])
-    axes = settings.draw(scope_of(folders, {"finetune": ["imdb"]}, list(runs))).axes[0]
+    figure = ScoreTimeFigure(kind="score_time", stage="finetune", column=column, time=["finetune"], **settings)
+    axes = figure.draw(scope_of(folders, {"finetune": ["imdb"]}, list(runs))).axes[0]
     (line,) = (line for line in axes.lines if line.get_gid() is None and len(line.get_xdata()) > 2)
     return axes, line.get_xydata().tolist()
 
@@ -37,3 +37,11 @@ def test_a_loss_is_better_where_it_is_smaller(tmp_path):
     )
     (_, right), (_, top) = axes.get_xlim(), axes.get_ylim()
     assert corners == [pytest.approx(corner) for corner in [(2, top), (2, 3), (10, 3), (10, 2), (right, 2)]]
+
+
+def test_times_that_count_as_equal_in_the_table_do_so_in_the_line(tmp_path):
+    runs = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (550.0, 0.89), "favor-m64": (120.0, 0.6)}
+    axes, corners = front(tmp_path, runs, time_tolerance=20)
+    (_, right), (bottom, _) = axes.get_xlim(), axes.get_ylim()
+    expected = [(2, bottom), (2, 60), (10, 60), (10, 90), (right, 90)]
+    assert corners == [pytest.approx(corner) for corner in expected]

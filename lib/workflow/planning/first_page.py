@@ -1,0 +1,143 @@
+"""The first page of the HTML report: title, data, the results that answer the study, and how they were made."""
+
+import datetime
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lib.backbones.settings import BackboneSettings
+from lib.core.errors import ProjectError
+from lib.core.record import RunRecord, read_record
+from lib.data.settings.corpus import Corpus
+from lib.data.settings.dataset import Dataset
+from lib.data.settings.sources import HubSource, UrlSource
+from lib.results.escapes import page
+from lib.workflow.planning.report import Report
+
+STYLE = (
+    "div:has(> div > div > .prose) {align-items: flex-start; min-width: 0} "
+    "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none; min-width: 0} "
+    "div:has(> .prose) {max-width: 100%} .prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto} "
+    ".prose div.table {display: block; overflow-x: auto} .prose .table table {width: auto} "
+    ".prose table.facts {width: auto; max-width: 56em} "
+    ".prose .facts :is(th, td) {text-align: left; vertical-align: top; padding: .25em 1em .25em 0} "
+    ".prose .facts th {white-space: nowrap}"
+)
+"""Style of the page: as wide as the window without the side bar, the graph of the rules below, wide tables scroll.
+
+Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
+SIZES = {
+    "num_hidden_layers": "layers",
+    "num_layers": "layers",
+    "hidden_size": "width",
+    "num_attention_heads": "heads",
+    "intermediate_size": "feed-forward width",
+}
+"""What the page calls the sizes in the settings of a backbone."""
+
+
+class FirstPage:
+    """The first page of the report of a study, as reStructuredText for its template `workflow/report/<methods>.rst`."""
+
+    def __init__(self, report: Report, name: str):
+        self.report, self.name = report, name
+        self.study, self.paths = report.study, report.paths
+
+    def opening(self) -> str:
+        """Return title and data, then the tables and figures that `report.opens_with` names, as far as they exist."""
+        settings = self.study.report
+        first = [*itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
+        files = [
+            file
+            for name in settings.opens_with or dict.fromkeys(first)
+            for results, file in (
+                (self.report.tables, self.paths.table(name, "html")),
+                (self.report.figures, self.paths.figure(name)),
+            )
+            if name in results and Path(file).exists()
+        ]
+        head = f"<style>{STYLE}</style> <h1>{page(self.name)}</h1> <p>{page(self._data_line())}</p>"
+        return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files)])
+
+    def facts(self) -> str:
+        """Return a table of what was compared on what, from the configuration and the records that exist."""
+        experiment, records = self.study.experiment, list(self._records())
+        rows = [
+            ("Study", self.name),
+            *((f"Data: {name}", self._documents(name, data)) for name, data in self._data().items()),
+            *((f"Backbone: {name}", _sizes(backbone)) for name, backbone in experiment.backbones.items()),
+            *((f"Vocabulary: {name}", f"{each.vocab_size:,}") for name, each in experiment.tokenizers.items()
+              if getattr(each, "vocab_size", None)),
+            ("Weights", _weights(records)),
+            ("Models", ", ".join(experiment.models)),
+            ("Stages in order", ", ".join(experiment.stages)),
+            ("Seeds", ", ".join(map(str, experiment.seeds))),
+            ("Arithmetic", _distinct(record.precision for record in records) or experiment.precision),
+            ("Runs finished", f"{len(records)} of {len(self.study.runs)}"),
+            ("Machines", _distinct(record.hardware or record.device for record in records)),
+            ("Commit", _distinct(record.git_commit for record in records)),
+            ("Date of the report", datetime.datetime.now(datetime.UTC).date().isoformat()),
+        ]  # fmt: skip
+        cells = (f"<tr><th>{page(name)}</th><td>{page(value)}</td></tr>" for name, value in rows if value)
+        return _raw(f"<table class='facts'>{''.join(cells)}</table>")
+
+    def _data(self) -> dict[str, Corpus | Dataset]:
+        """Return the corpora and datasets that runs read."""
+        read = {run.id.dataset for run in self.study.runs}
+        experiment = self.study.experiment
+        return {name: data for name, data in (experiment.corpora | experiment.datasets).items() if name in read}
+
+    def _data_line(self) -> str:
+        generated = [name for name, data in self._data().items() if data.source == "generated"]
+        real = [f"{name} ({_source(data)})" for name, data in self._data().items() if name not in generated]
+        parts = [f"generated texts, not published corpora, under the names {', '.join(generated)}"] if generated else []
+        return f"Data: {'; '.join([*parts, *real])}."
+
+    def _documents(self, name: str, data: Corpus | Dataset) -> str:
+        """Return the source of a dataset or corpus, with its documents by split where it was tokenised or described."""
+        for corpus, tokens_name in self.report.tokenised:
+            file = Path(self.paths.token_lengths(corpus, tokens_name))
+            if corpus == name and file.exists():
+                parts = json.loads(file.read_text(encoding="utf-8")).items()
+                counts = [f"{split} {part['documents']:,}" for split, part in parts if "documents" in part]
+                return f"{_source(data)}; documents: {', '.join(counts)}"
+        return _source(data)
+
+    def _records(self) -> Iterator[RunRecord]:
+        for run in self.study.runs:
+            try:
+                yield read_record(self.paths.folder(run.id))
+            except ProjectError:  # not finished, or damaged: the rules say so
+                continue
+
+
+def _raw(html: str) -> str:
+    return f".. raw:: html\n\n   {html}\n"
+
+
+def _source(data: Corpus | Dataset) -> str:
+    chosen = data.chosen
+    if data.source == "generated":
+        return "generated, no published corpus"
+    if isinstance(chosen, HubSource):
+        return f"{chosen.repository} on the hub, revision {chosen.revision[:8]}"
+    return "from addresses on the web" if isinstance(chosen, UrlSource) else "local files"
+
+
+def _sizes(backbone: BackboneSettings) -> str:
+    values = backbone.model_dump(mode="json")
+    sizes = [f"{noun} {values[name]:,}" for name, noun in SIZES.items() if isinstance(values.get(name), int)]
+    return ": ".join(filter(None, [backbone.kind, ", ".join(sizes)]))
+
+
+def _weights(records: Iterable[RunRecord]) -> str:
+    totals = [record.parameters["total"] for record in records if "total" in record.parameters]
+    if not totals:
+        return ""
+    least, most = min(totals), max(totals)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _distinct(values: Iterable[str | None]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, values)))
