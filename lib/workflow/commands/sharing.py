@@ -32,6 +32,12 @@ PIPELINES = {
     "text_to_text": "text2text-generation",
 }
 """What the hub calls a task."""
+CALLS = {
+    "text-classification": "use(texts, truncation=True)",
+    "token-classification": "use(texts)",
+    "fill-mask": 'use(texts, tokenizer_kwargs={"truncation": True})',
+}
+"""How a pipeline reads texts of any length, by what the hub calls its task."""
 SCORES = {
     "f1_macro": "Macro-F1",
     "accuracy": "Accuracy",
@@ -217,10 +223,21 @@ def _data(run: Run) -> str:
 
 
 def _loading(run: Run) -> str:
-    plain = run.backbone.kind == "pretrained" and not json.loads(run.settings)["backbone"].get("mechanism")
-    if plain:
-        return "transformers reads this folder as any other."
-    return "After `import lib`, the package of the project that trained it, transformers reads this folder."
+    task = run.work.task.kind
+    lines = ["After `import lib`, the package of the project that trained it, transformers reads this folder."]
+    if use := CALLS.get(PIPELINES.get(task, "")):
+        lines += [
+            "",
+            "```python",
+            "import lib",
+            "from transformers import pipeline",
+            "",
+            f'use = pipeline("{PIPELINES[task]}", model="<this folder>")',
+            use,
+            "```",
+        ]
+        lines += ["", "Texts are cut to the tokens that the run read."]
+    return "\n".join(lines)
 
 
 def _scores(folder: Path, record: RunRecord) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
