@@ -223,7 +223,13 @@ def _data(run: Run) -> str:
 
 
 def _loading(run: Run) -> str:
-    task = run.work.task.kind
+    task, recipe = run.work.task.kind, json.loads(run.settings).get("recipe") or {}
+    if not (recipe.get("lora") or {"merge": True})["merge"]:
+        return (
+            "This folder holds adapters and a head, without the weights that they were trained on. Write the folder of "
+            "those into `adapter/adapter_config.json` (`base_model_name_or_path`); `open_model` of "
+            "`lib.backbones.stored`, in the project that trained it, and `scripts/tools/predict.py` then read this one."
+        )
     lines = ["After `import lib`, the package of the project that trained it, transformers reads this folder."]
     if use := CALLS.get(PIPELINES.get(task, "")):
         lines += [
