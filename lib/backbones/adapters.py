@@ -51,6 +51,7 @@ class Adapters:
     def __init__(self, model: PreTrainedModel, settings: Lora, *, seed: int, start: str | None) -> None:
         self.model = model
         self.settings = settings
+        self.seed = seed
         prefix = model.base_model_prefix
         names = targets(model, settings)
         self.config = LoraConfig(
@@ -77,7 +78,9 @@ class Adapters:
         if self.settings.merge:
             self.model.save_pretrained(folder, state_dict=self._merged())
         else:
-            self.model.config.save_pretrained(folder)
+            config = copy.deepcopy(self.model.config)
+            config.run_seed = self.seed  # draws the weights that the start lacks
+            config.save_pretrained(folder)
         self._save_alone(folder / ADAPTER)
 
     def merge(self) -> None:
@@ -106,7 +109,9 @@ class Adapters:
     def _save_alone(self, folder: Path) -> None:
         """Save adapters and head in peft's own layout, which fits the model that the run started from."""
         own = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
-        head = sorted({name.rpartition(".")[0] for name in own if ".lora_" not in name})
+        owners = {name.rpartition(".")[0] for name in own if ".lora_" not in name}
+        # Peft cannot put back a module inside another one that it puts back, as in an attention module of torch.
+        head = sorted(name for name in owners if not any(name.startswith(f"{other}.") for other in owners))
         state = {name: self.model.get_parameter(name).detach() for name in own if ".lora_" in name}
         for owner in head:  # peft asks for all weights of a module, tied ones too
             weights = self.model.get_submodule(owner).state_dict()

@@ -48,8 +48,12 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     return weights
 
 
+def _only_adapters(folder: Path) -> bool:
+    return (folder / ADAPTER).is_dir() and not (folder / WEIGHTS).exists()
+
+
 def _require_weights(folder: Path) -> None:
-    if (folder / ADAPTER).is_dir() and not (folder / WEIGHTS).exists():
+    if _only_adapters(folder):
         raise RunError(
             f"{folder}: holds adapters without the weights of their model. Expected a whole model; train with "
             "recipe.lora.merge: true."
@@ -135,6 +139,8 @@ def _unusable(folder: Path, error: Exception) -> RunError:
 def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
     """Return the model in a folder, all of whose weights are there, its head included.
 
+    Adapters that were not merged are put on the weights that their run started from.
+
     Args:
         auto: class of transformers that loads it.
         folder: folder of a run's model, or of a published one.
@@ -145,7 +151,10 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
             there are others than it needs.
     """
     config = open_config(folder)
-    _require_weights(folder)
+    if isinstance(config, BackboneConfig) and _only_adapters(folder):
+        from lib.backbones.adapted import open_adapted  # peft takes seconds to import
+
+        return open_adapted(auto, folder, config)
     _require_room(auto, config, folder)
     model, report = load_source(auto, folder, config, **options)
     problems = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}

@@ -8,12 +8,9 @@ from killing import attempt, killed_at
 from peft import PeftModel
 from pydantic import ValidationError
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from lib.backbones.pretrained.backbone import quantize
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.data.tokens import load_tokens
 from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
 from lib.training.run import train
@@ -180,21 +177,6 @@ def test_the_encoder_takes_adapters_too(run_of, tmp_path):
     train(run_of("finetune", recipe=RECIPE, start=beginning), tmp_path / "out")
     losses = pd.read_csv(tmp_path / "out" / "history.csv")["train_loss"]
     assert losses.is_monotonic_decreasing
-
-
-def test_adapters_of_a_quantised_run_predict_on_its_start_as_the_run_did(with_adapters, start, corpus, tmp_path):
-    """As docs/adapters.md puts them there."""
-    pytest.importorskip("bitsandbytes")
-    recipe = {"lora": LORA | {"merge": False}, "epochs": 1}
-    train(with_adapters("finetune", recipe=recipe, backbone=DECODER | {"quantization": "nf4"}), tmp_path / "out")
-    config = AutoConfig.from_pretrained(tmp_path / "out" / "model")
-    model = AutoModelForSequenceClassification.from_pretrained(start, config=config)
-    quantize(model, "fp32")
-    model = PeftModel.from_pretrained(model, tmp_path / "out" / "model" / "adapter").eval()
-    recorded = pd.read_parquet(tmp_path / "out" / "predictions.parquet").set_index("id")["probabilities"]
-    for document in load_tokens(corpus / "tokens" / "test"):
-        logits = model(torch.tensor([document["input_ids"]])).logits[0]
-        assert logits.softmax(dim=0).tolist() == pytest.approx(recorded[document["id"]].tolist(), abs=1e-5)
 
 
 def test_a_quantised_run_counts_the_weights_of_its_model(with_adapters, start, tmp_path):

@@ -34,6 +34,12 @@ PIPELINES = {
     "text_to_text": "text2text-generation",
 }
 """What the hub calls a task."""
+CALLS = {
+    "text-classification": "use(texts, truncation=True)",
+    "token-classification": "use(texts)",
+    "fill-mask": 'use(texts, tokenizer_kwargs={"truncation": True})',
+}
+"""How a pipeline reads texts of any length, by what the hub calls its task."""
 SCORES = {
     "f1_macro": "Macro-F1",
     "accuracy": "Accuracy",
@@ -225,15 +231,31 @@ def _data(run: Run) -> str:
 
 
 def _loading(run: Run) -> str:
-    plain = run.backbone.kind == "pretrained" and not json.loads(run.settings)["backbone"].get("mechanism")
-    package = "" if plain else "import lib  # the package of the project that trained it\n"
-    reader = TASKS.load(run.work.task.kind, "task").Task.auto_model()
-    return f"""```python
-{package}from transformers import AutoTokenizer, {reader}
+    task, recipe = run.work.task.kind, json.loads(run.settings).get("recipe") or {}
+    if not (recipe.get("lora") or {"merge": True})["merge"]:
+        return (
+            "This folder holds adapters and a head, without the weights that they were trained on. Write the folder of "
+            "those into `adapter/adapter_config.json` (`base_model_name_or_path`); `open_model` of "
+            "`lib.backbones.stored`, in the project that trained it, and `scripts/tools/predict.py` then read this one."
+        )
+    if use := CALLS.get(PIPELINES.get(task, "")):
+        call = f"""from transformers import pipeline
 
-folder = "."  # this folder, or its name on the hub
+use = pipeline("{PIPELINES[task]}", model="<this folder>")
+{use}"""
+    else:
+        reader = TASKS.load(task, "task").Task.auto_model()
+        call = f"""from transformers import AutoTokenizer, {reader}
+
+folder = "<this folder>"
 tokenizer, model = AutoTokenizer.from_pretrained(folder), {reader}.from_pretrained(folder)
-print(model(**tokenizer(["A text."], return_tensors="pt")))
+print(model(**tokenizer(["A text."], return_tensors="pt")))"""
+    return f"""After `import lib`, the package of the project that trained it, transformers reads this folder. Texts are cut to
+the tokens that the run read.
+
+```python
+import lib
+{call}
 ```"""
 
 
