@@ -250,8 +250,8 @@ use = pipeline("{PIPELINES[task]}", model="<this folder>")
 folder = "<this folder>"
 tokenizer, model = AutoTokenizer.from_pretrained(folder), {reader}.from_pretrained(folder)
 print(model(**tokenizer(["A text."], return_tensors="pt")))"""
-    return f"""After `import lib`, the package of the project that trained it, transformers reads this folder. Texts are cut
-to the tokens that the run read.
+    return f"""After `import lib`, the package of the project that trained it, transformers reads this folder. Texts
+are cut to the tokens that the run read.
 
 ```python
 import lib

@@ -199,7 +199,8 @@ def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema
     for folder in (tmp_path / "data" / "all-MiniLM-L6-v2", cached):  # where the pages name the published model
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps(fields), encoding="utf-8")
-    pages = sorted((repository / "docs").glob("*.md"))
+    # The study of add_mechanism.md needs the mechanism of that page; test_readme.py plans it.
+    pages = sorted(set((repository / "docs").glob("*.md")) - {repository / "docs/add_mechanism.md"})
     studies = [block for page in pages for block in blocks(page, "yaml") if block.startswith("# config/")]
     assert studies
     for path in shipped(repository):
