@@ -1,10 +1,17 @@
-"""Download configuration and weights of a model from the Hugging Face hub, or its tokeniser."""
+"""Download configuration and weights of a model from the Hugging Face hub, or its tokeniser.
 
+A model whose states transformers would not compute is refused here, before any other job waits for it.
+"""
+
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from lib.backbones.settings import BACKBONES
 from lib.core import program
-from lib.data.published import download_model, download_tokenizer
+from lib.core.errors import DownloadError
+from lib.data.published import CONFIG, download_model, download_tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -17,6 +24,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     download = download_tokenizer if options.tokenizer else download_model
     download(options.repository, options.out, revision=options.revision)
+    if options.tokenizer:
+        return
+    where, rules = f"{options.repository}, revision {options.revision}", BACKBONES.load("pretrained", "fields")
+    try:
+        fields = json.loads((Path(options.out) / CONFIG).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DownloadError(f"{where}: its {CONFIG} cannot be read ({error}). Name another revision.") from error
+    known = isinstance(fields, dict) and fields.get("model_type") in list(rules.FAMILIES)
+    if known and (reason := rules.config_error(fields)):
+        raise DownloadError(f"{where}: its {CONFIG} {reason}.")
 
 
 if __name__ == "__main__":

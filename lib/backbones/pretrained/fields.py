@@ -56,8 +56,8 @@ SUPPORTED: dict[str, Any] = {
     "relative_attention_max_distance": 128,  # MPNet
     "tie_weights_": True,  # DistilBERT's embeddings and head share their weights, today by `tie_word_embeddings`
 }
-"""Fields that change states or weights where the code of a model reads them, with the only value that stands for the
-code of transformers if that does not read them. null is this value, too."""
+"""Fields that change states or weights if the code of a model reads them, each with the only value that transformers
+computes for a family whose code does not read it. null is this value, too."""
 _QUANTISED = ("quantization_config", "compression_config")
 _ACTIVATIONS = ("activation", "activation_function", "classifier_activation", "hidden_act", "hidden_activation")
 _SHOWN = 80
@@ -99,8 +99,8 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
             )
         else:
             yield (
-                f"{name} = {_short(value)}: unknown to {kind} in transformers, which stands for {supported!r}, so the "
-                f"states would be others. Name a model with {supported!r}"
+                f"{name} = {_short(value)}: unknown to {kind} in transformers, which computes {supported!r}, so "
+                f"the states would differ. Name a model with {supported!r}"
             )
     for name in _ACTIVATIONS:
         value = fields.get(name)

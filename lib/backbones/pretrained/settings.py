@@ -156,8 +156,8 @@ class Settings(ArchitectureSettings):
             yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
         if mechanism.shares_query_and_key and family.keys is None:
             yield (
-                f"mechanism = {name} shares queries and keys, for which each layer of {kind} has no projections of its "
-                "own. Choose another one"
+                f"mechanism = {name} shares queries and keys, but the layers of {kind} have no separate projections of "
+                "them. Choose another one"
             )
         elif mechanism.shares_query_and_key and self.shared_projection is None:
             yield (

@@ -409,6 +409,20 @@ def test_a_gated_model_says_how_to_give_a_token(site, tmp_path):
     assert len([path for _, path, _ in site.requests if "narrow" in path]) == 1, "it was asked again"
 
 
+def test_a_model_that_transformers_does_not_follow_is_refused_when_it_is_fetched(site, tmp_path):
+    """Its architecture may be in the configuration, so that the plan never read the file."""
+    fields = {"model_type": "bert", "quantization_config": {"quant_method": "gptq"}}
+    site.models = {"owner/quantised": {"config.json": json.dumps(fields).encode(), "pytorch_model.bin": CONTENT}}
+    done = run_script(
+        "download_model",
+        *("--repository", "owner/quantised", "--revision", COMMIT, "--out", tmp_path / "out"),
+        **{"HF_ENDPOINT": site.url, "HF_HOME": tmp_path / "home", "HF_HUB_OFFLINE": "0"},
+    )
+    assert done.returncode == 1
+    assert "owner/quantised" in done.stderr
+    assert "quantization_config = {'quant_method': 'gptq'}: its weights are quantised. Name the model" in done.stderr
+
+
 def test_a_model_is_fetched_by_its_program(site, tmp_path):
     site.models = {"owner/shards": in_shards()}
     done = run_script(

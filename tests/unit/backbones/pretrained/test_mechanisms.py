@@ -247,8 +247,8 @@ def test_geometry_reads_the_projections_that_attend(kind):
         ("deberta-v2", SDPA, {}, "attends in a way of its own"),
         ("llama", SDPA, {}, "attends in a way of its own"),
         ("bert", LSH, {}, "Set shared_projection of the backbone to queries, keys or mean"),
-        ("modernbert", LSH, {"shared_projection": "keys"}, "no projections of its own"),
-        ("albert", LSH, {"shared_projection": "keys"}, "no projections of its own"),
+        ("modernbert", LSH, {"shared_projection": "keys"}, "no separate projections"),
+        ("albert", LSH, {"shared_projection": "keys"}, "no separate projections"),
         ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout of the backbone to 0"),
     ],
 )
