@@ -28,6 +28,8 @@ COSTS: dict[CostName, Cost] = {
     "parameters": Cost("max", None),
 }
 """Quantities that are compared in per cent."""
+CONFIDENCE = 0.95
+"""Of the interval between repeated runs, unless a table sets it."""
 TOLERANCE = (
     "Per cent by which times may differ and count as equal, where models have one run each; null = "
     "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance."
