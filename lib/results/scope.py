@@ -56,7 +56,7 @@ class Scope:
     word_vectors: Sequence[tuple[str, int | None]] = ()
     """Name and seed of the word vectors in each of `files`, if these are folders of such; no seed = of a file."""
     explained: Mapping[str, str] = field(default_factory=dict)
-    """What the names of rows mean, as far as the study says it."""
+    """Meaning of the names of rows, for those that the study describes."""
     generated: Sequence[str] = ()
     """Corpora and datasets whose texts are generated, whatever their names say."""
     texts: Sequence[str] = ()
@@ -163,7 +163,7 @@ class Scope:
         return " ".join(filter(None, [generated_note(self.generated), names and f"{names}.", rows])) or None
 
     def title(self, dataset: str) -> str:
-        """Return what the panel of a dataset is called."""
+        """Return the title of the panel of a dataset."""
         return f"{dataset} (generated)" if dataset in self.generated else dataset
 
     def owner(self, stage: str, row: str, dataset: str) -> str | None:

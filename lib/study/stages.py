@@ -79,7 +79,7 @@ class Model(BaseSettings):
     """One row of the tables."""
 
     description: str | None = Field(
-        None, min_length=1, description="What its name means, in a few words below the tables and figures that show it."
+        None, min_length=1, description="Meaning of its name, in a few words below the tables and figures that show it."
     )
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")

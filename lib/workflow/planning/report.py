@@ -98,7 +98,7 @@ class Report:
         }
 
     def _with_notes(self, settings: ResultSettings, dataset: str | None) -> dict[str, Any]:
-        """Return the scope with what notes say: names of shown data that are generated, and meanings of rows."""
+        """Return the scope with the contents of notes: generated data that are shown, and meanings of rows."""
         scope, experiment = self._scope(settings, dataset), self.study.experiment
         every = experiment.corpora | experiment.datasets
         named = [name for _, names in scope["stages"] for name in names]
