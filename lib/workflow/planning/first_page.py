@@ -47,7 +47,8 @@ class FirstPage:
     def opening(self) -> str:
         """Return title and data, then the tables and figures that `report.opens_with` names, as far as they exist."""
         settings = self.study.report
-        first = [*itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
+        answers = [name for name, table in settings.tables.items() if table.kind == "answer"]
+        first = [*answers, *itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
         files = [
             file
             for name in settings.opens_with or dict.fromkeys(first)
