@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments = result_arguments(FIGURES, "figure", __doc__, argv)
     figure = arguments.settings.draw(arguments.scope)
-    notes = [arguments.scope.note, shared_note(arguments.records), conditions_note(arguments.records)]
+    shared = shared_note(arguments.records) if arguments.settings.shows_test_scores else None
+    notes = [arguments.scope.note, shared, conditions_note(arguments.records)]
     save_figure(figure, arguments.out, " ".join(filter(None, notes)))
 
 

@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments = result_arguments(TABLES, "table", __doc__, argv)
     table = arguments.settings.make(arguments.scope)
-    notes = [table.note, arguments.scope.note, shared_note(arguments.records), conditions_note(arguments.records)]
+    shared = shared_note(arguments.records) if arguments.settings.shows_test_scores else None
+    notes = [table.note, arguments.scope.note, shared, conditions_note(arguments.records)]
     dataclasses.replace(table, note=" ".join(filter(None, notes)) or None).write(arguments.out)
 
 

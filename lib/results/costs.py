@@ -28,8 +28,10 @@ COSTS: dict[CostName, Cost] = {
     "parameters": Cost("max", None),
 }
 """Quantities that are compared in per cent."""
+CONFIDENCE = 0.95
+"""Confidence of the interval between repeated runs, unless a table sets it."""
 TOLERANCE = (
-    "Per cent by which times may differ and count as equal, where models have one run each; null = "
+    "Times that differ by at most this, in per cent, count as equal, where models have one run each; null = "
     "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance."
 )
 """Description of the setting `time_tolerance`."""
@@ -108,7 +110,7 @@ def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float |
 
 
 def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
-    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
+    """Return the factor that two models' mean costs may differ by, through chance; None where no model has two runs.
 
     The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
     of two means.

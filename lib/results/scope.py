@@ -55,6 +55,8 @@ class Scope:
     """Dataset and names of its classes for each of `files`, if these are test documents."""
     word_vectors: Sequence[tuple[str, int | None]] = ()
     """Name and seed of the word vectors in each of `files`, if these are folders of such; no seed = of a file."""
+    explained: Mapping[str, str] = field(default_factory=dict)
+    """Meaning of the names of rows, for those that the study describes."""
     generated: Sequence[str] = ()
     """Corpora and datasets whose texts are generated, whatever their names say."""
     texts: Sequence[str] = ()
@@ -154,13 +156,14 @@ class Scope:
 
     @property
     def note(self) -> str | None:
-        """Sentences on generated texts, and on the models without a row; None if there are none of both."""
+        """Sentences on generated texts, names of rows, and models without a row; None if there are none of these."""
         same = [f"{model} (as {row})" for model, row in self.row_of.items()]
         rows = f"Models without a row, since they have the same runs as another: {', '.join(same)}." if same else None
-        return " ".join(filter(None, [generated_note(self.generated), rows])) or None
+        names = "; ".join(f"{row}: {text}" for row, text in self.explained.items())
+        return " ".join(filter(None, [generated_note(self.generated), names and f"{names}.", rows])) or None
 
     def title(self, dataset: str) -> str:
-        """Return what the panel of a dataset is called."""
+        """Return the title of the panel of a dataset."""
         return f"{dataset} (generated)" if dataset in self.generated else dataset
 
     def owner(self, stage: str, row: str, dataset: str) -> str | None:

@@ -113,6 +113,11 @@ class ResultSettings(KindSettings):
         return self.about
 
     @property
+    def shows_test_scores(self) -> bool:
+        """Whether footnotes on test documents concern it."""
+        return self.topic in ("scores", "differences")
+
+    @property
     def needs_state(self) -> bool:
         """Whether it shows how much of a text models keep, which their backbones must say."""
         return False

@@ -1,6 +1,7 @@
 """Configuration files: which files they extend, how they are merged, and which file a wrong setting is in."""
 
 from collections.abc import Mapping, Sequence
+from os.path import isfile  # unlike Path's, it takes any name
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
         raise ConfigError(f"{name}: extends: {base!r} is not a path. Name one file, relative to this one's folder.")
     resolved = [path.resolve() for path in seen]
     choices = [folder / base, SHIPPED / base]
-    below = next((path for path in choices if path.is_file() and path.resolve() not in resolved), choices[0])
+    below = next((path for path in choices if isfile(path) and path.resolve() not in resolved), choices[0])
     values_below = read_mapping(below)
     if below.resolve() in resolved:
         raise ConfigError(f"{seen[0]}: extends itself through {below}. Expected a chain with a last file.")

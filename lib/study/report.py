@@ -27,8 +27,8 @@ class ReportSettings(BaseSettings):
     opens_with: list[Name] | None = Field(
         None,
         min_length=1,
-        description="Tables and figures at the beginning of the HTML report, in order; null = the first table and the "
-        "first figure.",
+        description="Tables and figures at the beginning of the HTML report, in order; null = tables of kind "
+        "`answer`, the first table and the first figure.",
     )
     methods: Name = Field(
         "study", description="What the HTML report says of the methods: a file `workflow/report/<methods>.rst`."

@@ -78,6 +78,9 @@ class Change(Override):
 class Model(BaseSettings):
     """One row of the tables."""
 
+    description: str | None = Field(
+        None, min_length=1, description="Meaning of its name, in a few words below the tables and figures that show it."
+    )
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
     tokenizer: str | None = Field(

@@ -101,7 +101,10 @@ def row(name):
 
 
 def test_the_first_page_says_what_was_done_and_needs_no_network(opened):
-    assert "Models: words. Stages in order: score." in opened.find_element(By.TAG_NAME, "body").text
+    rows = [each.text for each in opened.find_elements(By.CSS_SELECTOR, ".facts tr")]
+    assert {"Study words", "Models words", "Stages in order score", "Seeds 1"} <= set(rows)
+    assert opened.find_element(By.CSS_SELECTOR, ".prose h1").text == "words"
+    assert "Data: generated texts, not published corpora, under the names imdb." in opened.page_source
     assert not [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -109,7 +112,7 @@ def test_the_first_page_begins_with_the_table_and_the_figure_that_the_study_name
     """Across the page, before the methods and above the graph of the rules."""
     table, figure = (seen(opened, f"//*[contains(@class, 'prose')]//{tag}") for tag in ("table", "*[name()='svg']"))
     assert [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "th")] == ["model", "imdb F1 [%]"]
-    methods = seen(opened, "//p[contains(text(), 'Models: words')]")
+    methods = seen(opened, "//*[contains(@class, 'facts')]")
     assert table.location["y"] < figure.location["y"] < methods.location["y"] < seen(opened, "//canvas").location["y"]
     assert min(figure.size.values()) > 100
     body = opened.find_element(By.TAG_NAME, "body")
@@ -122,6 +125,15 @@ def test_the_first_page_begins_at_its_top_and_beside_the_side_bar_in_a_small_win
     table, side_bar = seen(opened, "//*[contains(@class, 'prose')]//table"), seen(opened, "//nav")
     assert table.rect["y"] >= 0
     assert table.rect["x"] >= side_bar.rect["x"] + side_bar.rect["width"]
+    opened.set_window_size(1400, 1000)
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_nothing_is_beyond_the_right_edge(opened, width):
+    opened.set_window_size(width, 1000)
+    beyond = "return [...document.querySelectorAll('*')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+    assert not [each.tag_name for each in opened.execute_script(beyond)]
+    assert "`" not in opened.find_element(By.CSS_SELECTOR, ".prose").text
     opened.set_window_size(1400, 1000)
 
 

@@ -179,7 +179,7 @@ def _score_time(view: View) -> Drawn:
             drawn.add(entry, BASELINE, [(0, score or 0)])
         owners = {view.words.owner(row, stage, entry): row for row in places}
         repeated = [[COST["total_minutes"][0](run) for run in view.runs(row, stage, entry)] for row in owners.values()]
-        factor = repeated_factor(repeated, view.settings.get("confidence", 0.95)) or 1
+        factor = repeated_factor(repeated, 0.95) or 1
         front = [
             (x, y)
             for x, y in places.values()

@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
-from lib.results.costs import TOLERANCE, dominance, front, tolerance
+from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, tolerance
 from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -37,7 +37,7 @@ class ParetoTable(TableSettings):
         description="Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval "
         "with 0; needs predictions.",
     )
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    confidence: float = Field(CONFIDENCE, gt=0.5, lt=1, description="Confidence of the intervals.")
     time_tolerance: PositiveFloat | None = Field(None, description=TOLERANCE)
     memory_tolerance: PositiveFloat | None = Field(None, description="The same of memory.")
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
-from lib.results.costs import front, tolerance
+from lib.results.costs import CONFIDENCE, front, tolerance
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
@@ -44,7 +44,6 @@ class ScoreTimeFigure(FigureSettings):
     stage: str = Field(description="Stage whose score is drawn.")
     column: str = Field("f1", description="The score, as in the columns of tables.")
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="As in the table of kind `pareto`.")
     time_tolerance: PositiveFloat | None = Field(
         None,
         description="As in the table of kind `pareto`: times that differ by less, in per cent, count as equal in the "
@@ -103,7 +102,7 @@ class ScoreTimeFigure(FigureSettings):
             _enlarge_what_coincides(axes, list(made))
             runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
             seconds_here = runs.set_index("row")["training_seconds"]
-            factor = tolerance(seconds_here, self.time_tolerance, self.confidence) or 1.0
+            factor = tolerance(seconds_here, self.time_tolerance, CONFIDENCE) or 1.0
             corners = _draw_front(axes, here["time"], here["mean"], list(made), score, factor)
             _label(axes, here["time"], here, made, drawn_baseline, corners)
         return figure

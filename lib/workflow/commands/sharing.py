@@ -273,7 +273,7 @@ def _interval(folder: Path) -> tuple[float, float]:
 
 
 def _tags(run: Run) -> list[str]:
-    """Return what a search on the hub finds the model by: backbone, mechanism, and whether its data are generated."""
+    """Return the hub's search terms: backbone, mechanism, and whether the data are generated."""
     mechanism = json.loads(run.settings)["backbone"].get("mechanism") or {}
     generated = "generated-data" if run.corpus.source == "generated" else None
     return [tag for tag in (run.backbone.kind, mechanism.get("kind"), generated) if tag]

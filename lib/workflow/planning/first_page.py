@@ -34,7 +34,7 @@ SIZES = {
     "num_attention_heads": "heads",
     "intermediate_size": "feed-forward width",
 }
-"""What the page calls the sizes in the settings of a backbone."""
+"""Sizes in the settings of a backbone, and their names on the page."""
 
 
 class FirstPage:
@@ -47,7 +47,8 @@ class FirstPage:
     def opening(self) -> str:
         """Return title and data, then the tables and figures that `report.opens_with` names, as far as they exist."""
         settings = self.study.report
-        first = [*itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
+        answers = [name for name, table in settings.tables.items() if table.kind == "answer"]
+        first = [*answers, *itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
         files = [
             file
             for name in settings.opens_with or dict.fromkeys(first)
@@ -61,7 +62,7 @@ class FirstPage:
         return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files)])
 
     def facts(self) -> str:
-        """Return a table of what was compared on what, from the configuration and the records that exist."""
+        """Return a table of data, sizes, models and conditions, from the configuration and the records that exist."""
         experiment, records = self.study.experiment, list(self._records())
         rows = [
             ("Study", self.name),

@@ -92,20 +92,21 @@ class Report:
     def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
-            name: {"settings": settings.model_dump(mode="json"), "scope": self._with_generated(settings, dataset)}
+            name: {"settings": settings.model_dump(mode="json"), "scope": self._with_notes(settings, dataset)}
             for entry, settings in entries.items()
             for name, dataset in results_of(self.study.graph, entry, settings).items()
         }
 
-    def _with_generated(self, settings: ResultSettings, dataset: str | None) -> dict[str, Any]:
-        """Return the scope with the names of the shown data that are generated, if there are any."""
+    def _with_notes(self, settings: ResultSettings, dataset: str | None) -> dict[str, Any]:
+        """Return the scope with the contents of notes: generated data that are shown, and meanings of rows."""
         scope, experiment = self._scope(settings, dataset), self.study.experiment
         every = experiment.corpora | experiment.datasets
         named = [name for _, names in scope["stages"] for name in names]
         named += [name for name, _ in (*scope.get("tokenised", ()), *scope.get("documents", ()))]
         named += scope.get("texts", ())
         generated = [name for name in dict.fromkeys(named) if every[name].source == "generated"]
-        return scope | ({"generated": generated} if generated else {})
+        texts = {row: text for row in scope["models"] if (text := experiment.models[row].description)}
+        return scope | ({"generated": generated} if generated else {}) | ({"explained": texts} if texts else {})
 
     def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.

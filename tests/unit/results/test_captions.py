@@ -83,3 +83,15 @@ def test_no_caption_is_left_over():
         used |= {*plan.study.report.analyses, plan.study.report.methods}
     assert not NAMES - used - KINDS - BENCH - {"study"}
     assert not BENCH - NAMES
+
+
+def test_the_answer_comes_first(tmp_path):
+    own = {"report": {"opens_with": None}, "execution": {"results": str(tmp_path)}}
+    made = load_study([*read_layers([ROOT / "config/demo.yaml"]), ("own", own)])
+    plan = Plan(made)
+    for file in [plan.paths.table(name, "html") for name in made.report.tables]:
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).touch()
+    opening = FirstPage(plan.report, "demo").opening()
+    assert opening.index("<h1>demo</h1>") < opening.index("tables/answer.html")
+    assert opening.index("tables/answer.html") == opening.index("tables/")

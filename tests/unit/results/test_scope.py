@@ -117,11 +117,11 @@ def test_rows_without_runs_cost_nothing(shown):
     assert nothing.index.names == ["dataset", "row", "seed"]
 
 
-def test_generated_texts_are_named_in_the_note_and_in_the_title_of_their_panel(shown):
-    generated = dataclasses.replace(shown, generated=["imdb"], row_of={"favor": "sdpa"})
+def test_a_note_names_generated_texts_and_meanings_of_rows_and_a_title_says_what_is_generated(shown):
+    generated = dataclasses.replace(shown, generated=["imdb"], explained={"gru": "recurrent"}, row_of={"favor": "sdpa"})
     assert (generated.title("imdb"), generated.title("arxiv")) == ("imdb (generated)", "arxiv")
     assert generated.note == (
-        "Generated texts, not published corpora: imdb. "
+        "Generated texts, not published corpora: imdb. gru: recurrent. "
         "Models without a row, since they have the same runs as another: favor (as sdpa)."
     )
     assert shown.note is None
