@@ -33,7 +33,7 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
     start, seed = _start(path), getattr(config, "run_seed", None)
     if seed is None:
         raise RunError(
-            f"{folder}: does not say from which seed its first weights were drawn. Expected run_seed in its "
+            f"{folder}: lacks the seed of its first weights. Expected run_seed in its "
             "configuration; run the stage again."
         )
     with torch.random.fork_rng():

@@ -21,6 +21,7 @@ from lib.results.escapes import markdown
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
 from lib.tasks.settings import TASKS
+from lib.workflow.commands.exporting import exported_class
 from lib.workflow.planning.plan import Plan
 
 READ_ME = "README.md"
@@ -176,7 +177,7 @@ Tokens read: {record.tokens or 0:,}; epochs: {record.epochs:g}; minutes: {record
 
 ## How to load it
 
-{_loading(run)}
+{_loading(run, folder / MODEL)}
 
 ## Origin
 
@@ -230,14 +231,15 @@ def _data(run: Run) -> str:
     return f"`{run.id.dataset}`.{made} {licence}\n\n```yaml\n{source}\n```"
 
 
-def _loading(run: Run) -> str:
+def _loading(run: Run, model: Path) -> str:
     task, recipe = run.work.task.kind, json.loads(run.settings).get("recipe") or {}
     if not (recipe.get("lora") or {"merge": True})["merge"]:
-        return (
+        adapters = (
             "This folder holds adapters and a head, without the weights that they were trained on. Write the folder of "
             "those into `adapter/adapter_config.json` (`base_model_name_or_path`); `open_model` of "
             "`lib.backbones.stored`, in the project that trained it, and `scripts/tools/predict.py` then read this one."
         )
+        return f"{adapters}\n\n{_without_project(model)}"
     if use := CALLS.get(PIPELINES.get(task, "")):
         call = f"""from transformers import pipeline
 
@@ -256,7 +258,20 @@ are cut to the tokens that the run read.
 ```python
 import lib
 {call}
-```"""
+```
+
+{_without_project(model)}"""
+
+
+def _without_project(model: Path) -> str:
+    """Say whether other programs can read a model."""
+    try:
+        name = exported_class(model)
+    except ConfigError as error:
+        return f"Without that package it cannot be read: {str(error).removeprefix(f'{model}: ')}"
+    return (
+        f"`python scripts/tools/export.py --model <this folder> --out <new folder>` makes a `{name}` of transformers."
+    )
 
 
 def _scores(folder: Path, record: RunRecord) -> Iterator[tuple[str, float, tuple[float, float] | None]]:

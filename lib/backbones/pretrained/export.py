@@ -1,0 +1,216 @@
+"""A trained model in the classes of transformers, which other programs read without this project.
+
+Only a model with the same mathematics there is exported: an architecture with its own attention, and a head that the
+class of transformers can compute. Before anything is written, both compute the same batch.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import transformers
+from peft.utils import CONFIG_NAME as ADAPTER_CONFIG
+from peft.utils import SAFETENSORS_WEIGHTS_NAME
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.stored import open_config, open_model
+from lib.core.errors import ConfigError, RunError
+from lib.core.files import write_json
+
+OWN = "pretrained.inner"
+"""Name of the architecture in a model of this project."""
+DENSE = {
+    "bert": ("bert.pooler.dense", "classifier"),
+    "roberta": ("classifier.dense", "classifier.out_proj"),
+    "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
+    "mpnet": ("classifier.dense", "classifier.out_proj"),
+    "longformer": ("classifier.dense", "classifier.out_proj"),
+    "deberta-v2": ("pooler.dense", "classifier"),
+}
+"""Dense layer and projection of the classes that classify a document by its first token, with a tanh, by family."""
+HEADS = {
+    "PretrainedForMaskedLM": "AutoModelForMaskedLM",
+    "PretrainedForSequenceClassification": "AutoModelForSequenceClassification",
+    "PretrainedForTokenClassification": "AutoModelForTokenClassification",
+}
+"""Classes of transformers that make a model, by the class of this project."""
+TOKENS = 12
+"""Tokens of the texts that are computed by both models."""
+TOLERANCE = 1e-5
+"""Largest difference of their results, relative to the largest result."""
+ENCODER = "give --encoder to export it without its head"
+
+
+class Target(NamedTuple):
+    """The model of transformers that another one becomes."""
+
+    auto: str
+    """Class of transformers that makes it."""
+    config: PretrainedConfig
+    """Its configuration."""
+    names: dict[str, str]
+    """Its names of modules, by ours."""
+    own_auto: str
+    """Class of transformers that loads the model of this project."""
+    quantized: bool
+    """Whether its layers hold four bits."""
+
+
+def target(folder: Path, *, encoder: bool = False) -> Target:
+    """Return what the model in a folder becomes in transformers.
+
+    Args:
+        folder: folder of a run's model.
+        encoder: leave out the head.
+
+    Raises:
+        ConfigError: transformers has no class that computes the same.
+        RunError: the folder cannot be read.
+    """
+    config = open_config(folder)
+    assert isinstance(config, PretrainedBackboneConfig)  # the caller chose this module by its kind
+    kind, family = config.architecture["model_type"], config.family
+    if config.mechanism is not None:
+        raise ConfigError(
+            f"{folder}: holds {config.mechanism['kind']} in place of the attention of {kind}, which transformers does "
+            "not have. Expected its own attention; load this one after `import lib`."
+        )
+    found = next(iter(config.architectures or []), "")
+    auto, inner, missing = HEADS.get(found, ""), config.inner(), f"{folder}: {found or 'a model without a head'}"
+    if family.padding not in (None, config.pad_token_id) and not family.read_alone:
+        raise ConfigError(
+            f"{folder}: {kind} counts positions by the padding token {family.padding} in transformers, but the "
+            f"tokeniser pads with {config.pad_token_id}. Expected the published tokeniser; load this one after "
+            "`import lib`."
+        )
+    if family.global_mask and (encoder or auto != "AutoModelForSequenceClassification"):
+        raise ConfigError(
+            f"{folder}: the first token of {kind} sees all tokens here, which transformers does only where it "
+            "classifies documents. Expected a model of sequence_classification; load this one after `import lib`."
+        )
+    if encoder:
+        return Target("AutoModel", inner, {OWN: ""}, "AutoModel", config.parameters.quantized)
+    if auto == "AutoModelForMaskedLM" and config.attention == "causal":
+        auto = "AutoModelForCausalLM"
+    if auto == "AutoModelForMaskedLM" and kind == "modernbert":
+        inner.classifier_bias = inner.decoder_bias = True  # only its head reads these
+    elif kind == "deberta-v2":
+        inner.pooler_hidden_act, inner.pooler_hidden_size = "tanh", inner.hidden_size
+    for name in ("id2label", "label2id", "problem_type"):
+        setattr(inner, name, getattr(config, name))
+    try:
+        with torch.device("meta"):
+            model = getattr(transformers, auto).from_config(inner)
+        inner.architectures = [type(model).__name__]
+    except (AttributeError, ValueError) as error:  # no such class, or none for this architecture
+        raise ConfigError(
+            f"{missing}: transformers has no such class for {kind}. Load it after `import lib`, or {ENCODER}."
+        ) from error
+    prefix = model.base_model_prefix
+    names = {OWN: prefix}
+    if auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
+        names |= {f"head.{own}": theirs for own, theirs in family.head.items()}
+    elif auto == "AutoModelForTokenClassification":
+        linear = [name for name, each in model.named_modules() if isinstance(each, nn.Linear)]
+        linear = [name for name in linear if not name.startswith(f"{prefix}.")]
+        if len(linear) != 1:
+            raise ConfigError(
+                f"{missing}: {type(model).__name__} has more layers in its head ({', '.join(linear)}). Load it after "
+                f"`import lib`, or {ENCODER}."
+            )
+        names["head.1"] = linear[0]
+    else:
+        if kind not in DENSE or config.classifier_head == "none" or config.classifier_pooling != "cls":
+            raise ConfigError(
+                f"{missing}: {type(model).__name__} cannot compute its head (classifier_pooling: "
+                f"{config.classifier_pooling}, classifier_head: {config.classifier_head}). Expected {', '.join(DENSE)} "
+                "with classifier_pooling: cls and classifier_head: bert or roberta. Train it with these settings of "
+                f"the task, or {ENCODER}."
+            )
+        place = 1 if config.classifier_head == "roberta" else 0  # after its dropout
+        names |= {f"head.{place}": DENSE[kind][0], f"head.{place + 3}": DENSE[kind][1]}
+    return Target(auto, inner, names, HEADS[found], config.parameters.quantized)
+
+
+def _renamed(weights: Mapping[str, Tensor], aim: Target) -> dict[str, Tensor]:
+    """Return weights by the names of transformers."""
+    found = {}
+    for name, weight in weights.items():
+        for own, theirs in aim.names.items():
+            if name.startswith(f"{own}."):
+                found[f"{theirs}.{name.removeprefix(f'{own}.')}".lstrip(".")] = weight
+    if "head.norm.bias" in found and not aim.config.norm_bias:
+        # ModernBERT's norm has no bias; the one of ours moves through the decoder into its bias.
+        moved = found["decoder.weight"] @ found.pop("head.norm.bias")
+        found["decoder.bias"] = found["decoder.bias"] + moved
+    return found
+
+
+def converted(folder: Path, aim: Target) -> PreTrainedModel:
+    """Return the model of a folder in the class of transformers.
+
+    Raises:
+        RunError: it cannot be read, or computes other results there.
+    """
+    own = open_model(getattr(transformers, aim.own_auto), folder)
+    encoder = aim.auto == "AutoModel"
+    options = own.config.family.options if encoder else {}
+    theirs = getattr(transformers, aim.auto).from_config(aim.config, **options).eval()
+    prefix = "pretrained." if encoder else ""
+    weights = _renamed({f"{prefix}{name}": weight for name, weight in own.state_dict().items()}, aim)
+    theirs.load_state_dict(weights, strict=False)
+    _require_equal(own, theirs, folder)
+    return theirs
+
+
+@torch.no_grad()
+def _require_equal(own: PreTrainedModel, theirs: PreTrainedModel, folder: Path) -> None:
+    """Refuse a model that computes other results on a batch of two texts, one of them shorter."""
+    config = own.config
+    tokens = min(TOKENS, config.parameters.longest() or TOKENS)
+    draws = torch.Generator().manual_seed(0)
+    ids = torch.randint(config.vocab_size, (2, tokens), generator=draws)
+    ids[0] = torch.arange(tokens) % config.vocab_size  # special tokens are often the first ones
+    if config.pad_token_id is not None:
+        ids[ids == config.pad_token_id] = (config.pad_token_id + 1) % config.vocab_size
+    mask = torch.ones_like(ids)
+    if not config.family.read_alone:
+        mask[1, tokens // 2 :] = 0
+        ids[1, tokens // 2 :] = config.pad_token_id or 0
+    ours, exported = (model.eval()(input_ids=ids, attention_mask=mask)[0] for model in (own, theirs))
+    if ours.shape[1] == tokens:
+        ours, exported = ours[mask.bool()], exported[mask.bool()]
+    difference = float((ours - exported).abs().max() / ours.abs().max().clamp(min=1))
+    if not difference <= TOLERANCE:
+        raise RunError(
+            f"{folder}: {type(theirs).__name__} computes other results from its weights (by {difference:.1g}), so it "
+            "is not exported. Expected the same; load it after `import lib`."
+        )
+
+
+def export_adapters(source: Path, out: Path, aim: Target, base: str | None) -> None:
+    """Write adapters by the names of the class of transformers.
+
+    Args:
+        source: folder of the adapters.
+        out: folder to appear.
+        aim: that class.
+        base: model that they belong to, as others find it; None = as the run did.
+    """
+    wrapper = "base_model.model."
+    weights = load_file(source / SAFETENSORS_WEIGHTS_NAME)
+    renamed = _renamed({name.removeprefix(wrapper): weight for name, weight in weights.items()}, aim)
+    settings = json.loads((source / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    adapted = {name.rpartition(".lora_")[0] for name in renamed if ".lora_" in name}
+    settings["target_modules"] = sorted(adapted)
+    settings["modules_to_save"] = sorted({name.rpartition(".")[0] for name in renamed if ".lora_" not in name}) or None
+    settings["base_model_name_or_path"] = base or settings["base_model_name_or_path"]
+    out.mkdir()
+    contiguous = {f"{wrapper}{name}": weight.contiguous() for name, weight in renamed.items()}
+    save_file(contiguous, out / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
+    write_json(out / ADAPTER_CONFIG, settings)
