@@ -28,6 +28,8 @@ from lib.workflow.commands.sharing import _without_project
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 OTHER_TOKENS = ("qwen2", "qwen3")
 """Families whose own tokeniser transformers takes in any case, which is not that of the tests."""
+QUICK = ("bert", "roberta", "llama", "modernbert")
+"""Families that `make test` exports; `make test-studies` exports the others."""
 KEYS = {"num_key_value_heads": 2}
 SPECIAL = {
     "longformer": {"attention_window": [4, 8]},
@@ -36,6 +38,7 @@ SPECIAL = {
     "modernbert": {"local_attention": 6},
     "electra": {"embedding_size": 16},
     "gemma3_text": {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"], "head_dim": 16} | KEYS,
+    "gemma2": {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"], "head_dim": 16} | KEYS,
     "mistral": KEYS,
     "qwen2": KEYS,
     "qwen3": KEYS | {"head_dim": 16},
@@ -156,7 +159,9 @@ def table():
 
 
 @pytest.mark.parametrize("stage", AUTO)
-@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.study) for kind in FAMILIES]
+)
 def test_every_family_is_exported_with_equal_results_or_refused(
     kind, stage, agree, run_of, corpus, padded_by_one, tmp_path
 ):

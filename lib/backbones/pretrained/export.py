@@ -114,6 +114,11 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     prefix = model.base_model_prefix
     names = {OWN: prefix}
     if auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
+        if not family.head:
+            raise ConfigError(
+                f"{missing}: {type(model).__name__} predicts tokens by other layers. Load it after `import lib`, or "
+                f"{ENCODER}."
+            )
         names |= {f"head.{own}": theirs for own, theirs in family.head.items()}
     elif auto == "AutoModelForTokenClassification":
         linear = [name for name, each in model.named_modules() if isinstance(each, nn.Linear)]
