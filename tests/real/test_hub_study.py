@@ -36,8 +36,8 @@ def test_a_published_encoder_is_fine_tuned_from_the_hub(copy_of_repository, shar
     (record,) = project.folder.glob("results/**/runs/finetune/minilm/imdb/seed-1/run.json")
     run = json.loads(record.read_text())
     assert run["metrics"]["test_f1_macro"] > 0.7
-    asked = {path for _, path, _ in site.requests}
-    assert asked <= {f"/{REPOSITORY}/resolve/{COMMIT}/{file}" for file in site.models[REPOSITORY]}
+    asked = {path.removeprefix(f"/{REPOSITORY}/resolve/{COMMIT}/") for _, path, _ in site.requests}
+    assert asked - set(site.models[REPOSITORY]) == {"added_tokens.json"}  # which early tokenisers have
     site.requests.clear()
     assert "Nothing to be done" in project.snakemake("--configfile", name, "--cores", 2).stdout
     assert not site.requests
