@@ -243,17 +243,16 @@ def _loading(run: Run, model: Path) -> str:
     if use := CALLS.get(PIPELINES.get(task, "")):
         call = f"""from transformers import pipeline
 
-use = pipeline("{PIPELINES[task]}", model="<this folder>")
-{use}"""
+texts, use = ["A text."], pipeline("{PIPELINES[task]}", model=".")
+print({use})"""
     else:
         reader = TASKS.load(task, "task").Task.auto_model()
         call = f"""from transformers import AutoTokenizer, {reader}
 
-folder = "<this folder>"
-tokenizer, model = AutoTokenizer.from_pretrained(folder), {reader}.from_pretrained(folder)
+tokenizer, model = AutoTokenizer.from_pretrained("."), {reader}.from_pretrained(".")
 print(model(**tokenizer(["A text."], return_tensors="pt")))"""
-    return f"""After `import lib`, the package of the project that trained it, transformers reads this folder. Texts
-are cut to the tokens that the run read.
+    return f"""After `import lib`, the package of the project that trained it, transformers reads this folder, here or
+by its name on the hub (in place of `"."`). Texts are cut to the tokens that the run read.
 
 ```python
 import lib
