@@ -19,6 +19,7 @@ from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, reading_everything, recipe, template
 from lib.advice.texts import Language, find_tokenizer, language_of, lost, ngram_settings, token_lengths
+from lib.attention.settings import kinds_of
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
 from lib.data.coverage import MOST_EMPTY
@@ -276,8 +277,8 @@ def _measured(
     usual = int(np.median(lengths))
     cheapest: dict[str, str] = {}
     for model in sorted(near, key=lambda model: backbones[model].products_per_token(usual, 0.0)):
-        mechanism = backbones[model].held_mechanism
-        cheapest.setdefault(mechanism.kind if mechanism else backbones[model].kind, model)
+        backbone = backbones[model]
+        cheapest.setdefault(kinds_of(backbone.held_mechanisms) or backbone.kind, model)
     return _turns(exact, cases, case(backbones[exact], stages.adaptation), [*cheapest.values()], lengths, seconds)
 
 

@@ -147,13 +147,13 @@ class OwnStudy:
     def _models(self, graph: Graph, kept: Collection[str]) -> dict[str, Any]:
         """Return the mechanisms and the models that go; models also go with their mechanisms."""
         taken = graph.experiment.models[self.model]
-        mechanisms = {taken.mechanism, *(change.mechanism for change in taken.changes.values())}
+        mechanisms = {*taken.mechanisms, *(name for change in taken.changes.values() for name in change.mechanisms)}
         return {
             "mechanisms": {name: None for name in graph.experiment.mechanisms if name not in mechanisms},
             "models": {
                 name: None
                 for name, model in graph.experiment.models.items()
-                if name not in kept and (model.mechanism is None or model.mechanism in mechanisms)
+                if name not in kept and mechanisms.issuperset(model.mechanisms)
             },
         }
 

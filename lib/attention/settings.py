@@ -1,12 +1,17 @@
 """Settings of attention mechanisms: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, SerializeAsAny
 
+from lib.core.errors import ConfigError
 from lib.core.kinds import Axis, KindSettings
 
 Kernels = Literal["auto", "torch", "triton"]
+
+EXPECTED = "Expected one mechanism, or a list that repeats over the layers, such as [window-w16-g0, sdpa]"
+"""What a message about a wrong `mechanism` ends with."""
 
 
 class MechanismSettings(KindSettings):
@@ -66,3 +71,50 @@ class MechanismSettings(KindSettings):
 MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismSettings)
 
 AnyMechanism = Annotated[SerializeAsAny[MechanismSettings], BeforeValidator(MECHANISMS.parse)]
+
+Mechanisms = MechanismSettings | list[MechanismSettings]
+"""The mechanism of all layers, or several that repeat over the layers."""
+
+
+def parse_mechanisms(values: Any) -> Mechanisms:
+    """Return the typed settings of one mechanism, or of a list of several.
+
+    Of a list that repeats itself, its shortest part is returned, so that equal models have equal settings.
+
+    Raises:
+        ConfigError: the list is empty, or a kind is unknown.
+        pydantic.ValidationError: a setting is unknown, missing or out of range.
+    """
+    if not isinstance(values, list):
+        return MECHANISMS.parse(values)
+    if not values:
+        raise ConfigError(f"{values} names no mechanism. {EXPECTED}")
+    found = [MECHANISMS.parse(each) for each in values]
+    sizes = (size for size in range(1, len(found)) if len(found) % size == 0)
+    size = next((size for size in sizes if found[:-size] == found[size:]), len(found))
+    return found[0] if size == 1 else found[:size]
+
+
+def complete(mechanism: Mechanisms) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return settings with all defaults, so that a saved model does not depend on later ones."""
+    return [each.model_dump() for each in mechanism] if isinstance(mechanism, list) else mechanism.model_dump()
+
+
+def each_of(mechanism: Mechanisms | None) -> list[MechanismSettings]:
+    """Return the entries of a list of mechanisms; one mechanism is the only entry, None has none."""
+    return mechanism if isinstance(mechanism, list) else [] if mechanism is None else [mechanism]
+
+
+def least(lengths: Iterable[int | None]) -> int | None:
+    """Return the shortest of several lengths in tokens, of which None is any length."""
+    return min((length for length in lengths if length is not None), default=None)
+
+
+def kinds_of(mechanisms: Sequence[MechanismSettings]) -> str:
+    """Return the kinds of mechanisms, each once, as a name: `window+sdpa`."""
+    return "+".join(dict.fromkeys(each.kind for each in mechanisms))
+
+
+AnyMechanisms = Annotated[
+    SerializeAsAny[MechanismSettings] | list[SerializeAsAny[MechanismSettings]], BeforeValidator(parse_mechanisms)
+]

@@ -1,11 +1,12 @@
 """Settings of backbones: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from lib.attention.settings import MechanismSettings
+from lib.attention.settings import Mechanisms, MechanismSettings, each_of, least
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import FEW, LARGE, BaseSettings, PositiveFloat, PositiveInt, Probability, Size
 
@@ -31,7 +32,7 @@ class BackboneSettings(KindSettings):
     """Base of the settings of every backbone."""
 
     takes_mechanism: ClassVar[bool] = False
-    """Whether a field `mechanism` holds the settings of an attention mechanism, which each model chooses."""
+    """Whether a field `mechanism` holds the settings of attention mechanisms, which each model chooses."""
     needs_mechanism: ClassVar[bool] = False
     """Whether it has no attention of its own, so that each model must choose one."""
     own_heads: ClassVar[tuple[str, ...]] = ()
@@ -51,8 +52,8 @@ class BackboneSettings(KindSettings):
         """Its ability."""
         return frozenset({"states"})
 
-    def with_mechanism(self, mechanism: MechanismSettings | None) -> Self:
-        """Return these settings with the attention mechanism of a model.
+    def with_mechanism(self, mechanism: Mechanisms | None) -> Self:
+        """Return these settings with the attention mechanism of a model, or with several that repeat over the layers.
 
         Raises:
             pydantic.ValidationError: the backbone cannot hold this mechanism.
@@ -62,9 +63,15 @@ class BackboneSettings(KindSettings):
         return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
 
     @property
-    def held_mechanism(self) -> MechanismSettings | None:
-        """The attention mechanism that it holds, if any."""
-        return getattr(self, "mechanism", None)
+    def held_mechanisms(self) -> list[MechanismSettings]:
+        """The attention mechanisms that it holds, which repeat over its layers; [] = it holds none."""
+        return each_of(getattr(self, "mechanism", None))
+
+    @property
+    def mechanism_of_layers(self) -> list[MechanismSettings]:
+        """The attention mechanism of every block, from the lowest; [] = it holds none."""
+        held = self.held_mechanisms
+        return [held[layer % len(held)] for layer in range(self.blocks() or len(held))] if held else []
 
     @property
     def held_backbone(self) -> "BackboneSettings | None":
@@ -101,7 +108,12 @@ class BackboneSettings(KindSettings):
 
     def exact_up_to(self) -> int | None:
         """Return how many tokens a document may have to be read without an approximation; None = any number."""
-        return self.held_mechanism.exact_up_to() if self.held_mechanism else None
+        return least(mechanism.exact_up_to() for mechanism in self.held_mechanisms)
+
+    def keys_per_query(self, tokens: int) -> float:
+        """Return the cost of a query in a sequence of `tokens`, as a number of keys, the mean over its layers."""
+        keys = [mechanism.keys_per_query(tokens) for mechanism in self.mechanism_of_layers]
+        return sum(keys) / len(keys) if keys else tokens
 
     def state_numbers(self, tokens: int) -> int | None:
         """Return the numbers that a model keeps of a text, over all layers and heads (`lib.backbones.state_size`).
@@ -130,11 +142,22 @@ class BackboneSettings(KindSettings):
         for name in self.decisive:
             if getattr(self, name) != getattr(before, name):
                 yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
-        own, found = self.held_mechanism, before.held_mechanism
-        if _shares(own) != _shares(found):
+        layers = itertools.zip_longest(self.mechanism_of_layers, before.mechanism_of_layers)
+        pairs = {(own, found): None for own, found in layers if _shares(own) != _shares(found)}
+        for own, found in pairs:
             yield (
                 f"{own.name() if own else 'its own attention'} cannot take over weights of "
                 f"{found.name() if found else 'attention of its own'}, since only one of them shares queries and keys"
+            )
+
+    def list_errors(self) -> Iterator[str]:
+        """Yield why there are too many mechanisms for its layers."""
+        held, blocks = self.held_mechanisms, self.blocks()
+        if blocks is not None and len(held) > blocks:
+            names = ", ".join(mechanism.name() for mechanism in held)
+            yield (
+                f"mechanism = [{names}]: {len(held)} entries for {blocks} layers. Expected at most {blocks}; shorten "
+                "the list, or choose a backbone with more layers"
             )
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:

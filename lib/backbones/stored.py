@@ -4,9 +4,10 @@ transformers initialises a missing weight at random, and scores of NaN still hav
 loaded by this module.
 """
 
+import itertools
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
+from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.model_folder import FIELDS, WEIGHTS, read_fields, unreadable
@@ -27,6 +29,8 @@ from lib.core.settings import sentences
 
 SHOWN = 3
 """Most weights that a message names."""
+_MECHANISM = ".mechanism"
+"""How the name of a mechanism in a model ends."""
 
 
 def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
@@ -200,7 +204,8 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
 
     Every weight of the backbone must be there with the same shape, and none may be left over. The head's weights are
     taken if `folder` holds a model with the same task, and then as strictly; otherwise the new head stays. Random
-    features go along only if the mechanism is the same in every parameter; otherwise they stay as drawn for `model`.
+    features go along only where the mechanism of a layer is the same in every parameter; otherwise they stay as drawn
+    for `model`.
 
     Args:
         model: model with a head, its weights initialised; its configuration is a `BackboneConfig`.
@@ -226,13 +231,13 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         )
     saved = read_weights(folder)
     prefix = f"{model.base_model_prefix}."
-    same_mechanism = expected.held_mechanism == found.held_mechanism
+    kept = _places_of_same_mechanisms(model, expected.held_mechanisms, found.held_mechanisms)
 
     def concerned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
             name: tensor
             for name, tensor in tensors.items()
-            if (task in tasks or name.startswith(prefix)) and (same_mechanism or ".mechanism." not in name)
+            if (task in tasks or name.startswith(prefix)) and (f"{_MECHANISM}." not in name or name.startswith(kept))
         }
 
     # A tied weight is saved once, under the name of its original.
@@ -250,6 +255,21 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
             f"with the same tokeniser, labels and settings of the backbone {expected.kind}."
         )
     model.load_state_dict(offered, strict=False)
+
+
+def _places_of_same_mechanisms(
+    model: PreTrainedModel, expected: Sequence[MechanismSettings], found: Sequence[MechanismSettings]
+) -> tuple[str, ...]:
+    """Return how the names of tensors begin that belong to mechanisms that stay as they are.
+
+    Args:
+        model: that has mechanisms.
+        expected: its mechanisms, which repeat over the layers that hold one.
+        found: those of the model whose weights it takes over; [] = that one has none.
+    """
+    places = [name for name, _ in model.named_modules() if name.endswith(_MECHANISM)]
+    pairs = zip(places, itertools.cycle(expected), itertools.cycle(found), strict=False)
+    return tuple(f"{name}." for name, own, theirs in pairs if own == theirs)
 
 
 def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:

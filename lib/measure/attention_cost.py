@@ -33,14 +33,15 @@ PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
 
 def attention_cost(
-    mechanisms: Mapping[str, dict[str, Any]], *, lengths: Sequence[int], seconds: float, **setting: Any
+    mechanisms: Mapping[str, Any], *, lengths: Sequence[int], seconds: float, **setting: Any
 ) -> pd.DataFrame:
     """Return the cost of a forward and backward pass, one row per implementation, mechanism, length and padding.
 
     An implementation whose package is not installed is left out with a warning; on a GPU so is what fails there.
 
     Args:
-        mechanisms: parameters by name; plain exact attention and rows with projections are added.
+        mechanisms: parameters by name, or lists of such, one per layer; plain exact attention and rows with
+            projections are added.
         lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
         seconds: time for the repetitions of a row, `LEAST` at least, see `lib.measure.cost.repeated`.
         setting: `heads`, `head_size`, `device` and `dtype` of the cases, see `AttentionCase`.
@@ -67,9 +68,7 @@ def attention_cost(
     return pd.DataFrame(rows, columns=COLUMNS["attention_cost"])
 
 
-def attention_cases(
-    mechanisms: Mapping[str, dict[str, Any]], lengths: Sequence[int], **setting: Any
-) -> Iterator[AttentionCase]:
+def attention_cases(mechanisms: Mapping[str, Any], lengths: Sequence[int], **setting: Any) -> Iterator[AttentionCase]:
     """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
 
     Every implementation has ragged rows. Plain exact attention has none: the mask changes its results, and not how

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from lib.attention.kernels import has_kernels
-from lib.attention.settings import Kernels
+from lib.attention.settings import Kernels, Mechanisms, each_of
 from lib.measure.cost import Computation, clock_mhz, host_seconds, machine, matrix_rate, runs, spread, with_peak_mb
 
 logger = logging.getLogger(__name__)
@@ -68,10 +68,10 @@ class Case(ABC):
         """Return a case that sets up what libraries need at first, so that its memory does not count; None = none."""
         return None
 
-    def with_kernels(self, kind: str) -> Iterator[Self]:
-        """Yield the case by torch's operations, and by Triton kernels on a GPU if mechanisms of this kind have some."""
+    def with_kernels(self, mechanism: Mechanisms) -> Iterator[Self]:
+        """Yield the case by torch's operations, and by Triton kernels on a GPU if a mechanism of it has some."""
         yield replace(self, kernels="torch")
-        if self.device == "cuda" and has_kernels(kind):
+        if self.device == "cuda" and any(has_kernels(each.kind) for each in each_of(mechanism)):
             yield replace(self, kernels="triton")
 
 

@@ -76,13 +76,13 @@ def candidates(graph: Graph, stages: Stages) -> list[str]:
 def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
     """Return the model that the others are compared with: the first with exact attention, or else the first."""
     backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
-    return next((model for model, backbone in backbones.items() if grows(backbone)), models[0])
+    exact = (model for model, each in backbones.items() if grows(each) and each.exact_up_to() is None)
+    return next(exact, models[0])
 
 
 def grows(backbone: BackboneSettings) -> bool:
-    """Return whether time per token grows with the tokens of a document."""
-    mechanism = backbone.held_mechanism
-    return mechanism is not None and mechanism.keys_per_query(2 * LONG) > mechanism.keys_per_query(LONG)
+    """Return whether time per token grows with the tokens of a document, in one layer at least."""
+    return bool(backbone.held_mechanisms) and backbone.keys_per_query(2 * LONG) > backbone.keys_per_query(LONG)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import importlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import build, set_kernels
-from lib.attention.settings import MECHANISMS
+from lib.attention.contract import build, set_kernels, set_step
+from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least, parse_mechanisms
 from lib.core.errors import ConfigError
 from lib.measure.compared import PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
@@ -45,7 +45,7 @@ class AttentionCase(Case):
     Args:
         implementation: `ours`, `torch`, `transformers`, or one of `PACKAGES`.
         mechanism: name of the row.
-        parameters: parameters of the mechanism, `kind` included.
+        parameters: parameters of the mechanism, `kind` included; of a list, a pass goes through each of its layers.
         length: N.
         padding: `none`, or `ragged`: rows of half to all of N real tokens, and a mask that says so.
         heads: H.
@@ -56,7 +56,7 @@ class AttentionCase(Case):
 
     implementation: str = "ours"
     mechanism: str
-    parameters: dict[str, Any]
+    parameters: Any
     length: int
     padding: Padding = "none"
     heads: int
@@ -69,8 +69,18 @@ class AttentionCase(Case):
 
     @property
     def settings(self) -> Any:
-        """Settings of the mechanism."""
+        """Settings of the mechanism, of a case with one."""
         return MECHANISMS.parse(self.parameters)
+
+    @property
+    def held(self) -> list[MechanismSettings]:
+        """Settings of the mechanism of each layer."""
+        return each_of(parse_mechanisms(self.parameters))
+
+    @property
+    def rows(self) -> int:
+        """Number of tensors that the layers get: one for queries and keys, if all mechanisms share the two."""
+        return 2 if all(each.shares_query_and_key for each in self.held) else 3
 
     @property
     def width(self) -> int:
@@ -92,7 +102,7 @@ class AttentionCase(Case):
         options = {"device": self.device, "dtype": getattr(torch, self.dtype)}
         heads = (self.batch, self.heads, self.length, self.head_size)
         shape = (self.batch, self.length, self.width) if self.projects else heads
-        number = 1 if self.projects else 2 if self.settings.shares_query_and_key else 3
+        number = 1 if self.projects else self.rows
         inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(number)]
         mask = ragged_mask(self.batch, self.length, self.device) if self.padding == "ragged" else None
         module = _MAKERS[self.implementation](self).to(**options)
@@ -111,22 +121,23 @@ class AttentionCase(Case):
 
 
 def own_cases(
-    mechanisms: Mapping[str, dict[str, Any]], lengths: Iterable[int], tokens: int, **setting: Any
+    mechanisms: Mapping[str, Any], lengths: Iterable[int], tokens: int, **setting: Any
 ) -> Iterator[AttentionCase]:
     """Yield what measures each mechanism at each length that it reads, by torch's operations and kernels of ours.
 
     Args:
-        mechanisms: parameters by name.
+        mechanisms: parameters by name, or lists of such, one per layer.
         lengths: N in tokens.
         tokens: of a batch, unless one sequence has more.
         setting: other fields of `AttentionCase`.
     """
     for (name, parameters), length in itertools.product(mechanisms.items(), lengths):
-        if length > (MECHANISMS.parse(parameters).longest() or length):
+        held = parse_mechanisms(parameters)
+        if length > (least(each.longest() for each in each_of(held)) or length):
             continue
         batch = max(1, tokens // length)
         case = AttentionCase(mechanism=name, parameters=parameters, length=length, batch=batch, **setting)
-        yield from case.with_kernels(parameters["kind"])
+        yield from case.with_kernels(held)
 
 
 @dataclass(frozen=True)
@@ -182,25 +193,35 @@ class Called(nn.Module):
 
 
 class _Ours(nn.Module):
-    """Our mechanism, and the projections of a case that has some."""
+    """Our mechanisms, one per layer, and the projections of a case that has some.
+
+    Every layer gets the same rows, and the output is the sum of the layers' outputs.
+    """
 
     def __init__(self, case: AttentionCase) -> None:
         super().__init__()
-        self.mechanism = build(case.settings, num_heads=case.heads, head_size=case.head_size, layer=0, seed=0).train()
+        self.layers = nn.ModuleList(
+            build(each, num_heads=case.heads, head_size=case.head_size, layer=layer, seed=0)
+            for layer, each in enumerate(case.held)
+        ).train()
         set_kernels(self, case.kernels)
-        number = (2 if case.settings.shares_query_and_key else 3) if case.projects else 0
+        number = case.rows if case.projects else 0
         self.projections = nn.ModuleList(nn.Linear(case.width, case.width, bias=False) for _ in range(number))
         self.heads, self.steps = (case.heads, case.head_size), 0
 
     def forward(self, *arguments: Tensor) -> Tensor:
         # As in training: rotations are drawn again at every step.
         self.steps += 1
-        self.mechanism.set_step(self.steps)
+        set_step(self, self.steps)
         *rows, mask = arguments
         if self.projections:
             rows = [each(rows[0]).unflatten(2, self.heads).transpose(1, 2) for each in self.projections]
-        output = self.mechanism(rows[0], rows[-2], rows[-1], mask)  # of two, queries are also the keys
+        output = functools.reduce(torch.add, (self._output(layer, rows, mask) for layer in self.layers))
         return output.transpose(1, 2).flatten(2) if self.projections else output
+
+    def _output(self, layer: Any, rows: Sequence[Tensor], mask: Tensor | None) -> Tensor:
+        query, value = rows[0], rows[-1]
+        return layer(query, query if layer.settings.shares_query_and_key else rows[1], value, mask)
 
 
 def _torch(case: AttentionCase) -> nn.Module:

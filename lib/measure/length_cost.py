@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.contract import set_step
+from lib.attention.settings import each_of, parse_mechanisms
 from lib.backbones.encoder.block import SelfAttention
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
@@ -73,9 +74,9 @@ class Limits:
         return f"more than {time}" if seconds > 60 * self.minutes else ""
 
 
-def growth(mechanism: Mapping[str, Any]) -> int:
-    """Return the power of N that a mechanism's time grows with, from its parameters: 2 if exact, else (nearly) 1."""
-    return 2 if mechanism["kind"] == "sdpa" else 1
+def growth(mechanism: Any) -> int:
+    """Return the power of N that the time of a mechanism, or of a list, grows with: 2 if one is exact, else about 1."""
+    return 2 if any(each.kind == "sdpa" for each in each_of(parse_mechanisms(mechanism))) else 1
 
 
 def matrix_mb(length: int, heads: int, dtype: str) -> float:

@@ -31,7 +31,7 @@ MEANINGS = {
     "length": "tokens of a sequence",
     "lengths": "tokens of a sequence",
     "mechanism": "name in config/config.yaml",
-    "mechanisms": "parameters by name (those of config/config.yaml)",
+    "mechanisms": "parameters by name, or a list for several layers (those of config/config.yaml)",
     "minutes": "leave out a pass that is expected to take more",
     "models": "architectures by name",
     "norms": "of queries and keys",

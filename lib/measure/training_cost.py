@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
 from lib.attention.contract import set_kernels
-from lib.attention.settings import Kernels
+from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
@@ -47,7 +47,7 @@ class TrainingCase(Case):
     Args:
         implementation: `ours` or `transformers`.
         model: name of the mechanism, or `bert`.
-        mechanism: its parameters; None for BERT.
+        mechanism: its parameters, or a list that repeats over the layers; None for BERT.
         encoder: sizes and dropouts.
         step: `mlm`, a step of masked language modelling on sequences of 512 tokens; `finetune_epoch`, an epoch of
             classification of documents in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
@@ -58,7 +58,7 @@ class TrainingCase(Case):
 
     implementation: str
     model: str
-    mechanism: dict[str, Any] | None
+    mechanism: dict[str, Any] | list[dict[str, Any]] | None
     encoder: Encoder
     step: Work
     documents: int
@@ -146,7 +146,7 @@ class TimedTraining(TrainedModel):
 
 
 def training_cost(
-    mechanisms: Mapping[str, dict[str, Any]],
+    mechanisms: Mapping[str, Any],
     *,
     batch: int,
     document_batch: int,
@@ -156,7 +156,7 @@ def training_cost(
     """Return what training costs, a row for each implementation, model and work; on a GPU, what fails is left out.
 
     Args:
-        mechanisms: parameters by name.
+        mechanisms: parameters by name, or lists of such that repeat over the layers.
         batch: sequences of a step of masked language modelling.
         document_batch: documents of a batch.
         repetitions: of a step; an epoch, which has many steps, is measured once.
@@ -182,14 +182,15 @@ def training_cost(
 
 
 def training_cases(
-    mechanisms: Mapping[str, dict[str, Any]], *, batch: int, document_batch: int, **setting: Any
+    mechanisms: Mapping[str, Any], *, batch: int, document_batch: int, **setting: Any
 ) -> Iterator[TrainingCase]:
     """Yield what `training_cost` measures: a step of every model and BERT, epochs of exact attention and BERT.
 
     Arguments are those of `training_cost`.
     """
-    models: dict[str, dict[str, Any] | None] = {BERT: None, **mechanisms}
-    exact = [name for name, parameters in mechanisms.items() if parameters["kind"] == "sdpa"][:1]
+    models: dict[str, Any] = {BERT: None, **mechanisms}
+    kinds = {name: kinds_of(each_of(parse_mechanisms(parameters))) for name, parameters in mechanisms.items()}
+    exact = [name for name, kind in kinds.items() if kind == "sdpa"][:1]
     wanted: list[tuple[str, Work, int]] = [(model, "mlm", batch) for model in models]
     wanted += [(model, "finetune_epoch_padded", document_batch) for model in (BERT, *exact)]
     wanted += [(model, "finetune_epoch", document_batch) for model in exact]
@@ -198,7 +199,7 @@ def training_cases(
         case = TrainingCase(
             implementation=owner, model=model, mechanism=models[model], step=work, batch=size, **setting
         )
-        yield from case.with_kernels(case.mechanism["kind"]) if case.mechanism else (case,)
+        yield from case.with_kernels(parse_mechanisms(case.mechanism)) if case.mechanism else (case,)
 
 
 def _model(case: TrainingCase) -> PreTrainedModel:

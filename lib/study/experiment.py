@@ -14,7 +14,7 @@ from lib.data.settings.corpus import Corpus
 from lib.data.settings.dataset import Dataset
 from lib.data.settings.tokenizer import Tokenizer
 from lib.study.published import with_encoders, with_published
-from lib.study.stages import Model, Stage
+from lib.study.stages import Model, Stage, names_of
 from lib.word_vectors.settings import WordVectors
 
 
@@ -72,13 +72,18 @@ class Experiment(BaseSettings):
                 name: model
                 for name, model in models.items()
                 if model is not None
-                and (not isinstance(model, dict) or model.get("mechanism") not in list(gone.get("mechanisms", ())))
+                and (not isinstance(model, dict) or not _names_any(model.get("mechanism"), gone.get("mechanisms", ())))
             }
         for name, stage in kept["stages"].items() if "stages" in named else ():
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
                 entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
                 kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
         return with_encoders(with_published(kept))
+
+
+def _names_any(mechanism: Any, gone: Collection[str]) -> bool:
+    """Whether a model's `mechanism`, not checked yet, names one that is `gone`."""
+    return any(name in list(gone) for name in names_of(mechanism))
 
 
 def _without_data(model: Any, gone: Collection[str]) -> Any:

@@ -2,9 +2,10 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from lib.attention.settings import parse_mechanisms
 from lib.backbones.settings import BackboneSettings
 from lib.data.settings.corpus import Corpus
 from lib.data.settings.dataset import Dataset
@@ -34,7 +35,7 @@ class Graph:
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
-        self._backbones: dict[tuple[str, str | None], BackboneSettings] = {}
+        self._backbones: dict[tuple[str, ...], BackboneSettings] = {}
         self._works: dict[tuple[str, str, str], Work] = {}
         self._owners: dict[tuple[str, str], dict[str, str]] = {}
         self._run_keys: dict[tuple[str, str, str], str] = {}
@@ -136,7 +137,7 @@ class Graph:
         return seeds[:1] if section.tuning else seeds
 
     def backbone_at(self, model: str, stage: str, dataset: str | None) -> BackboneSettings:
-        """Return the backbone of a model at a stage, with its attention mechanism.
+        """Return the backbone of a model at a stage, with its attention mechanisms.
 
         Args:
             model: its name.
@@ -144,46 +145,47 @@ class Graph:
             dataset: entry of the stage's `data`; None = other texts, to which no change for one entry applies.
 
         Raises:
-            pydantic.ValidationError: the backbone cannot hold the mechanism.
+            pydantic.ValidationError: the backbone cannot hold the mechanisms.
         """
         return self._backbone(*self.names_at(model, stage, dataset))
 
     def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneSettings:
-        """Return the backbone with which a model would start a stage, with its attention mechanism.
+        """Return the backbone with which a model would start a stage, with its attention mechanisms.
 
         It is that of the run that the model would start from or, without one, its first backbone. The model may skip
         the stage.
 
         Raises:
-            pydantic.ValidationError: the backbone cannot hold the mechanism.
+            pydantic.ValidationError: the backbone cannot hold the mechanisms.
         """
         if parent := self.parent_stage(model, stage):
             return self.backbone_at(model, parent, self.parent_dataset(stage, parent, dataset))
         first = self.experiment.models[model]
-        return self._backbone(first.backbone, first.mechanism)
+        return self._backbone(first.backbone, first.mechanisms)
 
-    def _backbone(self, name: str, mechanism: str | None) -> BackboneSettings:
-        """Return the backbone of that name, with the mechanism of that name."""
-        if (name, mechanism) not in self._backbones:
+    def _backbone(self, name: str, mechanisms: Sequence[str]) -> BackboneSettings:
+        """Return the backbone of that name, with the mechanisms of those names."""
+        key = (name, *mechanisms)
+        if key not in self._backbones:
             backbone = self.experiment.backbones[name]
-            with_mechanism = mechanism and backbone.with_mechanism(self.experiment.mechanisms[mechanism])
-            self._backbones[name, mechanism] = with_mechanism or backbone
-        return self._backbones[name, mechanism]
+            held = parse_mechanisms([self.experiment.mechanisms[each] for each in mechanisms]) if mechanisms else None
+            self._backbones[key] = backbone.with_mechanism(held) if held else backbone
+        return self._backbones[key]
 
-    def names_at(self, model: str, stage: str, dataset: str | None) -> tuple[str, str | None]:
-        """Return the names of backbone and mechanism of a model at a stage; see `backbone_at`."""
+    def names_at(self, model: str, stage: str, dataset: str | None) -> tuple[str, list[str]]:
+        """Return the names of backbone and mechanisms of a model at a stage; see `backbone_at`."""
         entry, entries = self.experiment.models[model], {stage: dataset}
         at = stage
         while (parent := self.parent_stage(model, at)) is not None and parent not in entries:
             entries[parent] = self.parent_dataset(at, parent, entries[at])
             at = parent
-        backbone, mechanism = entry.backbone, entry.mechanism
+        backbone, mechanisms = entry.backbone, entry.mechanisms
         for name in reversed(self.chain(stage)):
             if change := entry.changes.get(name):
                 for each in (change, change.data.get(entries.get(name) or "")):
                     backbone = (each and each.backbone) or backbone
-                    mechanism = (each and each.mechanism) or mechanism
-        return backbone, mechanism
+                    mechanisms = (each and each.mechanisms) or mechanisms
+        return backbone, mechanisms
 
     def corpus(self, name: str) -> Corpus | Dataset:
         """Return the corpus or dataset of that name."""

@@ -126,17 +126,15 @@ def _models(experiment: Experiment) -> Iterator[str]:
     for name, model in experiment.models.items():
         uses: list[tuple[str, str | None, Mapping[str, Any]]] = [
             ("backbone", model.backbone, experiment.backbones),
-            ("mechanism", model.mechanism, experiment.mechanisms),
             ("tokenizer", model.tokenizer, experiment.tokenizers),
         ]
+        uses += [("mechanism", each, experiment.mechanisms) for each in model.mechanisms]
         uses += [("skip", stage, experiment.stages) for stage in model.skip]
         uses += [("datasets", dataset, experiment.datasets) for dataset in model.datasets or []]
         uses += [("changes", stage, experiment.stages) for stage in model.changes]
         for place, parts, _ in _overrides(model):
-            uses += [
-                (f"{place}.backbone", parts.backbone, experiment.backbones),
-                (f"{place}.mechanism", parts.mechanism, experiment.mechanisms),
-            ]
+            uses += [(f"{place}.backbone", parts.backbone, experiment.backbones)]
+            uses += [(f"{place}.mechanism", each, experiment.mechanisms) for each in parts.mechanisms]
         for key, value, there in uses:
             if value is not None and value not in there:
                 yield f"models.{name}.{key}: there is no '{value}'. {known(there)}"
@@ -167,7 +165,7 @@ def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
         backbone = experiment.backbones.get(model.backbone)
         if backbone is None:
             continue
-        if backbone.needs_mechanism and model.mechanism is None and backbone.held_mechanism is None:
+        if backbone.needs_mechanism and model.mechanism is None and not backbone.held_mechanisms:
             there = ", ".join(experiment.mechanisms) or "none; add an entry"
             yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {there}"
         if not backbone.takes_mechanism and model.mechanism is not None:

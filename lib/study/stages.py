@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
+from lib.attention.settings import EXPECTED
 from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
@@ -33,11 +34,31 @@ def _start(values: Any) -> Any:
     )
 
 
+def _mechanism(value: Any) -> Any:
+    """Refuse what is neither a name nor a list of names, with one error for both forms."""
+    names = value if isinstance(value, list) else [value]
+    if value is not None and not (names and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"{value!r} names no mechanism. {EXPECTED}")
+    return value
+
+
+MechanismNames = Annotated[str | list[str] | None, BeforeValidator(_mechanism)]
+
+
 class Override(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
-    mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
+    mechanism: MechanismNames = Field(
+        None,
+        description="Name of an attention mechanism that can take over the weights, or a list of names that repeats "
+        "over the layers.",
+    )
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Names of the attention mechanisms; [] = inherited."""
+        return names_of(self.mechanism)
 
 
 class Change(Override):
@@ -82,7 +103,11 @@ class Model(BaseSettings):
         None, min_length=1, description="Meaning of its name, in a few words below the tables and figures that show it."
     )
     backbone: str = Field(description="Name of its backbone.")
-    mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
+    mechanism: MechanismNames = Field(
+        None,
+        description="Name of its attention mechanism, if its backbone takes one, or a list of names that repeats over "
+        "the layers.",
+    )
     tokenizer: str | None = Field(
         None,
         description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not "
@@ -113,6 +138,11 @@ class Model(BaseSettings):
         "passes stages on corpora all the same. null = all.",
     )
 
+    @property
+    def mechanisms(self) -> list[str]:
+        """Names of its attention mechanisms, which repeat over the layers; [] = it names none."""
+        return names_of(self.mechanism)
+
     @classmethod
     def prepared(cls, values: Any) -> Any:
         """Refuse the former key `deviations`, with the line that replaces it."""
@@ -123,6 +153,11 @@ class Model(BaseSettings):
             line = yaml.safe_dump(changes, sort_keys=False, default_flow_style=True, width=math.inf).strip()
             raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
         return values
+
+
+def names_of(mechanism: Any) -> list[Any]:
+    """Return the names in a `mechanism`, whether it is one name or a list; [] = it is null."""
+    return mechanism if isinstance(mechanism, list) else [] if mechanism is None else [mechanism]
 
 
 class Work(BaseSettings):

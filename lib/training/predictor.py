@@ -124,7 +124,8 @@ class Predictor:
     def environment(self) -> Environment:
         """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
-        kernels = next((mechanism.computed_by for mechanism in mechanisms(self.model)), None)
+        used = {mechanism.computed_by for mechanism in mechanisms(self.model)}
+        kernels = next((each for each in ("triton", "torch") if each in used), None)
         return Environment(
             device=str(self.device),
             hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",

@@ -37,6 +37,14 @@ EXAMPLES = {
         "kv_rank": 4,
         "intermediate_size": 32,
     },
+    "a mechanism per layer": {
+        "kind": "encoder",
+        "mechanism": [{"kind": "lsh", "num_hashes": 2, "chunk_size": 4}, {"kind": "favor", "nb_features": 8}],
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    },
+    "bert with a mechanism per layer": encoder("bert")
+    | {"mechanism": [{"kind": "window", "width": 4}, {"kind": "sdpa"}], "attention_dropout": 0.0},
     "rnn": {"kind": "recurrent", "cell": "rnn"},
     "lstm": {"kind": "recurrent", "cell": "lstm"},
     "gru": {"kind": "recurrent", "cell": "gru"},

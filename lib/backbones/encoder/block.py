@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import build, for_every_head
-from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import alibi_slopes, rotate
 
@@ -27,7 +26,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
-        parameters = MECHANISMS.parse(config.mechanism)
+        parameters = config.mechanism_of(layer)
         self.head_size = config.head_size
         width = config.num_attention_heads * config.head_size
         width_of_keys = (config.num_key_value_heads or config.num_attention_heads) * config.head_size

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from lib.attention.settings import AnyMechanism
+from lib.attention.settings import AnyMechanisms, kinds_of, least
 from lib.backbones.settings import VOCABULARY, Ability, BackboneSettings
 from lib.core.settings import LARGE, Few, PositiveFloat, PositiveInt, Probability, Size, SizeOrZero, check, unset
 
@@ -21,8 +21,10 @@ class Settings(BackboneSettings):
     )  # fmt: skip
 
     kind: Literal["encoder"] = "encoder"
-    mechanism: AnyMechanism | None = Field(
-        None, description="Parameters of the attention mechanism; each model names its own under `mechanism`."
+    mechanism: AnyMechanisms | None = Field(
+        None,
+        description="Parameters of the attention mechanism, or a list that repeats over the layers; each model names "
+        "its own under `mechanism`.",
     )
     hidden_size: Size = Field(512, description="Width of embeddings and hidden states.")
     num_hidden_layers: Few = Field(4, description="Encoder blocks.")
@@ -83,17 +85,21 @@ class Settings(BackboneSettings):
         found: set[Ability] = {"states"}
         if self.kv_rank is None:
             found.add("queries_and_keys")
-        if self.mechanism is None or self.mechanism.row_stochastic:
+        if all(mechanism.row_stochastic for mechanism in self.held_mechanisms):
             found.add("attention_maps")
         return frozenset(found)
 
     @property
     def linear_layers(self) -> frozenset[str]:
         """See `BackboneSettings.linear_layers`."""
-        shared = self.mechanism is not None and self.mechanism.shares_query_and_key
-        keys = set() if shared else {"key"}
+        held = self.held_mechanisms
+        keys = set() if held and all(mechanism.shares_query_and_key for mechanism in held) else {"key"}
         latent = set() if self.kv_rank is None else {"latent"}
         return frozenset({"query", "value", "output", "intermediate"} | keys | latent)
+
+    @check
+    def _layers_suffice(self) -> Iterator[str]:
+        yield from self.list_errors()
 
     @check
     def _heads_divide_the_width(self) -> Iterator[str]:
@@ -116,13 +122,13 @@ class Settings(BackboneSettings):
                 f"num_key_value_heads = {self.num_key_value_heads} does not divide num_attention_heads = "
                 f"{self.num_attention_heads}. Choose a divisor"
             )
-        if self.mechanism and self.mechanism.shares_query_and_key:
-            for name in ("num_key_value_heads", "kv_rank"):
-                if self._is_set(name):
-                    yield (
-                        f"{name} = {getattr(self, name)}, but {self.mechanism.name()} has one projection for queries "
-                        "and keys. Leave it out, or choose a mechanism that keeps them apart (sdpa, favor)"
-                    )
+        sharing = [mechanism.name() for mechanism in self.held_mechanisms if mechanism.shares_query_and_key]
+        for name in ("num_key_value_heads", "kv_rank") if sharing else ():
+            if self._is_set(name):
+                yield (
+                    f"{name} = {getattr(self, name)}, but {', '.join(sharing)} has one projection for queries and "
+                    "keys. Leave it out, or choose a mechanism that keeps them apart (sdpa, favor)"
+                )
 
     @check
     def _positions_read_their_settings(self) -> Iterator[str]:
@@ -169,19 +175,21 @@ class Settings(BackboneSettings):
 
     @check
     def _scores_can_be_lowered(self) -> Iterator[str]:
-        if self.position_embedding_type == "alibi" and self.mechanism and not self.mechanism.takes_bias:
-            yield (
-                f"position_embedding_type = 'alibi', but {self.mechanism.name()} forms no scores to add a bias to. "
-                "Choose 'rope', 'sinusoidal' or 'learned'"
-            )
+        for mechanism in self.held_mechanisms if self.position_embedding_type == "alibi" else ():
+            if not mechanism.takes_bias:
+                yield (
+                    f"position_embedding_type = 'alibi', but {mechanism.name()} forms no scores to add a bias to. "
+                    "Choose 'rope', 'sinusoidal' or 'learned'"
+                )
 
     @check
     def _weights_can_be_dropped(self) -> Iterator[str]:
-        if self.attention_dropout and self.mechanism and not self.mechanism.takes_attention_dropout:
-            yield (
-                f"attention_dropout = {self.attention_dropout}, but {self.mechanism.name()} has no attention weights "
-                "to drop. Set it to 0"
-            )
+        for mechanism in self.held_mechanisms if self.attention_dropout else ():
+            if not mechanism.takes_attention_dropout:
+                yield (
+                    f"attention_dropout = {self.attention_dropout}, but {mechanism.name()} has no attention weights "
+                    "to drop. Set it to 0"
+                )
 
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) != type(self).model_fields[name].default
@@ -193,14 +201,13 @@ class Settings(BackboneSettings):
 
     @property
     def family(self) -> str:
-        """The mechanism's kind."""
-        return self.mechanism.kind if self.mechanism else self.kind
+        """The kinds of its mechanisms."""
+        return kinds_of(self.held_mechanisms) or self.kind
 
     def longest(self) -> int | None:
         """See `BackboneSettings.longest`: learned positions have an end, and so have some mechanisms."""
         of_positions = self.max_position_embeddings if self.position_embedding_type == "learned" else None
-        of_mechanism = self.mechanism.longest() if self.mechanism else None
-        return min((reach for reach in (of_positions, of_mechanism) if reach is not None), default=None)
+        return least([of_positions, *(mechanism.longest() for mechanism in self.held_mechanisms)])
 
     def blocks(self) -> int | None:
         """See `BackboneSettings.blocks`."""
@@ -212,17 +219,16 @@ class Settings(BackboneSettings):
         width_of_keys = self.head_size * (self.num_key_value_heads or self.num_attention_heads)
         source = self.kv_rank or self.hidden_size
         projections = 2 * self.hidden_size * width + 2 * source * width_of_keys + self.hidden_size * (self.kv_rank or 0)
-        keys = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
-        block = projections + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
+        attended = 2 * width * self.keys_per_query(tokens)
+        block = projections + 2 * self.hidden_size * self.intermediate_size + attended
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
 
     def state_numbers(self, tokens: int) -> int | None:
-        """Return the state that the mechanism keeps, in all layers and heads of keys.
+        """Return the state that the mechanisms keep, in all layers and heads of keys.
 
         Keys and values that are projected from a latent (`kv_rank`) count as such, and not as the latent.
         """
-        if self.mechanism is None:
-            return None
-        numbers = self.mechanism.state_numbers(tokens, self.head_size)
+        numbers = [mechanism.state_numbers(tokens, self.head_size) for mechanism in self.mechanism_of_layers]
+        known = [number for number in numbers if number is not None]
         heads = self.num_key_value_heads or self.num_attention_heads
-        return None if numbers is None else self.num_hidden_layers * heads * numbers
+        return heads * sum(known) if known and len(known) == len(numbers) else None

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from lib.attention.settings import MechanismSettings
+from lib.attention.settings import Mechanisms, MechanismSettings
 from lib.backbones.settings import BACKBONES, BackboneSettings
 from lib.core.settings import Few, Probability, Size, SizeOrZero, check
 
@@ -93,14 +93,14 @@ class Settings(BackboneSettings):
         """See `BackboneSettings.needs_mechanism`: if its encoder does."""
         return self.encoder.needs_mechanism
 
-    def with_mechanism(self, mechanism: MechanismSettings | None) -> "Settings":
-        """See `BackboneSettings.with_mechanism`: its encoder holds the mechanism."""
+    def with_mechanism(self, mechanism: Mechanisms | None) -> "Settings":
+        """See `BackboneSettings.with_mechanism`: its encoder holds the mechanisms."""
         return type(self).model_validate(dict(self) | {"encoder": self.encoder.with_mechanism(mechanism)})
 
     @property
-    def held_mechanism(self) -> MechanismSettings | None:
-        """See `BackboneSettings.held_mechanism`."""
-        return self.encoder.held_mechanism
+    def held_mechanisms(self) -> list[MechanismSettings]:
+        """See `BackboneSettings.held_mechanisms`."""
+        return self.encoder.held_mechanisms
 
     @property
     def held_backbone(self) -> BackboneSettings:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, cast
 
 from transformers import AutoConfig
 
-from lib.attention.settings import MECHANISMS
+from lib.attention.settings import complete, parse_mechanisms
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import in_own_names
@@ -18,7 +18,8 @@ class PretrainedBackboneConfig(ArchitectureConfig):
     """Describe an architecture and the head on it.
 
     Args:
-        mechanism: parameters of the attention mechanism in the place of its own, `kind` included; None = its own.
+        mechanism: parameters of the attention mechanism in the place of its own, `kind` included, or a list of such
+            that repeats over the layers; None = its own.
         feature_seed: seed of the mechanism's own draws (features, hash rotations).
         kwargs: the fields of `Settings` and those of `BackboneConfig`.
     """
@@ -33,10 +34,15 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         "num_attention_heads": 2,
     }
 
-    def __init__(self, *, mechanism: dict[str, Any] | None = None, feature_seed: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        mechanism: dict[str, Any] | list[dict[str, Any]] | None = None,
+        feature_seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        # Complete, defaults included, so that a saved model does not depend on later defaults.
-        self.mechanism = mechanism and MECHANISMS.parse(mechanism).model_dump()
+        self.mechanism = None if mechanism is None else complete(parse_mechanisms(mechanism))
         self.feature_seed = feature_seed
         self.positions = self.positions and dict(self.positions)  # type: ignore[has-type]
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from lib.attention.settings import kinds_of
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import ConfigError, RunError
@@ -77,8 +78,8 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     kind, family = config.architecture["model_type"], config.family
     if config.mechanism is not None:
         raise ConfigError(
-            f"{folder}: holds {config.mechanism['kind']} in place of the attention of {kind}, which transformers does "
-            "not have. Expected its own attention; load this one after `import lib`."
+            f"{folder}: holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}, which "
+            "transformers does not have. Expected its own attention; load this one after `import lib`."
         )
     found = next(iter(config.architectures or []), "")
     auto, inner, missing = HEADS.get(found, ""), config.inner(), f"{folder}: {found or 'a model without a head'}"

@@ -78,8 +78,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if config.positions and config.positions["fill"] == "tiled":
         table = f"{family.positions}.weight"
         rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
-    if (mechanism := config.parameters.mechanism) is not None and mechanism.shares_query_and_key:
-        rest |= shared_projections(rest, config)
+    rest |= shared_projections(rest, inner, config)
     inner.load_state_dict(rest, strict=False)
     if model.get_output_embeddings() is None:
         return

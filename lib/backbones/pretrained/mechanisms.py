@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from lib.attention.contract import Attention, build, mechanisms
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.core.errors import ConfigError
 
 
 class NoKeys(nn.Module):
@@ -29,15 +30,22 @@ class NoKeys(nn.Module):
 
 
 def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) -> None:
-    """Set the mechanism of every layer of `inner`, except layers with a window, which stay exact."""
+    """Set the mechanism of every layer of `inner`, except layers with a window, which stay exact.
+
+    Several mechanisms repeat over the layers that hold one.
+
+    Raises:
+        ConfigError: there are more mechanisms than such layers.
+    """
     family, parameters = config.family, config.parameters
-    mechanism = parameters.mechanism
-    assert mechanism is not None
+    held, layers = parameters.held_mechanisms, 0
     heads, width = config.num_attention_heads, config.head_size
     for layer, block in enumerate(inner.get_submodule(family.blocks).children()):
         attends = block.get_submodule(family.attends)
         if getattr(attends, "sliding_window", None) is not None:
             continue
+        mechanism = held[layers % len(held)]
+        layers += 1
         attends.mechanism = build(
             mechanism,
             num_heads=heads,
@@ -49,20 +57,31 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
         if mechanism.shares_query_and_key:
             assert family.keys is not None  # the parameters were checked
             setattr(attends, family.keys, NoKeys(heads * width))
+    if len(held) > layers:
+        names = ", ".join(mechanism.name() for mechanism in held)
+        raise ConfigError(
+            f"mechanism = [{names}]: {len(held)} entries for {layers} layers without a window. Expected at most "
+            f"{layers}; shorten the list."
+        )
 
 
-def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackboneConfig) -> dict[str, Tensor]:
-    """Return the first part of the shared projection of queries and keys, by `shared_projection`.
+def shared_projections(
+    weights: Mapping[str, Tensor], inner: PreTrainedModel, config: PretrainedBackboneConfig
+) -> dict[str, Tensor]:
+    """Return the first part of the shared projections of queries and keys, by `shared_projection`.
 
     Args:
         weights: weights of the published base model, by name.
-        config: config of the model whose mechanism shares queries and keys.
+        inner: the model whose mechanisms were set.
+        config: its config.
 
     Returns:
-        Weights and biases of the projections of queries, by name.
+        Weights and biases of the projections of queries in the layers whose mechanism shares queries and keys, by name.
     """
     family, found = config.family, {}
-    for layer in range(config.num_hidden_layers):
+    for layer, block in enumerate(inner.get_submodule(family.blocks).children()):
+        if not shares_query_and_key(block.get_submodule(family.attends)):
+            continue
         attends = f"{family.blocks}.{layer}.{family.attends}"
         for kind in ("weight", "bias"):
             query, key = (f"{attends}.{name}.{kind}" for name in (family.queries, family.keys))
@@ -70,6 +89,12 @@ def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackbone
                 taken = {"queries": [query], "keys": [key], "mean": [query, key]}[config.shared_projection]
                 found[query] = torch.stack([weights[name] for name in taken]).mean(dim=0)
     return found
+
+
+def shares_query_and_key(attends: nn.Module) -> bool:
+    """Whether an attention module holds a mechanism with one projection for queries and keys."""
+    mechanism = getattr(attends, "mechanism", None)
+    return mechanism is not None and mechanism.settings.shares_query_and_key
 
 
 @contextmanager

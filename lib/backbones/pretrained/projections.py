@@ -3,15 +3,14 @@
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from lib.backbones.pretrained.mechanisms import shares_query_and_key
 from lib.backbones.projections import AttentionLayer
 
 
 def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
     """Return the attention layers of a model, from the lowest."""
     config, inner = model.config, model.base_model.inner
-    family, mechanism = config.family, config.parameters.mechanism
-    width = config.head_size
-    shared = mechanism is not None and mechanism.shares_query_and_key
+    family, width = config.family, config.head_size
     kinds, rotary = getattr(inner.config, "layer_types", None), getattr(inner, "rotary_emb", None)
     layers = []
     for number, block in enumerate(model.base_model.layers):
@@ -23,7 +22,7 @@ def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
         layers.append(
             AttentionLayer(
                 attends.get_submodule(family.queries),
-                None if shared else attends.get_submodule(family.keys),
+                None if shares_query_and_key(attends) else attends.get_submodule(family.keys),
                 width,
                 frequencies if turned else None,
                 norms=(attends.q_norm, attends.k_norm) if hasattr(attends, "q_norm") else None,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lib.attention.settings import AnyMechanism
+from lib.attention.settings import AnyMechanisms, MechanismSettings, kinds_of, least
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.backbones.pretrained.fields import field_errors, in_shared_names
 from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings, BackboneSettings
@@ -28,11 +28,11 @@ class Settings(ArchitectureSettings):
     takes_mechanism: ClassVar[bool] = True
 
     kind: Literal["pretrained"] = "pretrained"
-    mechanism: AnyMechanism | None = Field(
+    mechanism: AnyMechanisms | None = Field(
         None,
         exclude_if=unset,
-        description="Parameters of the attention mechanism that takes the place of its own, in all layers without a "
-        "window; each model names its own under `mechanism`.",
+        description="Parameters of the attention mechanism that takes the place of its own in all layers without a "
+        "window, or a list that repeats over these layers; each model names its own under `mechanism`.",
     )
     shared_projection: Literal["queries", "keys", "mean"] | None = Field(
         None,
@@ -147,13 +147,21 @@ class Settings(ArchitectureSettings):
 
     @check
     def _mechanism_fits_in(self) -> Iterator[str]:
-        mechanism, kind = self.mechanism, self.model_type
-        if mechanism is None or kind not in FAMILIES:
+        kind = self.model_type
+        if not self.held_mechanisms or kind not in FAMILIES:
             return
-        family, name = FAMILIES[kind], mechanism.name()
-        if not family.takes_mechanism:
+        yield from self.list_errors()
+        if not FAMILIES[kind].takes_mechanism:
+            names = ", ".join(dict.fromkeys(mechanism.name() for mechanism in self.held_mechanisms))
             able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
-            yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
+            yield f"mechanism = {names}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
+        for mechanism in dict.fromkeys(self.held_mechanisms):
+            yield from self._errors_of(mechanism)
+
+    def _errors_of(self, mechanism: MechanismSettings) -> Iterator[str]:
+        """Yield why a mechanism does not fit into its layers."""
+        kind, name = self.model_type, mechanism.name()
+        family = FAMILIES[kind]
         if mechanism.shares_query_and_key and family.keys is None:
             yield (
                 f"mechanism = {name} shares queries and keys, but the layers of {kind} have no separate projections of "
@@ -221,7 +229,7 @@ class Settings(ArchitectureSettings):
             found.add("past_states")
         if FAMILIES[self.architecture["model_type"]].queries:
             found.add("queries_and_keys")
-        if self.mechanism is not None and self.mechanism.row_stochastic:
+        if self.held_mechanisms and all(mechanism.row_stochastic for mechanism in self.held_mechanisms):
             found.add("attention_maps")
         return frozenset(found)
 
@@ -232,21 +240,21 @@ class Settings(ArchitectureSettings):
 
     @property
     def family(self) -> str:
-        """The type of the architecture and its direction, or its mechanism's kind."""
-        return f"{super().family}, {self.mechanism.kind if self.mechanism else self.attention}"
+        """The type of the architecture and its direction, or the kinds of its mechanisms."""
+        return f"{super().family}, {kinds_of(self.held_mechanisms) or self.attention}"
 
     def longest(self) -> int | None:
         """See `BackboneSettings.longest`.
 
         Without a table, DeBERTa takes all distances from some one on as the same, so none is too far.
         """
-        reaches = [self.mechanism.longest() if self.mechanism else None]
+        reaches = [mechanism.longest() for mechanism in self.held_mechanisms]
         if self.positions is not None:
             reaches.append(self.positions.length)
         elif (family := FAMILIES[self.architecture["model_type"]]).positions is None or self._learns_positions():
             published = self.architecture.get("max_position_embeddings")
             reaches.append(published and published - family.unused_positions)
-        return min((reach for reach in reaches if reach is not None), default=None)
+        return least(reaches)
 
     def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
         """See `BackboneSettings.takeover_errors`: positions must agree, too; mechanisms may differ."""
@@ -267,9 +275,8 @@ class Settings(ArchitectureSettings):
         head = size.get("head_dim") or width // heads
         keys = size.get("num_key_value_heads") or heads
         projections = 2 * width * head * (heads + keys)
-        tokens = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
-        family = FAMILIES[size["model_type"]]
-        block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
+        family, attended = FAMILIES[size["model_type"]], 2 * heads * head * self.keys_per_query(tokens)
+        block = projections + attended + (2 + family.gated) * width * size["intermediate_size"]
         words = size.get("embedding_size") or width
         dense = width if "dense" in family.head else 0
         return size["num_hidden_layers"] * block + predicted_share * words * (

@@ -100,11 +100,15 @@ def _collect(section: type[BaseModel], place: str, prefix: str, places: Places) 
     if place or prefix:
         places.setdefault(section, []).append(prefix + (place or "config.yaml"))
     for name, field in _fields(section).items():
-        for nested, below in _nested(field.annotation):
+        found = _nested(field.annotation)
+        alone = [section for section, below in found if not below]
+        for nested, below in found:
+            if below == "[]" and nested in alone:  # one, or a list of such
+                continue
             key = below.replace("<>", PLACEHOLDERS.get(name, "<name>"))
-            found = f"{place}.{name}{key}" if place else f"{name}{key}"
+            below_it = f"{place}.{name}{key}" if place else f"{name}{key}"
             for described in _kinds(nested):
-                _collect(described, found, prefix, places)
+                _collect(described, below_it, prefix, places)
 
 
 def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -174,6 +178,8 @@ def _type(field: FieldInfo) -> str:
     section, below = nested[-1]
     noun = "kind" if section in AXES else "section"
     found = {"": noun, ".<>": f"{noun}s by name"}.get(below, f"lists of {noun}s by part")
+    if below == "[]" and (section, "") in nested:
+        found = f"{noun} or list of {noun}s"
     words = [_spelled(part) for part in typing.get_args(field.annotation) if typing.get_origin(part) is typing.Literal]
     return " or ".join([*(f"`{word}`" for word in words), found])
 

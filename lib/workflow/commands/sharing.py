@@ -200,7 +200,8 @@ def _what(run: Run, first: Run, record: RunRecord, settings: dict[str, Any]) -> 
         f"Task: `{run.work.task.kind}`. Backbone: `{run.backbone.kind}`, {record.parameters.get('total', 0):,} weights."
     ]
     if mechanism:
-        lines.append(f"Attention: `{json.dumps(mechanism)}`.")
+        repeated = ", repeated over the layers" if isinstance(mechanism, list) else ""
+        lines.append(f"Attention: `{json.dumps(mechanism)}`{repeated}.")
     if run.parent:
         lines.append(f"It starts from the run `{run.parent.path}`.")
     if first.start:
@@ -287,10 +288,10 @@ def _interval(folder: Path) -> tuple[float, float]:
 
 
 def _tags(run: Run) -> list[str]:
-    """Return the hub's search terms: backbone, mechanism, and whether the data are generated."""
-    mechanism = json.loads(run.settings)["backbone"].get("mechanism") or {}
-    generated = "generated-data" if run.corpus.source == "generated" else None
-    return [tag for tag in (run.backbone.kind, mechanism.get("kind"), generated) if tag]
+    """Return the hub's search terms: backbone, mechanisms, and whether the data are generated."""
+    mechanisms = dict.fromkeys(mechanism.kind for mechanism in run.backbone.held_mechanisms)
+    generated = ["generated-data"] if run.corpus.source == "generated" else []
+    return [run.backbone.kind, *mechanisms, *generated]
 
 
 def _baseline(plan: Plan, run: Run) -> tuple[str | None, Mapping[str, float | None]]:

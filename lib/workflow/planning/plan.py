@@ -227,9 +227,9 @@ class Plan:
             modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
         if run.imitated:
             modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
-        for each in (backbone, run.imitated and run.imitated.backbone):
-            if mechanism := each and each.held_mechanism:
-                modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "settings")]
+        attending = [backbone, *([run.imitated.backbone] if run.imitated else [])]
+        for kind in dict.fromkeys(held.kind for each in attending for held in each.held_mechanisms):
+            modules += [_module(MECHANISMS, kind, part) for part in ("mechanism", "settings")]
         if run.tuning:
             modules.append("lib.study.tuning")
         return code_digest(f"scripts/{self.program(run)}.py", *modules)

@@ -18,7 +18,7 @@ LIMITED = ("models/mixed/datasets", ["arxiv"])
 def kinds(graph, model="mixed"):
     """Return the kind of mechanism of a model at every stage and dataset."""
     at = {(stage, entry): graph.backbone_at(name, stage, entry) for name, stage, entry in graph.places if name == model}
-    return {place: backbone.held_mechanism.kind for place, backbone in at.items()}
+    return {place: backbone.held_mechanisms[0].kind for place, backbone in at.items()}
 
 
 def runs_of(study, model):

@@ -79,7 +79,7 @@ def test_a_mechanism_of_the_model_goes_to_the_encoder():
         ("models/favor-segments/start", "scratch"),
     )
     for run in runs_of(found, "finetune", "favor-segments"):
-        assert run.backbone.held_mechanism.kind == "favor"
+        assert run.backbone.held_mechanisms[0].kind == "favor"
         assert json.loads(run.settings)["backbone"]["encoder"]["mechanism"]["nb_features"] == 64
 
 

@@ -28,9 +28,9 @@ def test_what_it_owes_is_what_its_encoder_does():
 def test_a_mechanism_goes_to_the_encoder():
     parameters = parsed()
     assert parameters.takes_mechanism
-    assert parameters.held_mechanism is None
+    assert parameters.held_mechanisms == []
     held = parameters.with_mechanism(MECHANISMS.parse({"kind": "favor", "nb_features": 8}))
-    assert held.held_mechanism.kind == held.encoder.mechanism.kind == "favor"
+    assert held.held_mechanisms[0].kind == held.encoder.mechanism.kind == "favor"
     assert held.linear_layers == held.encoder.linear_layers
     assert parameters.needs_mechanism
     assert parsed(BERT).takes_mechanism

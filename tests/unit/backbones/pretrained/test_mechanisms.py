@@ -8,11 +8,13 @@ from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from lib.attention.contract import mechanisms, set_step
 from lib.backbones.pretrained.backbone import Backbone
+from lib.backbones.pretrained.export import target
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.projections import Projections
 from lib.backbones.settings import BACKBONES
+from lib.core.errors import ConfigError
 
 SIZES = {
     "hidden_size": 16,
@@ -204,6 +206,67 @@ def test_layers_with_a_window_stay_exact():
     assert set(held) == {True, False}
 
 
+@pytest.mark.parametrize("kind", ABLE)
+def test_a_list_repeats_over_the_layers_without_a_window(kind):
+    held = [WINDOW, FAVOR] if kind != "albert" else [FAVOR]  # whose layers are one block
+    fields = architecture(kind) | ({"num_hidden_layers": 7} if kind == "modernbert" else {})
+    parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(held)
+    torch.manual_seed(2)
+    model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=3).config(Tokenizer(), {})).eval()
+    windowed = [hasattr(getattr(block, "attn", None), "sliding_window") and block.attn.sliding_window is not None
+                for block in model.base_model.layers]  # fmt: skip
+    layers = [layer for layer, has_window in enumerate(windowed) if not has_window]
+    found = list(mechanisms(model))
+    assert [each.layer for each in found] == layers
+    expected = [held[turn % len(held)]["kind"] for turn in range(len(layers))]
+    assert [each.settings.kind for each in found] == expected
+    row, gap = IDS[1:, :5], torch.full((1, 7), PAD)
+    alone = model.base_model(row, torch.ones_like(row)).last_hidden_state
+    padded = torch.cat([gap, row], 1)
+    states = model.base_model(padded, (padded != PAD).long()).last_hidden_state[:, 7:]
+    torch.testing.assert_close(states, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_layers_of_a_list_that_compute_exactly_give_what_was_published(published):
+    source, folder = published("bert")
+    backbone, model = own("bert", [WINDOW, SDPA])
+    backbone.load_weights(model, folder)
+    here, there = model.base_model(IDS, MASK), source.base_model(IDS, attention_mask=MASK)
+    torch.testing.assert_close(here.last_hidden_state[MASK.bool()], there.last_hidden_state[MASK.bool()])
+    maps = model.base_model(IDS, MASK, output_attentions=True).attentions
+    assert [each.shape for each in maps] == [(2, 2, 8, 8)] * 3
+
+
+def test_only_the_layers_that_share_begin_with_a_chosen_projection(published):
+    source, folder = published("bert")
+    backbone, model = own("bert", [SDPA, LSH, FAVOR], shared_projection="mean")
+    backbone.load_weights(model, folder)
+    for layer, (block, theirs) in enumerate(zip(model.base_model.layers, source.base_model.encoder.layer, strict=True)):
+        here, there = block.attention.self, theirs.attention.self
+        both = (there.query.weight + there.key.weight) / 2
+        assert torch.equal(here.query.weight, both if layer == 1 else there.query.weight)
+        assert bool(list(here.key.parameters())) == (layer != 1)
+    layers = BACKBONES.load("pretrained", "projections").attention_layers(model)
+    assert [layer.key is None for layer in layers] == [False, True, False]
+
+
+def test_a_list_is_saved_with_its_draws(tmp_path):
+    _, model = own("bert", [FAVOR, SDPA, WINDOW], seed=5)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(loaded(IDS, MASK).logits, model(IDS, MASK).logits, rtol=0, atol=0)
+    with pytest.raises(ConfigError, match=r"holds favor\+sdpa\+window in place of the attention of bert"):
+        target(tmp_path)
+
+
+def test_more_entries_than_layers_without_a_window_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"mechanism = \[favor-m2048, sdpa\]: 2 entries for 1 layers without a window"
+    ):
+        own("modernbert", [FAVOR, SDPA])
+
+
 def test_mechanisms_are_numbered_and_reached():
     _, model = own("bert", FAVOR | {"redraw_interval": 1}, seed=3)
     found = list(mechanisms(model))
@@ -250,6 +313,17 @@ def test_geometry_reads_the_projections_that_attend(kind):
         ("modernbert", LSH, {"shared_projection": "keys"}, "no separate projections"),
         ("albert", LSH, {"shared_projection": "keys"}, "no separate projections"),
         ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout of the backbone to 0"),
+        ("bert", [SDPA, LSH], {}, "mechanism = lsh-h2-c8 has one projection.* Set shared_projection of the backbone"),
+        (
+            "bert",
+            [SDPA, FAVOR],
+            {"attention_dropout": None},
+            "mechanism = favor-m2048 has no attention weights to drop",
+        ),
+        ("llama", [SDPA, FAVOR], {}, "mechanism = sdpa, favor-m2048: llama attends in a way of its own"),
+        ("bert", [SDPA, SDPA, SDPA, FAVOR], {}, r"\[sdpa, sdpa, sdpa, favor-m2048\]: 4 entries for 3 layers"),
+        ("albert", [SDPA, FAVOR], {}, "2 entries for 1 layers"),
+        ("bert", [], {}, r"\[\] names no mechanism"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_first_job(kind, mechanism, settings, expected):
