@@ -199,7 +199,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
         ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
         ("recall", 28 * 4 * 3 * 3, 0),  # models, lengths, learning rates, seeds
-        ("recall_small", 11 * 3 * 3, 0),
+        ("recall_small", 14 * 3 * 3, 0),
         ("demo_recall", 8 * 2, 0),
     ],
 )
@@ -309,6 +309,12 @@ def test_the_small_study_of_a_published_encoder_can_be_planned(project):
     assert jobs["train"] == 2 + sum(rows.values())
     assert jobs["evaluate"] == len(rows)  # baselines
     assert jobs["download_model"] == 1
+
+
+def test_the_small_study_of_a_mechanism_per_layer_can_be_planned(project):
+    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hybrid_small.yaml").stdout)
+    assert (jobs["train"], jobs["download_model"]) == (2 + 3, 1)  # transfers, rows
 
 
 def test_the_small_study_of_word_vectors_can_be_planned(project):

@@ -67,6 +67,19 @@ def test_the_file_runs_one_model_on_labelled_texts(repository, name):
     assert made.report.published is None
 
 
+def test_a_model_keeps_every_mechanism_of_its_list():
+    held = {"backbone": "encoder", "mechanism": ["favor-m64", "sdpa"]}
+    values = changed(SMALL, ("experiment/models/hybrid", held))
+    layers = [("small.yaml", values)]
+    body = own_study("hybrid").write(layers, find_stages(load_study(layers).graph), "small.yaml")
+    experiment = load_study(
+        [*layers, ("texts.yaml", {k: v for k, v in yaml.safe_load(body).items() if k != "extends"})]
+    ).experiment
+    assert list(experiment.mechanisms) == ["sdpa", "favor-m64"]
+    assert "hybrid" in experiment.models
+    assert "lsh-h2-c64" not in experiment.models
+
+
 @pytest.mark.parametrize(("ngrams", "expected"), [({}, ("words", 2)), (CHARACTERS, ("characters", 3))])
 def test_the_baseline_counts_what_the_texts_have(repository, ngrams, expected):
     _, made = written(repository, "demo.yaml", ngrams=ngrams)

@@ -1,0 +1,155 @@
+"""Models of a study whose `mechanism` is a list that repeats over the layers."""
+
+import json
+
+import pytest
+from studies import SMALL, changed, study
+
+from lib.core.errors import ConfigError
+from lib.measure.estimates import candidates, exact_model, find_stages
+from lib.study.configuration import load_study
+from lib.workflow.planning.plan import Plan
+from lib.workflow.staleness.digests import reached, roots
+
+WINDOW = ("mechanisms/window-w4-g0", {"kind": "window", "width": 4})
+ROW = {"backbone": "encoder", "mechanism": ["window-w4-g0", "sdpa"]}
+
+
+def hybrid(*changes, **row):
+    return study(WINDOW, ("models/hybrid", ROW | row), *changes)
+
+
+def runs_of(made, model):
+    return [run for run in made.runs if run.id.model == model]
+
+
+def mechanisms_in(plan, run):
+    """Return the folders of mechanisms whose code a run executes."""
+    modules = {each.split(":")[0] for each in reached(*roots(plan.code(run)))}
+    return {name.split(".")[2] for name in modules if name.startswith("lib.attention.") and name.endswith(".mechanism")}
+
+
+def test_the_settings_of_a_run_hold_the_list_and_its_code_every_folder_of_it():
+    made = hybrid()
+    plan, runs = Plan(made), runs_of(made, "hybrid")
+    assert runs
+    for run in runs:
+        held = json.loads(run.settings)["backbone"]["mechanism"]
+        assert [each["kind"] for each in held] == ["window", "sdpa"]
+        assert mechanisms_in(plan, run) == {"window", "sdpa"}
+        assert run.backbone.family == "window+sdpa"
+    assert mechanisms_in(plan, runs_of(made, "sdpa")[0]) == {"sdpa"}
+    alone = hybrid(mechanism="window-w4-g0")
+    assert mechanisms_in(Plan(alone), runs_of(alone, "hybrid")[0]) == {"window"}
+
+
+def test_a_list_of_one_and_a_list_that_repeats_itself_share_runs():
+    made = hybrid(
+        ("models/one", {"backbone": "encoder", "mechanism": ["sdpa"]}),
+        ("models/twice", {"backbone": "encoder", "mechanism": ["window-w4-g0", "sdpa"] * 2}),
+    )
+    assert not runs_of(made, "one")
+    assert not runs_of(made, "twice")
+    assert made.graph.owner("one", "tapt", "imdb") == "sdpa"
+    assert made.graph.owner("twice", "tapt", "imdb") == "hybrid"
+
+
+def test_a_change_gives_a_list_at_a_stage_and_on_one_dataset():
+    changes = {"tapt": {"mechanism": ["favor-m64", "sdpa"], "data": {"arxiv": {"mechanism": ["sdpa", "favor-m64"]}}}}
+    graph = study(("models/sdpa/changes", changes)).graph
+    found = {
+        (stage, entry): [each.kind for each in graph.backbone_at("sdpa", stage, entry).held_mechanisms]
+        for stage, entry in (("pretrain", "wikipedia"), ("tapt", "imdb"), ("finetune", "imdb"), ("finetune", "arxiv"))
+    }
+    assert found == {
+        ("pretrain", "wikipedia"): ["sdpa"],
+        ("tapt", "imdb"): ["favor", "sdpa"],
+        ("finetune", "imdb"): ["favor", "sdpa"],
+        ("finetune", "arxiv"): ["sdpa", "favor"],
+    }
+
+
+def test_a_student_with_a_list_learns_from_exact_attention():
+    imitate = {
+        "start": "pretrain",
+        "task": {"kind": "imitation", "teacher": "sdpa"},
+        "recipe": SMALL["experiment"]["stages"]["pretrain"]["recipe"],
+        "models": ["swapped"],
+        "data": {"wikipedia": {}},
+    }
+    swapped = {
+        "backbone": "encoder",
+        "mechanism": "sdpa",
+        "changes": {"imitate": {"mechanism": ["favor-m64", "sdpa"]}},
+        "skip": ["tapt", "finetune"],
+    }
+    made = study(("stages/imitate", imitate), ("models/swapped", swapped))
+    (run,) = [run for run in runs_of(made, "swapped") if run.id.stage == "imitate" and run.id.seed == 1]
+    assert run.backbone.family == "favor+sdpa"
+    assert run.imitated.backbone.family == "sdpa"
+    assert mechanisms_in(Plan(made), run) == {"favor", "sdpa"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "message"),
+    [
+        ([], (), r"models\.hybrid\.mechanism: \[\] names no mechanism\. Expected one mechanism, or a list"),
+        (5, (), r"models\.hybrid\.mechanism: 5 names no mechanism\. Expected one mechanism, or a list"),
+        (["sdpa", 5], (), r"models\.hybrid\.mechanism: \['sdpa', 5\] names no mechanism"),
+        (["sdpa", "mamba"], (), r"models\.hybrid\.mechanism: there is no 'mamba'\. Known: sdpa, .*window-w4-g0"),
+        (
+            ["window-w4-g0", "window-w4-g0", "sdpa"],
+            (("backbones/encoder/num_hidden_layers", 2),),
+            r"models\.hybrid: mechanism = \[window-w4-g0, window-w4-g0, sdpa\]: 3 entries for 2 layers\. Expected",
+        ),
+        (
+            ["sdpa", "favor-m64"],
+            (("backbones/encoder/attention_dropout", 0.1),),
+            r"models\.hybrid: attention_dropout = 0\.1, but favor-m64 has no attention weights to drop\. Set it to 0",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_key(mechanism, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        hybrid(*changes, mechanism=mechanism)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tapt": {"mechanism": ["sdpa", "mamba"]}}, r"models\.hybrid\.changes\.tapt\.mechanism: there is no 'mamba'"),
+        ({"tapt": {"mechanism": []}}, r"models\.hybrid\.changes\.tapt\.mechanism: \[\] names no mechanism"),
+        (
+            {"tapt": {"mechanism": ["lsh-h2-c64", "sdpa"]}},
+            r"models\.hybrid: from pretrain to tapt, lsh-h2-c64 cannot take over weights of window-w4-g0",
+        ),
+    ],
+)
+def test_changes_are_checked_like_models(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        hybrid(changes=changes)
+
+
+def test_a_backbone_without_attention_takes_no_list():
+    with pytest.raises(ConfigError, match=r"models\.tfidf\.mechanism: its backbone tfidf takes none"):
+        study(("models/tfidf/mechanism", ["sdpa", "favor-m64"]))
+
+
+def test_a_model_goes_with_any_mechanism_of_its_list():
+    without = {"experiment": {"mechanisms": {"window-w4-g0": None}}}
+    made = study(WINDOW, ("models/hybrid", ROW), layers=[("less.yaml", without)])
+    assert "hybrid" not in made.experiment.models
+    assert "sdpa" in made.experiment.models
+
+
+def test_advice_compares_with_exact_attention_and_not_with_a_list():
+    values = changed(
+        SMALL,
+        ("experiment/mechanisms/window-w4-g0", {"kind": "window", "width": 4}),
+        ("experiment/models", {"hybrid": ROW} | SMALL["experiment"]["models"]),
+    )
+    graph = load_study([("small.yaml", values)]).graph
+    stages = find_stages(graph)
+    models = candidates(graph, stages)
+    assert models[0] == "hybrid"
+    assert exact_model(graph, stages, models) == "sdpa"
