@@ -48,6 +48,32 @@ def test_a_table_of_every_mechanism_length_and_padding():
     assert table["repetitions"].between(LEAST, REPETITIONS).all()
 
 
+def test_a_list_of_mechanisms_costs_what_its_layers_cost():
+    counts = {}
+    lists = {"hybrid": [WINDOW, WINDOW, SDPA], "window": WINDOW, "sdpa": SDPA, "shared": [LSH, SDPA], "lsh": LSH}
+    for name, parameters in lists.items():
+        tested = case(mechanism=name, parameters=parameters)
+        counts[name] = tested.count().operations
+        attention = tested.prepare()
+        attention()
+        assert all(tensor.grad is None for tensor in attention.inputs)
+        assert len(attention.inputs) == (2 if name == "lsh" else 3)
+    assert counts["hybrid"] == 2 * counts["window"] + counts["sdpa"]
+    assert counts["shared"] == counts["lsh"] + counts["sdpa"]
+    table = attention_cost(
+        {"hybrid": lists["hybrid"], "short": [SDPA, LINFORMER]},
+        lengths=[64, 128],
+        heads=1,
+        head_size=8,
+        device="cpu",
+        dtype="float32",
+        seconds=0,
+    )
+    of_lists = table[table["mechanism"].isin(["hybrid", "short"]) & (table["padding"] == "none")]
+    found = list(of_lists[["mechanism", "length"]].itertuples(index=False, name=None))
+    assert found == [("hybrid", 64), ("short", 64), ("hybrid", 128)]  # Linformer reads 64 tokens
+
+
 @pytest.mark.parametrize(("seconds", "repetitions"), [(0, LEAST), (1000, REPETITIONS)])
 def test_a_row_is_repeated_three_times_at_least_and_as_often_as_fits_into_its_time(seconds, repetitions):
     table = attention_cost(

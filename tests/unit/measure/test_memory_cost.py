@@ -6,6 +6,7 @@ from lib.measure.length_cost import Limits, growth, matrix_mb, memory_cost, one_
 from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
+FAVOR = {"kind": "favor", "nb_features": 16}
 SIZES = {"heads": 2, "head_size": 16, "device": "cpu", "dtype": "float32", "minutes": 1, "gibibytes": 1}
 
 
@@ -90,7 +91,8 @@ def test_a_limit_that_is_exceeded_is_named():
 
 
 def test_time_of_exact_attention_grows_as_the_square():
-    assert [growth({"kind": kind}) for kind in ("sdpa", "lsh", "favor")] == [2, 1, 1]
+    assert [growth(values) for values in (SDPA, LSH, FAVOR)] == [2, 1, 1]
+    assert [growth(values) for values in ([LSH, SDPA], [LSH, FAVOR])] == [2, 1]
 
 
 @pytest.mark.parametrize(("dtype", "mb"), [("float32", 2 * 4), ("bfloat16", 2 * 2)])

@@ -6,7 +6,7 @@ from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import typical_lengths
 from lib.measure.training_cost import LENGTH, TrainingCase, training_cost
 
-SMALL = Encoder(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+SMALL = Encoder(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
 
 
 def case(work, **changes):
@@ -16,7 +16,8 @@ def case(work, **changes):
 
 
 def test_a_table_of_steps_and_epochs():
-    mechanisms = {"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}}
+    favor = {"kind": "favor", "nb_features": 16}
+    mechanisms = {"hybrid": [favor, {"kind": "sdpa"}], "sdpa": {"kind": "sdpa"}, "favor-m16": favor}
     table = training_cost(
         mechanisms, encoder=SMALL, batch=1, documents=4, document_batch=2, device="cpu", dtype="float32", repetitions=1
     )
@@ -24,6 +25,7 @@ def test_a_table_of_steps_and_epochs():
     rows = list(table[["implementation", "model", "step"]].itertuples(index=False, name=None))
     assert rows == [
         ("transformers", "bert", "mlm"),
+        ("ours", "hybrid", "mlm"),
         ("ours", "sdpa", "mlm"),
         ("ours", "favor-m16", "mlm"),
         ("transformers", "bert", "finetune_epoch_padded"),
@@ -31,9 +33,9 @@ def test_a_table_of_steps_and_epochs():
         ("ours", "sdpa", "finetune_epoch"),
     ]
     assert (table[["median_ms", "tokens_per_s", "peak_mb"]] > 0).all(axis=None)
-    assert set(table["tokens"][:3]) == {LENGTH}
-    assert table["repetitions"].tolist() == [1] * 6
-    assert set(table["tokens"][3:]) == {sum(typical_lengths("imdb", 4, LENGTH))}
+    assert set(table["tokens"][:4]) == {LENGTH}
+    assert table["repetitions"].tolist() == [1] * 7
+    assert set(table["tokens"][4:]) == {sum(typical_lengths("imdb", 4, LENGTH))}
 
 
 def test_documents_are_as_long_as_reviews_of_imdb():
