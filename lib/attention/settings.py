@@ -11,7 +11,7 @@ from lib.core.kinds import Axis, KindSettings
 Kernels = Literal["auto", "torch", "triton"]
 
 EXPECTED = "Expected one mechanism, or a list that repeats over the layers, such as [window-w16-g0, sdpa]"
-"""What a message about a wrong `mechanism` ends with."""
+"""End of a message about a wrong `mechanism`."""
 
 
 class MechanismSettings(KindSettings):
@@ -106,7 +106,7 @@ def each_of(mechanism: Mechanisms | None) -> list[MechanismSettings]:
 
 
 def least(lengths: Iterable[int | None]) -> int | None:
-    """Return the shortest of several lengths in tokens, of which None is any length."""
+    """Return the shortest of several lengths in tokens; None = any length."""
     return min((length for length in lengths if length is not None), default=None)
 
 

@@ -35,7 +35,7 @@ def _start(values: Any) -> Any:
 
 
 def _mechanism(value: Any) -> Any:
-    """Refuse what is neither a name nor a list of names, with one error for both forms."""
+    """Refuse a value that is neither a name nor a list of names, with one error for both forms."""
     names = value if isinstance(value, list) else [value]
     if value is not None and not (names and all(isinstance(name, str) for name in names)):
         raise ValueError(f"{value!r} names no mechanism. {EXPECTED}")

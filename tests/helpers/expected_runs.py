@@ -137,8 +137,8 @@ class Words:
         """Return the kind of a model's backbone."""
         return self.experiment["backbones"][self.models[model]["backbone"]]["kind"]
 
-    def mechanism(self, model: str, stage: str, entry: str) -> str | None:
-        """Return the name of a model's attention mechanism at a stage."""
+    def mechanisms(self, model: str, stage: str, entry: str) -> list[str]:
+        """Return the names of the attention mechanisms of a model's two layers at a stage; [] = it has none."""
         row = self.models[model]
         found, on = row.get("mechanism"), dict(self.way(model, stage, entry))
         chain = [stage]
@@ -148,12 +148,13 @@ class Words:
             change = row.get("changes", {}).get(name, {})
             found = change.get("mechanism", found)
             found = change.get("data", {}).get(on.get(name), {}).get("mechanism", found)
-        return found
+        return found if isinstance(found, list) else [found] * 2 if found is not None else []
 
     def family(self, model: str, stage: str, entry: str) -> str:
-        """Return what colours a model in figures: the kind of its mechanism."""
-        mechanism = self.mechanism(model, stage, entry)
-        return self.kind(model) if mechanism is None else self.experiment["mechanisms"][mechanism]["kind"]
+        """Return what colours a model in figures: the kinds of its mechanisms."""
+        mechanisms = self.mechanisms(model, stage, entry)
+        kinds = dict.fromkeys(self.experiment["mechanisms"][each]["kind"] for each in mechanisms)
+        return "+".join(kinds) or self.kind(model)
 
     def work(self, model: str, stage: str, entry: str) -> dict[str, Any]:
         """Return task and recipe of a model at a stage."""
@@ -193,8 +194,8 @@ class Words:
             before = self.identity(model, *place) if place else self.models[model].get("start")
         searcher = self.searcher(model, stage)
         search = self.identity(searcher, self.stages[stage]["settings_from"], entry) if searcher else None
-        backbone, mechanism = self.models[model]["backbone"], self.mechanism(model, stage, entry)
-        parts = [stage, entry, self.work(model, stage, entry), backbone, mechanism, self.reads(model, entry)]
+        backbone, mechanisms = self.models[model]["backbone"], self.mechanisms(model, stage, entry)
+        parts = [stage, entry, self.work(model, stage, entry), backbone, mechanisms, self.reads(model, entry)]
         return json.dumps([*parts, before, search], sort_keys=True)
 
     def owner(self, model: str, stage: str, entry: str) -> str:

@@ -750,10 +750,12 @@ def _search_best(view: View) -> Expected:
 
 def state_kib(view: View, row: str, entry: str) -> float:
     """Return what the model of a row keeps of the longest text: 2 layers and 2 heads of width 4, 4 bytes per number."""
-    mechanism = view.words.experiment["mechanisms"][view.words.mechanism(row, view.stage, entry)]
     tokens = view.words.reads(row, entry)[1] or 0
-    per_head = 2 * tokens * 4 if mechanism["kind"] == "sdpa" else mechanism["nb_features"] * 5
-    return 4 * 2 * 2 * per_head / 1024
+    numbers = 0
+    for name in view.words.mechanisms(row, view.stage, entry):
+        mechanism = view.words.experiment["mechanisms"][name]
+        numbers += 2 * (2 * tokens * 4 if mechanism["kind"] == "sdpa" else mechanism["nb_features"] * 5)
+    return 4 * numbers / 1024
 
 
 def _state_size(view: View) -> Expected:

@@ -184,7 +184,7 @@ def _add_models(draw: Draw, study: dict[str, Any], names: list[str]) -> None:
     number = draw.randint(2, 7)
     while len(models) < number:
         like = draw.choice(list(models)) if models and draw.chance(0.75) else None
-        row: dict[str, Any] = {"backbone": "encoder", "mechanism": draw.choice(list(MECHANISMS))}
+        row: dict[str, Any] = {"backbone": "encoder", "mechanism": _mechanism(draw)}
         if like is not None:
             row = {key: _copy(value) for key, value in models[like].items()}
             _change(draw, row, experiment)
@@ -211,6 +211,12 @@ def _add_models(draw: Draw, study: dict[str, Any], names: list[str]) -> None:
     _choose_searchers(draw, study)
 
 
+def _mechanism(draw: Draw) -> str | list[str]:
+    """Return the mechanism of both layers, or a list with one for each."""
+    names = [draw.choice(list(MECHANISMS)) for _ in range(2)]
+    return names if draw.chance(0.2) else names[0]
+
+
 def _copy(value: Any) -> Any:
     return {key: _copy(each) for key, each in value.items()} if isinstance(value, dict) else value
 
@@ -230,9 +236,9 @@ def _change(draw: Draw, row: dict[str, Any], experiment: dict[str, Any]) -> None
             "learning_rate": draw.choice([0.003, 0.005, 0.007])
         }
     elif what == "from":
-        row.setdefault("changes", {}).setdefault(stage, {})["mechanism"] = draw.choice(list(MECHANISMS))
+        row.setdefault("changes", {}).setdefault(stage, {})["mechanism"] = _mechanism(draw)
     elif what == "on":
-        parts = {"mechanism": draw.choice(list(MECHANISMS))}
+        parts = {"mechanism": _mechanism(draw)}
         entry = draw.choice(list(stages[stage]["data"]))
         row.setdefault("changes", {}).setdefault(stage, {}).setdefault("data", {})[entry] = parts
     elif what == "tokens":
