@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+from transformers.utils.import_utils import is_tracing
 
 from lib.attention.contract import Attention, build, for_every_head
 from lib.attention.settings import MECHANISMS
@@ -55,7 +56,7 @@ def _in_blocks(
     return (
         plain
         and torch.device(device).type == "cpu"
-        and not torch.compiler.is_compiling()
+        and not is_tracing(attention_mask)  # else what one text decides would hold for all
         and q_length >= FROM_TOKENS + FROM_REACHES * reach
         and (attention_mask is None or _is_one_stretch(attention_mask))
     )

@@ -190,6 +190,16 @@ def test_half_precision_stays():
     torch.testing.assert_close(found, expected, atol=0.15, rtol=0)
 
 
+def test_a_compiled_model_keeps_its_mask():
+    there, inputs = model("modernbert").eval(), batch(SHORTEST)
+    with torch.no_grad(), windows() as found:
+        expected = real_states(there, inputs)
+        there.set_attn_implementation(WINDOWS)
+        compiled = torch.compile(there, backend="eager")
+        torch.testing.assert_close(real_states(compiled, inputs), expected, atol=1e-5, rtol=0)
+    assert not found
+
+
 def test_gradient_checkpointing_gives_the_same_gradients():
     there, inputs = model("modernbert").train(), batch(SHORTEST, "right")
     expected = states_and_gradients(there, "sdpa", inputs)
