@@ -56,7 +56,7 @@ def _in_blocks(
     return (
         plain
         and torch.device(device).type == "cpu"
-        and not is_tracing(attention_mask)  # else what one text decides would hold for all
+        and not is_tracing(attention_mask)  # else the decision for one text would hold for all
         and q_length >= FROM_TOKENS + FROM_REACHES * reach
         and (attention_mask is None or _is_one_stretch(attention_mask))
     )
@@ -85,7 +85,7 @@ def attend_in_layer(
         query: [B, H, N, d].
         key: as `query`; heads may be fewer, each then serves several of the query's.
         value: as `key`.
-        attention_mask: what `mask_of_layers` returned; or a mask [B, 1, N, N], for SDPA.
+        attention_mask: the result of `mask_of_layers`, or a mask [B, 1, N, N], for SDPA.
         dropout: probability of dropping an attention weight, 0 in evaluation.
         scaling: factor of the scores; None = 1/sqrt(d).
         others: arguments of transformers' SDPA.

@@ -1,4 +1,4 @@
-"""Cost of a published encoder whose layers alternate between all tokens and a window, beside transformers' SDPA.
+"""Cost of a published encoder whose layers alternate between all tokens and a window, compared with transformers.
 
 The weights and the ids are random. The sizes are those of ModernBERT-base, or of fewer of its layers.
 """
@@ -94,7 +94,7 @@ def windowed_cost(
     Returns:
         Columns of the cases, their layers, `spread` and `machine`. `faster`, `least` and `most` are the median, lowest
         and highest ratio of transformers' time to that of the row in the same turn. `peak_mb` is the peak memory in MiB
-        of a pass, beyond what a model needs that has read a short document: its weights, and the optimiser's state.
+        of a pass beyond that of the weights and the optimiser's state.
         `difference` is the largest of the losses to transformers'.
     """
     rows: list[dict[str, Any]] = []

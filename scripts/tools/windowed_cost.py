@@ -1,4 +1,4 @@
-"""Measure a published encoder with windowed layers beside transformers' SDPA: sizes of ModernBERT-base, random weights.
+"""Measure a published encoder with windowed layers, compared with transformers: ModernBERT-base, random weights.
 
 OMP_NUM_THREADS=1 python scripts/tools/windowed_cost.py --lengths 4096 8192 --out FILE
 """
