@@ -1,14 +1,13 @@
 """Use of the mechanisms in other models, by the attention interface of transformers.
 
 It neither loads nor trains a model. Requests of a model that a mechanism does not support are refused, with one
-exception: windowed layers stay on exact attention, and a warning says so.
+exception: windowed layers keep the attention of the model, see `lib.attention.windowed_layers`.
 
 Shapes: B batch, H heads, N tokens, d head width.
 """
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -18,16 +17,11 @@ import transformers
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import AttentionInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import (
-    AttentionMaskInterface,
-    bidirectional_mask_function,
-    flash_attention_mask,
-    sdpa_mask,
-)
+from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function, flash_attention_mask
 
 from lib.attention.contract import Attention, build, for_every_head, without_padding
 from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
+from lib.attention.windowed_layers import attend_in_layer, mask_of_layers, with_scaling
 from lib.core.errors import ConfigError
 
 FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
@@ -51,6 +45,9 @@ EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
 
 HELD = "held-mechanism"
 """Value of `attn_implementation`: every module that attends holds a mechanism as `mechanism`, or stays exact."""
+
+WINDOWS = "sdpa-windows"
+"""Value of `attn_implementation`: the attention of the model, with its windowed layers in linear time."""
 
 
 class _Entry(NamedTuple):
@@ -166,7 +163,7 @@ def _check(entry: _Entry) -> None:
 
 
 def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, **arguments: Any) -> Tensor | None:
-    """Return the padding mask [B, N], None if all tokens are real; for windowed layers, that of SDPA [B, 1, N, N].
+    """Return the padding mask [B, N], None if all tokens are real; for windowed layers, that of `mask_of_layers`.
 
     Raises:
         ConfigError: the model hides tokens from each other by more than padding and a window, or has attention of its
@@ -179,7 +176,7 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     if isinstance(model, type) and _keeps_attention(model):  # the name was set in the configuration of a finished model
         raise ConfigError(f"{where}: {config.model_type} models keep an attention of their own. {ANOTHER}")
     if local_size is not None:
-        return sdpa_mask(mask_function=mask_function, local_size=local_size, **arguments)
+        return mask_of_layers(mask_function=mask_function, local_size=local_size, **arguments)
     if mask_function is not bidirectional_mask_function:
         raise ConfigError(
             f"{where}: the model asks for {mask_function.__qualname__}, but only padding can be hidden. {EXACT}"
@@ -254,9 +251,7 @@ def _attend(
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     _refuse_beyond_padding(where, entry.name, causal, others)
     if sliding_window is not None:
-        _check_mask_of_window(where, sliding_window, attention_mask)
-        _warn_of_windows(entry.name, type(module).__name__)
-        return sdpa_attention_forward(
+        return attend_in_layer(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
     _refuse_dropout(where, entry.parameters, dropout)
@@ -265,7 +260,7 @@ def _attend(
     _check_shapes(where, entry.name, query, key, value, attention_mask)
     layer = _layer_of(where, module)
     heads, width = query.shape[1], query.shape[3]
-    query = _scaled(query, scaling)
+    query = with_scaling(query, scaling)
     real = None
     if attention_mask is not None:
         real = attention_mask.bool()
@@ -295,7 +290,7 @@ def _attend_by_held(
     """
     mechanism = getattr(module, "mechanism", None)
     if mechanism is None:
-        return sdpa_attention_forward(
+        return attend_in_layer(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
     where, name = type(module).__name__, mechanism.settings.name()
@@ -303,19 +298,15 @@ def _attend_by_held(
     _refuse_beyond_padding(where, name, causal, others)
     key, value = for_every_head(query, key), for_every_head(query, value)
     _check_shapes(where, name, query, key, value, attention_mask)
-    query = _scaled(query, scaling)
+    query = with_scaling(query, scaling)
     output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask)
     return output.transpose(1, 2).contiguous(), None
 
 
 AttentionInterface.register(HELD, _attend_by_held)
 AttentionMaskInterface.register(HELD, _mask)
-
-
-def _scaled(query: Tensor, scaling: float | None) -> Tensor:
-    """Return the query that makes a mechanism scale scores by `scaling`, since it scales them by 1/sqrt(d)."""
-    width = query.shape[3]
-    return query if scaling in (None, width**-0.5) else query * (scaling * width**0.5)
+AttentionInterface.register(WINDOWS, attend_in_layer)
+AttentionMaskInterface.register(WINDOWS, mask_of_layers)
 
 
 def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[str, Any]) -> None:
@@ -328,15 +319,6 @@ def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[
     asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
     if asked:
         raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
-
-
-def _check_mask_of_window(where: str, window: int, mask: Tensor | None) -> None:
-    """Raise a ConfigError unless the mask of a windowed layer is what `_mask` returns for one."""
-    if mask is not None and mask.dim() != 4:
-        raise ConfigError(
-            f"{where}: a layer with a window of {window} tokens has a mask of shape {tuple(mask.shape)}, expected "
-            f"[B, 1, N, N]. {EXACT}"
-        )
 
 
 def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -> None:
@@ -406,11 +388,3 @@ def _built(
         mechanism = build(parameters, num_heads=heads, head_size=width, layer=layer, seed=seed, dropout=dropout)
         mechanism.kernels, mechanism.pads_queries = kernels, False
         return mechanism.to(device)
-
-
-@cache
-def _warn_of_windows(name: str, module: str) -> None:
-    warnings.warn(
-        f'attn_implementation="{name}": {name} has no window, so the windowed layers ({module}) stay on exact SDPA.',
-        stacklevel=2,
-    )

@@ -42,6 +42,7 @@ MEANINGS = {
     "spins": "values of GOMP_SPINCOUNT",
     "sweep": "try other launches",
     "tokens": "tokens of a batch",
+    "trains": "a step of training in place of a forward pass",
     "turns": "processes per value, one after the other",
     "workers": "processes that compile",
 }

@@ -382,10 +382,12 @@ class _AttendToBlocks(torch.autograd.Function):
             torch.full((tokens + 1, size), start, dtype=output.dtype, device=output.device)
             for size, start in ((width, 0.0), (1, ABSENT))
         )
-        for layout in layouts.values():
-            if layout.sums:
-                mean, logarithm = (layout.sums[name].flatten(0, -2) for name in ("output", "normaliser"))
+        for number, layout in enumerate(layout for layout in layouts.values() if layout.sums):
+            mean, logarithm = (layout.sums[name].flatten(0, -2) for name in ("output", "normaliser"))
+            if number:
                 _join(mean, logarithm, layout.index, output, normaliser)
+            else:
+                output[layout.index], normaliser[layout.index] = mean, logarithm
         normaliser[-1] = -ABSENT  # so that whatever is absent weighs nothing in the backward pass
         output = output[:-1].view_as(value)
         ctx.save_for_backward(query, key, value, output, normaliser)

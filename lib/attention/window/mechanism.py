@@ -61,5 +61,5 @@ class Mechanism(BlockSparse):
                 meets=torch.zeros(len(blocks), 1, dtype=torch.long, device=device),
                 sees=lambda i, j: beyond_window(i, j) & (i >= number),
             )
-            rows = in_blocks(few, LARGEST)
+            rows = in_blocks(few, min(number, LARGEST))
             yield Part(queries=rows, keys=blocks, meets=torch.arange(len(blocks), device=device).expand(len(rows), -1))

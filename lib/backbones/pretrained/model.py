@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from lib.attention.interface import HELD
+from lib.attention.interface import HELD, WINDOWS
 from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
@@ -55,9 +55,11 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     def __init__(self, config: PretrainedBackboneConfig) -> None:
         super().__init__(config)
         # Not imported by name above: `lib` registers every model with AutoModel at its first import, this one included.
-        implementation = "eager" if config.family.eager_only else config._attn_implementation
+        implementation, inner = "eager" if config.family.eager_only else config._attn_implementation, config.inner()
+        if implementation == "sdpa" and getattr(inner, "sliding_window", None):
+            implementation = WINDOWS
         self.inner: PreTrainedModel = transformers.AutoModel.from_config(
-            config.inner(),
+            inner,
             attn_implementation=implementation if config.mechanism is None else HELD,
             **config.family.options,
         )

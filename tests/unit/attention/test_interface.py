@@ -1,7 +1,5 @@
 """The mechanisms in other people's models, randomly initialised and loaded from their folders."""
 
-import warnings
-
 import pytest
 import torch
 from encoder_cases import fresh_python, masks, token_ids
@@ -58,8 +56,6 @@ UNNUMBERED = ("distilbert", "esm")
 
 FEATURES = (32, 512)
 SEEDS = range(6)
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*has no window")
 
 register_attention()
 register_attention({"sdpa-grid": {"kind": "sdpa"}, "favor-m4096": {"kind": "favor", "nb_features": 4096}})
@@ -233,18 +229,6 @@ def test_windowed_layers_stay_and_global_ones_are_swapped(folder, batch):
     assert (ours[2] - theirs[2]).abs().max() > 5e-5
 
 
-def test_windows_are_spoken_of_once(folder, batch):
-    register_attention({"favor-m16-windows": {"kind": "favor", "nb_features": 16}})
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            states(load(folder, "modernbert", "favor-m16-windows"), batch)
-    assert [str(warning.message) for warning in caught if "window" in str(warning.message)] == [
-        'attn_implementation="favor-m16-windows": favor-m16-windows has no window, so the windowed layers '
-        "(ModernBertAttention) stay on exact SDPA."
-    ]
-
-
 def test_draws_belong_to_seed_and_layer(folder, batch):
     model = load(folder, "distilbert", "favor-m32-seed0")
     layers = [layer.attention for layer in model.transformer.layer]
@@ -362,13 +346,6 @@ def test_masks_of_pairs_are_refused(folder, batch):
     pairs = torch.ones(3, 1, 20, 20, dtype=torch.bool).tril()
     with pytest.raises(ConfigError, match=r"\(3, 1, 20, 20\), expected \[B, N\] = \(3, 20\)"):
         load(folder, "bert", "favor")(batch["input_ids"], attention_mask=pairs)
-
-
-def test_windows_without_a_mask_are_refused(folder):
-    layer = load(folder, "modernbert", "favor").layers[0].attn
-    rotation = torch.ones(1, 9, 16), torch.zeros(1, 9, 16)
-    with pytest.raises(ConfigError, match=r"window of 3 tokens has a mask of shape \(1, 9\)"):
-        layer(torch.zeros(1, 9, 32), position_embeddings=rotation, attention_mask=masks(9))
 
 
 @pytest.mark.parametrize("asked", [{"output_attentions": True}, {"cu_seq_lens_q": torch.tensor([0, 20])}])

@@ -1,0 +1,284 @@
+"""Windowed layers in blocks, beside transformers' own classes with their N x N masks."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from encoder_cases import token_ids
+from torch.nn.modules.module import register_module_forward_hook
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+
+from lib.attention import register_attention
+from lib.attention.interface import WINDOWS
+from lib.attention.window.mechanism import Mechanism as Window
+from lib.attention.windowed_layers import FROM_REACHES, FROM_TOKENS
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.fields import in_own_names
+from lib.backbones.pretrained.model import PretrainedBackboneModel
+
+REACH = 6
+SHORTEST = FROM_TOKENS + FROM_REACHES * REACH
+BLOCKS = -(-SHORTEST // 16) * 16
+"""A length that fills the last of the blocks of 16 tokens."""
+LENGTHS = (SHORTEST - 1, SHORTEST, BLOCKS, BLOCKS + 1)
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 2048,
+    "pad_token_id": 0,
+    "initializer_range": 0.2,
+}
+LAYERS = {"sliding_window": REACH, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]}
+WHOLE = {"modernbert": {"local_attention": 2 * REACH, "layer_types": LAYERS["layer_types"]}, "ultrabert": LAYERS}
+"""Encoders, and the fields that give them windows."""
+OPENED = {
+    "mistral": {"sliding_window": REACH},
+    "phi3": {"sliding_window": REACH},
+    "qwen2": LAYERS | {"use_sliding_window": True},
+    "qwen3": LAYERS | {"use_sliding_window": True},
+    "smollm3": LAYERS | {"use_sliding_window": True, "no_rope_layers": [1, 0, 1]},
+    "olmo3": LAYERS,
+    "modernbert-decoder": WHOLE["modernbert"],
+}
+"""Decoders."""
+OTHERS = {"gemma3_text": LAYERS | {"sliding_window": 2 * REACH}, "gemma2": LAYERS}
+"""Their windows are not plain ones: made by two masks, or with capped scores."""
+KINDS = WHOLE | OPENED
+
+
+def config(kind, direction="bidirectional", **changes):
+    fields = {"model_type": kind} | SIZES | (KINDS | OTHERS)[kind] | dict(FAMILIES[kind].switches[direction])
+    return AutoConfig.for_model(**in_own_names(fields | changes))
+
+
+def model(kind, implementation="sdpa", **changes):
+    torch.manual_seed(0)
+    return AutoModel.from_config(config(kind, **changes), attn_implementation=implementation)
+
+
+def batch(tokens, side="none"):
+    mask = torch.ones(2, tokens, dtype=torch.long)
+    shorter = tokens - 37
+    if side == "left":
+        mask[1, : tokens - shorter] = 0
+    elif side == "right":
+        mask[1, shorter:] = 0
+    elif side == "holes":
+        mask[1, 50:60] = 0
+    return {"input_ids": token_ids(2, tokens), "attention_mask": None if side == "none" else mask}
+
+
+@contextmanager
+def windows():
+    """Collect the windows that are computed in blocks."""
+    found = []
+
+    def after(module, *_):
+        if isinstance(module, Window):
+            found.append(module.settings.width // 2)
+
+    hook = register_module_forward_hook(after)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
+def real_states(model, inputs):
+    states = model(**inputs).last_hidden_state
+    mask = inputs["attention_mask"]
+    return states.flatten(0, 1) if mask is None else states[mask.bool()]
+
+
+def states_and_gradients(model, implementation, inputs):
+    model.set_attn_implementation(implementation)
+    model.zero_grad()
+    states = real_states(model, inputs)
+    weighted = states * torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
+    weighted.mean().backward()
+    return states, {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def assert_same(found, expected):
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=0)
+    assert found[1].keys() == expected[1].keys()
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(found[1][name], gradient, atol=1e-5 * max(1, float(gradient.abs().max())), rtol=1e-4)
+
+
+def windowed(model):
+    return sum(kind == "sliding_attention" for kind in getattr(model.config, "layer_types", None) or []) or 3
+
+
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_and_gradients_are_those_of_the_mask(kind, side):
+    there = model(kind).train()
+    for tokens in LENGTHS if kind in WHOLE else LENGTHS[1::2]:
+        inputs = batch(tokens, side)
+        expected = states_and_gradients(there, "sdpa", inputs)
+        with windows() as found:
+            assert_same(states_and_gradients(there, WINDOWS, inputs), expected)
+        assert found == [REACH] * windowed(there) * (tokens >= SHORTEST)
+
+
+@pytest.mark.parametrize("tokens", [575, 576, 640, 641, 769])
+def test_a_window_of_the_published_width(tokens):
+    there = model("modernbert", local_attention=128).eval()
+    with torch.no_grad(), windows() as found:
+        for side in ("none", "left", "right"):
+            states = {}
+            for implementation in ("sdpa", "eager", WINDOWS):
+                there.set_attn_implementation(implementation)
+                states[implementation] = real_states(there, batch(tokens, side))
+            for exact in ("sdpa", "eager"):
+                torch.testing.assert_close(states[WINDOWS], states[exact], atol=1e-5, rtol=0)
+    assert set(found) == ({64} if tokens >= 576 else set())
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_one_token_more_would_be_seen(kind):
+    there, inputs = model(kind).eval(), batch(SHORTEST)
+    with torch.no_grad():
+        expected = real_states(there, inputs)
+        there.set_attn_implementation(WINDOWS)
+        for reach in (REACH - 1, REACH + 1):
+            there.config.sliding_window = reach
+            assert (real_states(there, inputs) - expected).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction", "side"),
+    [
+        ("modernbert", "bidirectional", "holes"),
+        ("gemma3_text", "bidirectional", "right"),
+        *((kind, "causal", "right") for kind in OPENED),
+    ],
+)
+def test_what_is_no_plain_window_keeps_its_mask(kind, direction, side):
+    there, inputs = model(kind, direction=direction).eval(), batch(SHORTEST, side)
+    with torch.no_grad(), windows() as found:
+        expected = real_states(there, inputs)
+        there.set_attn_implementation(WINDOWS)
+        torch.testing.assert_close(real_states(there, inputs), expected, atol=0, rtol=0)
+    assert not found
+
+
+def test_weights_are_dropped_in_training_only():
+    there, inputs = model("modernbert", WINDOWS, attention_dropout=0.3), batch(SHORTEST)
+    with torch.no_grad():
+        evaluated = real_states(there.eval(), inputs)
+        torch.testing.assert_close(real_states(there, inputs), evaluated, atol=0, rtol=0)
+        dropped = [real_states(there.train(), inputs) for _ in range(2)]
+        assert (dropped[0] - dropped[1]).abs().max() > 1e-3
+        torch.testing.assert_close(real_states(there.eval(), inputs), evaluated, atol=0, rtol=0)
+
+
+def test_half_precision_stays():
+    there, inputs = model("modernbert").to(torch.bfloat16).eval(), batch(SHORTEST, "left")
+    with torch.no_grad():
+        expected = real_states(there, inputs)
+        there.set_attn_implementation(WINDOWS)
+        found = real_states(there, inputs)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, atol=0.15, rtol=0)
+
+
+def test_a_compiled_model_keeps_its_mask():
+    there, inputs = model("modernbert").eval(), batch(SHORTEST)
+    with torch.no_grad(), windows() as found:
+        expected = real_states(there, inputs)
+        there.set_attn_implementation(WINDOWS)
+        there.compile(backend="eager")
+        torch.testing.assert_close(real_states(there, inputs), expected, atol=1e-5, rtol=0)
+    assert not found
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    there, inputs = model("modernbert").train(), batch(SHORTEST, "right")
+    expected = states_and_gradients(there, "sdpa", inputs)
+    there.gradient_checkpointing_enable()
+    assert_same(states_and_gradients(there, WINDOWS, inputs), expected)
+
+
+def own(kind, attention="bidirectional", **fields):
+    architecture = {"model_type": kind} | {key: each for key, each in SIZES.items() if key != "pad_token_id"}
+    architecture |= (KINDS | OTHERS)[kind]
+    architecture.pop("vocab_size")
+    settings = PretrainedBackboneConfig(
+        architecture=architecture, attention=attention, vocab_size=50, pad_token_id=0, **fields
+    )
+    torch.manual_seed(0)
+    return PretrainedBackboneModel(settings).eval()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_published_models_take_blocks_by_themselves(kind, tmp_path):
+    ours = own(kind)
+    ours.save_pretrained(tmp_path)
+    again = PretrainedBackboneModel.from_pretrained(tmp_path)
+    for side in ("left", "right"):
+        inputs = batch(SHORTEST + 1, side)
+        positions = (inputs["attention_mask"].cumsum(dim=1) - 1).clamp(min=0)
+        theirs = AutoModel.from_config(ours.config.inner(), attn_implementation="sdpa").eval()
+        theirs.load_state_dict(ours.inner.state_dict())
+        with torch.no_grad(), windows() as found:
+            expected = real_states(theirs, inputs | {"position_ids": positions})
+            assert not found
+            for each in (ours, again):
+                torch.testing.assert_close(real_states(each, inputs), expected, atol=1e-5, rtol=0)
+        assert found == [REACH] * windowed(theirs) * 2
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("modernbert", WINDOWS), ("gemma2", "eager"), ("gemma3_text", WINDOWS)])
+def test_only_the_default_is_replaced(kind, expected):
+    assert own(kind).inner.config._attn_implementation == expected
+    asked = PretrainedBackboneModel._from_config(own(kind).config, attn_implementation="eager")
+    assert asked.inner.config._attn_implementation == "eager"
+
+
+def test_opening_attention_keeps_its_mask():
+    ours, inputs = own("qwen3", attention="gradual", opening_steps=10), batch(SHORTEST, "right")
+    ours.opened = 0.5
+    with torch.no_grad(), windows() as found:
+        states = real_states(ours, inputs)
+        ours.inner.set_attn_implementation("sdpa")
+        torch.testing.assert_close(real_states(ours, inputs), states, atol=0, rtol=0)
+    assert not found
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_swap_leaves_the_windows(kind):
+    """In a study, where layers hold the mechanism, and by its name in transformers."""
+    exact = own(kind)
+    swapped = own(kind, mechanism={"kind": "sdpa"})
+    swapped.load_state_dict(exact.state_dict())
+    register_attention({"sdpa-swap": {"kind": "sdpa"}})
+    inputs = batch(SHORTEST, "left")
+    with torch.no_grad():
+        expected = real_states(exact, inputs)
+        with windows() as found:
+            torch.testing.assert_close(real_states(swapped, inputs), expected, atol=1e-5, rtol=0)
+            exact.inner.set_attn_implementation("sdpa-swap")
+            torch.testing.assert_close(real_states(exact, inputs), expected, atol=1e-5, rtol=0)
+    assert found == [REACH] * 4
+
+
+def test_a_classifier_of_transformers_takes_the_name(tmp_path):
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(config("modernbert")).save_pretrained(tmp_path)
+    inputs = batch(SHORTEST, "right")
+    with torch.no_grad(), windows() as found:
+        theirs, ours = (
+            AutoModelForSequenceClassification.from_pretrained(tmp_path, attn_implementation=each)(**inputs).logits
+            for each in ("sdpa", WINDOWS)
+        )
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    assert found == [REACH] * 2
+    assert "attn_implementation" not in (tmp_path / "config.json").read_text()
