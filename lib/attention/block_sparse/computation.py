@@ -15,7 +15,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -31,7 +31,8 @@ LOG2E = math.log2(math.e)
 """Scores are logarithms to the base 2: on a CPU `exp2` takes a third of the time of `exp`, less where it gives 0."""
 
 SHORT, DENSE = 256, 512
-"""Tokens up to which one call under a dense mask is faster on a CPU: for all, and for queries that see a third."""
+"""Tokens up to which one call under a dense mask is faster on a CPU: for all, and for queries that see a third, unless
+a mechanism has its own number (`BlockSparse.dense_up_to`)."""
 
 NOWHERE = 2**31 - 1
 """A rank beyond any text, for missing tokens."""
@@ -119,6 +120,9 @@ class BlockSparse(Attention):
     Weight dropout acts on the weights of all parts. ALiBi lowers the scores of visible keys.
     """
 
+    dense_up_to: ClassVar[int] = DENSE
+    """Tokens up to which one call under a dense mask is faster on a CPU for queries that see a third of them."""
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast. Zeros at padding."""
         device = query.device
@@ -142,7 +146,7 @@ class BlockSparse(Attention):
             return _AttendToBlocks.apply(query, key, value, plan)
 
     def _is_dense_at(self, tokens: int) -> bool:
-        return tokens <= SHORT or tokens <= min(DENSE, 3 * self.settings.keys_per_query(tokens))
+        return tokens <= SHORT or tokens <= min(self.dense_up_to, 3 * self.settings.keys_per_query(tokens))
 
     def _attend_densely(
         self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, parts: Sequence[Part]
