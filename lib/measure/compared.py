@@ -1,6 +1,20 @@
-"""Mechanisms and packages that `make bench` compares with those of a study, and their lengths. Imports no torch."""
+"""Mechanisms, encoders and packages that `make bench` compares with those of a study. Imports no torch."""
 
 from typing import Any
+
+ENCODERS: dict[str, dict[str, Any]] = {
+    "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}},
+    "lsh-h2-c64": {"kind": "encoder", "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}},
+    "favor-m64": {"kind": "encoder", "mechanism": {"kind": "favor", "nb_features": 64}},
+    "window-w128-g0": {"kind": "encoder", "mechanism": {"kind": "window", "width": 128}},
+    "ssm": {"kind": "ssm"},
+}
+"""Our whole encoders that are measured beside those of transformers: kind of backbone and what is its own, by name. The
+window is that of ModernBERT's local layers."""
+
+FORWARD_ONLY = frozenset({"mamba"})
+"""Encoders whose training is not measured: the backward pass of Mamba's reference scan writes, for each token, a tensor
+as large as the states of all tokens."""
 
 EXTRA: dict[str, dict[str, Any]] = {
     "window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1},
