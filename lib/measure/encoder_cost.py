@@ -80,8 +80,8 @@ def own_encoder(parameters: Mapping[str, Any], encoder: Encoder) -> nn.Module:
     """Return one of our encoders.
 
     Args:
-        parameters: its backbone's kind, and what is its own, such as the mechanism.
-        encoder: sizes of the attention encoder, which others take over as far as they have them.
+        parameters: kind and own settings of its backbone, such as the mechanism.
+        encoder: sizes of the attention encoder, which others take over if they have them.
     """
     kind = BACKBONES.settings(parameters["kind"])
     sizes = encoder.model_dump(exclude={"kind", "mechanism"}) | NO_DROPOUT
@@ -121,7 +121,7 @@ def lfm2(encoder: Encoder) -> nn.Module:
     """Return transformers' LFM2, opened to both sides: every third layer is attention, the others short convolutions.
 
     The published models have 6 of 16 layers of attention. Two heads of queries share one of keys, as there. The
-    convolutions stay those over three tokens up to each one, which cost what those around each one would.
+    convolutions stay those over three tokens up to each one, which cost the same as those around each one.
     """
     config = Lfm2Config(
         vocab_size=VOCABULARY,

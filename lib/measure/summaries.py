@@ -74,11 +74,11 @@ def training_summary(costs: pd.DataFrame) -> str:
 
 
 def encoder_summary(costs: pd.DataFrame) -> str:
-    """Return milliseconds of whole encoders by length, beside those of `MODERN`, a table per kind of pass."""
+    """Return milliseconds of whole encoders by length, compared with `MODERN`, a table per kind of pass."""
     first = costs.iloc[0]
     texts = [
         f"{_machine(first)}, width {first['hidden_size']}. Each time is that of a pass over random ids: one text of "
-        f"the given length, or as many as make {first['tokens']:,} tokens. In brackets: how many times as fast as "
+        f"the given length, or several that make {first['tokens']:,} tokens. In brackets: how many times as fast as "
         f"`{MODERN}`. Weights leave out the embeddings. {_count_once(costs[costs['repetitions'] > 0])}"
     ]
     for kind, title in ENCODER_PASSES.items():
@@ -87,7 +87,7 @@ def encoder_summary(costs: pd.DataFrame) -> str:
         rows = [
             {"implementation": implementation, "model": model, "weights [M]": f"{weights / 1e6:,.1f}"}
             | {
-                f"{row['length']:,} [ms]": _measured(row, _beside(row, modern.get(row["length"])))
+                f"{row['length']:,} [ms]": _measured(row, _compared(row, modern.get(row["length"])))
                 for _, row in group.iterrows()
             }
             for (implementation, model, weights), group in chosen.groupby(
@@ -235,7 +235,7 @@ def _time(time: float, repetitions: int) -> str:
     return f"{time:,.{digits}f}{ONCE if repetitions == 1 else ''}"
 
 
-def _beside(row: pd.Series, milliseconds: float | None) -> str:
+def _compared(row: pd.Series, milliseconds: float | None) -> str:
     """Return the time of a row, and how many times as fast as `milliseconds` it is, if these were measured."""
     time = _time(row["median_ms"], row["repetitions"])
     return time if milliseconds is None or pd.isna(milliseconds) else f"{time} ({milliseconds / row['median_ms']:.1f}x)"

@@ -52,7 +52,7 @@ COLUMNS: dict[str, list[str]] = {
 
 OURS, EXACT = "ours", "sdpa"
 MODERN = "modernbert"
-"""The whole encoder that others are measured beside."""
+"""Others are compared with this whole encoder."""
 BY_TRITON = " (triton)"
 """Ends the name of a mechanism that computed with Triton kernels."""
 

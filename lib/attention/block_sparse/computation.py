@@ -80,7 +80,7 @@ class Part:
 
 
 def _blocks_of(places: Tensor, blocks: Tensor) -> Tensor:
-    """Return in which of `blocks` [T, C] or [B, T, C] of ranks each of `places` [B or 1, N] is, T = in none."""
+    """Return the block with each of `places` [B or 1, N], one of T `blocks` of ranks [T, C] or [B, T, C]; T = none."""
     blocks = blocks if blocks.dim() == 3 else blocks[None]
     (rows, count, size), length = blocks.shape, places.shape[-1]
     numbers = torch.full((rows, length + 1), count, device=places.device)
@@ -121,7 +121,7 @@ class BlockSparse(Attention):
     """
 
     dense_up_to: ClassVar[int] = DENSE
-    """Tokens up to which one call under a dense mask is faster on a CPU for queries that see a third of them."""
+    """Most tokens that a CPU computes faster by one call under a dense mask, for queries that see a third of them."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast. Zeros at padding."""
