@@ -87,7 +87,7 @@ def own_encoder(parameters: Mapping[str, Any], encoder: Encoder) -> nn.Module:
     sizes = encoder.model_dump(exclude={"kind", "mechanism"}) | NO_DROPOUT
     if kind is not Encoder:
         sizes["num_hidden_layers"] = state_space_layers(encoder)
-    settings = kind(**{name: value for name, value in sizes.items() if name in kind.model_fields} | parameters)
+    settings = kind(**{name: value for name, value in sizes.items() if name in kind.model_fields} | dict(parameters))
     model_class = BACKBONES.load(settings.kind, "backbone").Backbone.model_class
     config = model_class.config_class(vocab_size=VOCABULARY, **settings.model_dump(exclude={"kind"}))
     return Called(model_class(config), lambda model, ids: model(input_ids=ids).last_hidden_state)
@@ -196,18 +196,20 @@ def encoder_cost(
         batch = max(1, TOKENS // length)
         ids = torch.randint(1000, VOCABULARY, (batch, length), device=device)
         computations: dict[tuple[str, str], Computation] = {}
-        expected, skipped = {}, {}
+        least, skipped = {}, {}  # seconds that a pass takes at least: in proportion to its tokens
         for name, kind in ((name, kind) for name in models for kind in PASSES):
             key = name, kind
             if kind == "step" and name in FORWARD_ONLY:
                 continue
+            expected = 0.0
             if key in last:
                 before, took = last[key]
-                expected[key] = took * (length / before) ** 2
-            skipped[key] = limits.exceeded(expected.get(key, 0.0), 0.0)
+                expected = took * (length / before) ** 2
+                least[key] = took * max(TOKENS, length) / max(TOKENS, before)
+            skipped[key] = limits.exceeded(expected, 0.0)
             if not skipped[key]:
                 computations[key] = partial(getattr(models[name], kind), ids)
-        times = repeated(computations, {}, seconds, place, "own")
+        times = repeated(computations, least, seconds, place, "own")
         for key, reason in skipped.items():
             name, kind = key
             columns = spread(times.get(key, [math.nan]))
