@@ -94,14 +94,14 @@ docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
-bench: setup .venv/.bench ## Measure what attention costs here, compared with other implementations (about 32 minutes on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, compared with other implementations (about 40 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
-	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, favor_error.csv, lsh_recall.csv"
+	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, encoder_cost.csv, favor_error.csv, lsh_recall.csv"
 	@echo "Figures: results/figures/attention_time.png, attention_memory.png, favor_error.png, lsh_recall.png"
 
 bench-page: bench ## The same, and put its tables and its figure into docs/
-	$(BIN)/python scripts/tools/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
+	$(BIN)/python scripts/tools/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training,encoder}_cost.md
 	cp results/figures/attention_time.svg docs/
 
 # With the python3 that is there, since a GPU's machine often has a torch of its own, and no network.

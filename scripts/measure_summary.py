@@ -11,6 +11,7 @@ from lib.core.files import write_text
 from lib.measure.summaries import (
     adaptation_summary,
     attention_summary,
+    encoder_summary,
     memory_summary,
     sequence_summary,
     training_summary,
@@ -20,6 +21,7 @@ from lib.measure.tables import read_table
 SUMMARIES = {
     "attention_cost": attention_summary,
     "training_cost": training_summary,
+    "encoder_cost": encoder_summary,
     "sequence_cost": sequence_summary,
     "memory_cost": memory_summary,
     "adaptation_cost": adaptation_summary,

@@ -73,11 +73,11 @@ def attention_cases(mechanisms: Mapping[str, Any], lengths: Sequence[int], **set
 
     Every implementation has ragged rows. Plain exact attention has none: the mask changes its results, and not how
     much. On a CPU, other people's approximations, which are linear in N and take seconds, have a few lengths only:
-    every third and the longest, with padding the shortest. Arguments are those of `attention_cost`.
+    every second, with padding the shortest. Arguments are those of `attention_cost`.
     """
     projected = {name + PROJECTED: mechanisms[name] for name in mechanisms if name + PROJECTED in PEERS}
     lengths, on_gpu = sorted(lengths), setting["device"] == "cuda"
-    few = {"none": {*lengths[::3], lengths[-1]}, "ragged": {lengths[0]}}
+    few = {"none": {*lengths[::2]}, "ragged": {lengths[0]}}
     for length, padding in itertools.product(lengths, PADDINGS):
         if padding == "ragged" and length > LONGEST_PADDED and not on_gpu:
             continue

@@ -1,9 +1,24 @@
-"""Mechanisms and packages that `make bench` compares with those of a study, and their lengths. Imports no torch."""
+"""Mechanisms, encoders and packages that `make bench` compares with those of a study. Imports no torch."""
 
 from typing import Any
 
+ENCODERS: dict[str, dict[str, Any]] = {
+    "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}},
+    "lsh-h2-c64": {"kind": "encoder", "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}},
+    "favor-m64": {"kind": "encoder", "mechanism": {"kind": "favor", "nb_features": 64}},
+    "window-w128-g0": {"kind": "encoder", "mechanism": {"kind": "window", "width": 128}},
+    "ssm": {"kind": "ssm"},
+}
+"""Our whole encoders that are compared with those of transformers: kind of backbone and its own settings, by name. The
+window is that of ModernBERT's local layers."""
+
+FORWARD_ONLY = frozenset({"mamba"})
+"""Encoders whose training is not measured: the backward pass of Mamba's reference scan writes, for each token, a tensor
+as large as the states of all tokens."""
+
 EXTRA: dict[str, dict[str, Any]] = {
     "window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1},
+    "window-w256-g0": {"kind": "window", "width": 256},
     "bigbird-b64-w3-g2-r3": {"kind": "bigbird", "block_size": 64},
     "strided-s128": {"kind": "strided", "stride": 128},
     "cosformer": {"kind": "cosformer"},
@@ -25,8 +40,12 @@ PACKAGES = {
     "performer-pytorch": "performer_pytorch",
     "linformer": "linformer",
     "x-transformers": "x_transformers",
+    "local-attention": "local_attention",
 }
 """Packages that need not be there, by implementation."""
+
+FORMULA = "published formula"
+"""Implementation of a formula as its paper writes it, in plain operations, where no package has it."""
 
 PEERS = {
     "sdpa": ["torch"],
@@ -39,6 +58,8 @@ PEERS = {
     "favor-m256": ["performer-pytorch"],
     f"linformer-k256{PROJECTED}": ["linformer"],
     "topk-k64": ["x-transformers"],
+    "window-w256-g0": ["local-attention"],
+    "cosformer": [FORMULA],
 }
 """Which rows of ours have which peers."""
 

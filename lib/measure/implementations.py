@@ -7,6 +7,7 @@ import functools
 import importlib
 import itertools
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ from torch.nn import functional
 from lib.attention.contract import build, set_kernels, set_step
 from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least, parse_mechanisms
 from lib.core.errors import ConfigError
-from lib.measure.compared import PACKAGES, PROJECTED
+from lib.measure.compared import FORMULA, PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
 from lib.measure.cost import KeptBytes, fused_attention, operation_counter
 
@@ -43,7 +44,7 @@ class AttentionCase(Case):
     """A forward and backward pass of attention.
 
     Args:
-        implementation: `ours`, `torch`, `transformers`, or one of `PACKAGES`.
+        implementation: `ours`, `torch`, `transformers`, `FORMULA`, or one of `PACKAGES`.
         mechanism: name of the row.
         parameters: parameters of the mechanism, `kind` included; of a list, a pass goes through each of its layers.
         length: N.
@@ -271,6 +272,31 @@ def _x_transformers(case: AttentionCase) -> nn.Module:
     return Called(_package("x_transformers").attend.Attend(heads=case.heads, sparse_topk=case.settings.keys), attend)
 
 
+def _local_attention(case: AttentionCase) -> nn.Module:
+    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        return attention(query, key, value, mask=mask)
+
+    # Its windows are blocks: with one more on each side, and all tokens further away hidden, they are ours.
+    sizes = {"window_size": case.settings.width // 2, "look_backward": 1, "look_forward": 1}
+    package = _package("local_attention")
+    return Called(package.LocalAttention(**sizes, exact_windowsize=True, use_rotary_pos_emb=False), attend)
+
+
+def _cosformer(case: AttentionCase) -> nn.Module:
+    """Return equations 10 to 12 of Qin et al. 2022, "cosFormer", with the floor of the sums of their code."""
+
+    def attend(_: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        angles = torch.arange(case.length, device=query.device)[:, None] * (math.pi / 2 / case.length)
+        turns = angles.cos().to(query.dtype), angles.sin().to(query.dtype)
+        query, key = (torch.cat([functional.relu(rows) * turn for turn in turns], -1) for rows in (query, key))
+        if mask is not None:
+            key = key.masked_fill(~mask[:, None, :, None], 0)
+        sums = query @ key.sum(2)[..., None]
+        return query @ (key.mT @ value) / sums.clamp_min(1e-6)
+
+    return Called(nn.Identity(), attend)
+
+
 def _transformers(case: AttentionCase) -> nn.Module:
     sizes = {"hidden_size": case.width, "num_attention_heads": case.heads}
     return {"lsh": _reformer, "nystrom": _nystromformer, "window": _longformer, "bigbird": _bigbird}[
@@ -368,6 +394,8 @@ _MAKERS: dict[str, Callable[[AttentionCase], nn.Module]] = {
     "performer-pytorch": _performer_pytorch,
     "linformer": _linformer,
     "x-transformers": _x_transformers,
+    "local-attention": _local_attention,
+    FORMULA: _cosformer,
 }
 
 

@@ -23,6 +23,7 @@ MEANINGS = {
     "documents": "documents of an epoch",
     "dropout": "of the weights",
     "encoder": "sizes and dropouts of the encoder",
+    "encoders": "parameters of backbones by name",
     "features": "columns of the feature map, even",
     "gibibytes": "leave out a pass that is expected to take more",
     "hashes": "hash rounds",

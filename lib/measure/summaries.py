@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.measure.tables import BY_TRITON, EXACT, LEAST, OURS, QUOTED_GB, Crossover, attention_rows, crossovers
+from lib.measure.tables import BY_TRITON, EXACT, LEAST, MODERN, OURS, QUOTED_GB, Crossover, attention_rows, crossovers
 
 ONCE = "*"
 """Marks a number that was measured once."""
@@ -17,6 +17,7 @@ STEPS = {
     "finetune_epoch": "epoch of fine-tuning",
     "finetune_epoch_padded": "epoch of fine-tuning, all padded",
 }
+ENCODER_PASSES = {"forward": "Forward pass", "step": "Training step"}
 PASSES = {"forward": "Forward pass", "forward_backward": "Forward and backward pass"}
 
 
@@ -70,6 +71,31 @@ def training_summary(costs: pd.DataFrame) -> str:
         f"{_on_host(costs)}"
     )
     return f"{note}\n\n{_markdown(rows)}\n"
+
+
+def encoder_summary(costs: pd.DataFrame) -> str:
+    """Return milliseconds of whole encoders by length, compared with `MODERN`, a table per kind of pass."""
+    first = costs.iloc[0]
+    texts = [
+        f"{_machine(first)}, width {first['hidden_size']}. Each time is that of a pass over random ids: one text of "
+        f"the given length, or several that make {first['tokens']:,} tokens. In brackets: how many times as fast as "
+        f"`{MODERN}`. Weights leave out the embeddings. {_count_once(costs[costs['repetitions'] > 0])}"
+    ]
+    for kind, title in ENCODER_PASSES.items():
+        chosen = costs[costs["pass"] == kind]
+        modern = chosen[chosen["model"] == MODERN].set_index("length")["median_ms"]
+        rows = [
+            {"implementation": implementation, "model": model, "weights [M]": f"{weights / 1e6:,.1f}"}
+            | {
+                f"{row['length']:,} [ms]": _measured(row, _compared(row, modern.get(row["length"])))
+                for _, row in group.iterrows()
+            }
+            for (implementation, model, weights), group in chosen.groupby(
+                ["implementation", "model", "parameters"], sort=False
+            )
+        ]
+        texts.append(f"### {title}\n\n{_markdown(rows)}")
+    return "\n\n".join(texts) + "\n"
 
 
 def adaptation_summary(costs: pd.DataFrame) -> str:
@@ -207,6 +233,12 @@ def _markdown(rows: list[dict[str, str]]) -> str:
 def _time(time: float, repetitions: int) -> str:
     digits = 0 if time >= 10 else 1 if time >= 1 else 2
     return f"{time:,.{digits}f}{ONCE if repetitions == 1 else ''}"
+
+
+def _compared(row: pd.Series, milliseconds: float | None) -> str:
+    """Return the time of a row, and how many times as fast as `milliseconds` it is, if these were measured."""
+    time = _time(row["median_ms"], row["repetitions"])
+    return time if milliseconds is None or pd.isna(milliseconds) else f"{time} ({milliseconds / row['median_ms']:.1f}x)"
 
 
 def _speed_and_memory(row: pd.Series) -> dict[str, str]:

@@ -19,6 +19,11 @@ COLUMNS: dict[str, list[str]] = {
         "gemm_share", "peak_mb", "host_ms", "clock_mhz", "device", "dtype", "threads", "repetitions",
         "processor", "torch",
     ],
+    "encoder_cost": [
+        "implementation", "model", "parameters", "pass", "length", "batch", "tokens", "hidden_size", "median_ms",
+        "min_ms", "max_ms", "tokens_per_s", "device", "dtype", "threads", "repetitions", "skipped", "processor",
+        "torch",
+    ],
     "adaptation_cost": [
         "implementation", "model", "parameters", "trained", "vocabulary", "batch", "tokens", "scored",
         "median_ms", "tokens_per_s", "peak_mb", "device", "dtype", "threads", "repetitions", "processor",
@@ -46,6 +51,8 @@ COLUMNS: dict[str, list[str]] = {
 """Columns by table, which has the name of the program that measures it."""
 
 OURS, EXACT = "ours", "sdpa"
+MODERN = "modernbert"
+"""Others are compared with this whole encoder."""
 BY_TRITON = " (triton)"
 """Ends the name of a mechanism that computed with Triton kernels."""
 

@@ -20,8 +20,9 @@ def made_table(name, rows):
     return pd.DataFrame([MADE | row for row in rows], columns=COLUMNS[name])
 
 
-attention_table, training_table, adaptation_table, sequence_table, memory_table = (
-    partial(made_table, f"{name}_cost") for name in ("attention", "training", "adaptation", "sequence", "memory")
+attention_table, training_table, encoder_table, adaptation_table, sequence_table, memory_table = (
+    partial(made_table, f"{name}_cost")
+    for name in ("attention", "training", "encoder", "adaptation", "sequence", "memory")
 )
 
 

@@ -129,7 +129,14 @@ def test_measuring_shares_only_the_style_of_figures_and_published_hours_with_the
 
 def test_what_the_benchmark_measures_needs_no_study():
     """A GPU's machine has little installed, and an edit of the settings makes no measurement stale."""
-    for program in ("attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"):
+    for program in (
+        "attention_cost",
+        "training_cost",
+        "encoder_cost",
+        "sequence_cost",
+        "memory_cost",
+        "adaptation_cost",
+    ):
         rooms = {definition.split(":")[0].split(".")[1] for definition in reached(f"scripts/{program}.py")}
         assert not rooms & {"study", "tasks", "workflow", "results", "advice"}, program
 
@@ -141,10 +148,11 @@ def modules_of(program):
 
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
-    costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
+    costs = {"attention_cost", "training_cost", "encoder_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
     measuring = {
         "attention_cost",
         "training_cost",
+        "encoder_cost",
         "length_cost",
         "adaptation_cost",
         "approximation",

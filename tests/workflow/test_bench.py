@@ -62,6 +62,17 @@ def test_training_is_measured_and_summed_up(script, tmp_path):
     assert len(table) == 1 + len(MECHANISMS) + 3
 
 
+def test_whole_encoders_are_measured_and_summed_up(script, tmp_path):
+    out, summary = tmp_path / "encoder_cost.csv", tmp_path / "encoder_cost.md"
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64}
+    script("encoder_cost", "--encoder", json.dumps(sizes), "--lengths", 32, 64, "--seconds", 0.01, "--device", "cpu",
+           "--dtype", "float32", "--out", out)  # fmt: skip
+    script("measure_summary", "encoder_cost", "--table", out, "--out", summary)
+    forward, step = markdown_tables(summary.read_text())
+    assert {row["model"] for row in forward} - {row["model"] for row in step} == {"mamba"}
+    assert all("x)" in row["64 [ms]"] for row in (*forward, *step))
+
+
 @pytest.mark.parametrize("name", ["attention_cost", "training_cost"])
 def test_a_gpu_asks_for_torch_transformers_pydantic_and_pandas_alone(repository, name):
     command = [sys.executable, "tests/helpers/bare_python.py", "torch,transformers,pydantic,pandas"]
@@ -124,7 +135,8 @@ def test_one_sequence_is_measured_drawn_and_summed_up(script, tmp_path):
 def test_the_bench_is_planned_beside_the_grid(copy_of_repository):
     planned = copy_of_repository("bench").snakemake("-n", "bench").stdout
     figures = [f"figure_{name}" for name in ("attention_time", "attention_memory", "favor_error", "lsh_recall")]
-    for rule in ("attention_cost", "training_cost", "favor_error", "lsh_recall", "measure_summary", *figures):
+    tables = ("attention_cost", "training_cost", "encoder_cost", "favor_error", "lsh_recall")
+    for rule in (*tables, "measure_summary", *figures):
         assert f"\n{rule} " in planned
     assert "pretrain" not in planned
     assert "\nsequence_cost " not in planned

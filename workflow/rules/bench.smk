@@ -7,7 +7,7 @@ The cost of adapting an opened decoder is measured by: snakemake bench_adaptatio
 import json
 import os
 
-from lib.measure.compared import EXTRA
+from lib.measure.compared import ENCODERS, EXTRA
 
 # Everything that is read from the plan, except paths.
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
@@ -26,8 +26,14 @@ def modules_of(mechanisms):
 
 
 COST_MODULES = modules_of(MECHANISMS)
-MEASURED = ["attention_cost", "training_cost", "favor_error", "lsh_recall"]
-SUMMARIES = ["attention_cost", "training_cost"]
+# Modules of the kinds of whole encoders.
+ENCODER_MODULES = modules_of(
+    {name: encoder["mechanism"] for name, encoder in ENCODERS.items() if "mechanism" in encoder}
+) + sorted(
+    {f"lib.backbones.{encoder['kind']}.{part}" for encoder in ENCODERS.values() for part in ("backbone", "settings")}
+)
+MEASURED = ["attention_cost", "training_cost", "encoder_cost", "favor_error", "lsh_recall"]
+SUMMARIES = ["attention_cost", "training_cost", "encoder_cost"]
 LENGTH_MEASURED = ["sequence_cost", "memory_cost"]
 # Table of each figure.
 MEASURE_FIGURES = {
@@ -102,6 +108,27 @@ rule training_cost:
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
+
+
+rule encoder_cost:
+    output:
+        report(plan.paths.table("encoder_cost"), caption="../report/encoder_cost.rst", category=CATEGORIES["cost"]),
+    log:
+        plan.paths.log("tables/encoder_cost"),
+    threads: os.cpu_count()
+    resources:
+        **gpus(),
+        runtime=scaled_by_attempt(60),
+        mem_mb=scaled_by_attempt(16_000),
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        encoders=constant(handed(json.dumps(ENCODERS))),
+        encoder=constant(planned(ENCODER.model_dump())),
+        program=program("encoder_cost", *ENCODER_MODULES),
+    message:
+        "cost of whole encoders, compared with those of transformers"
+    shell:
+        "{params.program} --encoders {params.encoders:q} --encoder {params.encoder:q}" " --out {output} > {log} 2>&1"
 
 
 rule adaptation_cost:

@@ -5,6 +5,7 @@ N tokens cost O(N) in time and memory, for a given number of blocks seen. See `l
 
 import functools
 from collections.abc import Iterator
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Mechanism(BlockSparse):
     """
 
     settings: Settings
+    dense_up_to: ClassVar[int] = 768  # each head has blocks of its own, which take longer to gather
 
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the blocks that are not global, and those that are."""

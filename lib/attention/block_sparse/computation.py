@@ -15,7 +15,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -31,7 +31,8 @@ LOG2E = math.log2(math.e)
 """Scores are logarithms to the base 2: on a CPU `exp2` takes a third of the time of `exp`, less where it gives 0."""
 
 SHORT, DENSE = 256, 512
-"""Tokens up to which one call under a dense mask is faster on a CPU: for all, and for queries that see a third."""
+"""Tokens up to which one call under a dense mask is faster on a CPU: for all, and for queries that see a third, unless
+a mechanism has its own number (`BlockSparse.dense_up_to`)."""
 
 NOWHERE = 2**31 - 1
 """A rank beyond any text, for missing tokens."""
@@ -54,21 +55,40 @@ class Part:
     meets: Tensor
     sees: Callable[[Tensor, Tensor], Tensor] | None = None
 
-    def seen(self, tokens: int) -> Tensor:
-        """Return which of the first `tokens` ranks see which, [B or 1, H or 1, tokens, tokens]."""
+    def seen(self, places: Tensor) -> Tensor:
+        """Return which tokens see which, [B or 1, H or 1, N, N].
+
+        Args:
+            places: rank of every token [B or 1, N].
+        """
         meets = self.meets if self.meets.dim() == 4 else self.meets[None, None]  # [B or 1, H or 1, T, K]
-        queries = (self.queries if self.queries.dim() == 3 else self.queries[None])[:, None, :, :, None]
-        keys = self.keys[meets.clamp(min=0)].flatten(-2)[:, :, :, None]  # [B or 1, H or 1, T, 1, W]
-        there = (meets >= 0).repeat_interleave(self.keys.shape[-1], dim=-1)[:, :, :, None] & (keys < tokens)
-        sees = there if self.sees is None else there & self.sees(queries, keys)
-        shape = torch.broadcast_shapes(queries.shape, sees.shape)  # [B or 1, H or 1, T, C, W]
-        columns = keys.clamp(max=tokens).masked_fill(~there, tokens).expand(shape).flatten(2, 3)
-        of_queries = torch.zeros(*columns.shape[:-1], tokens + 1, dtype=torch.bool, device=keys.device)
-        of_queries.scatter_(-1, columns, sees.expand(shape).flatten(2, 3))
-        rows = queries.clamp(max=tokens).expand(*shape[:-1], 1).flatten(2, 3)
-        found = torch.zeros(*shape[:2], tokens + 1, tokens + 1, dtype=torch.bool, device=keys.device)
-        found.scatter_(2, rows.expand(of_queries.shape), of_queries)
-        return found[:, :, :tokens, :tokens]
+        (_, heads, count, _), number = meets.shape, len(self.keys)
+        # One more row and column, for tokens that are in no block.
+        pairs = torch.zeros(*meets.shape[:2], count + 1, number + 1, dtype=torch.bool, device=places.device)
+        pairs[:, :, :-1].scatter_(-1, meets.where(meets >= 0, number), True)
+        pairs[..., -1] = False
+        asking, met = _blocks_of(places, self.queries), _blocks_of(places, self.keys)
+        batch = max(len(pairs), len(asking))
+        met = met[:, None, None].expand(batch, heads, count + 1, -1)
+        rows = pairs.expand(batch, -1, -1, -1).gather(-1, met).flatten(0, 2)  # whole rows are copied from it
+        first = torch.arange(batch * heads, device=places.device).view(batch, heads, 1) * (count + 1)
+        seen = rows.index_select(0, (asking[:, None] + first).flatten()).unflatten(0, (batch, heads, -1))
+        if self.sees is not None:
+            ranks = places.int()[:, None]
+            seen &= self.sees(ranks[..., None], ranks[:, :, None])
+        return seen
+
+
+def _blocks_of(places: Tensor, blocks: Tensor) -> Tensor:
+    """Return the block with each of `places` [B or 1, N], one of T `blocks` of ranks [T, C] or [B, T, C]; T = none."""
+    blocks = blocks if blocks.dim() == 3 else blocks[None]
+    (rows, count, size), length = blocks.shape, places.shape[-1]
+    numbers = torch.full((rows, length + 1), count, device=places.device)
+    own = torch.arange(count, device=places.device).repeat_interleave(size)
+    numbers.scatter_(-1, blocks.flatten(1).clamp(max=length), own.expand(rows, -1))
+    numbers[:, -1] = count
+    batch = max(rows, len(places))
+    return numbers.expand(batch, -1).gather(-1, places.expand(batch, -1))
 
 
 def in_blocks(ranks: Tensor, size: int) -> Tensor:
@@ -100,6 +120,9 @@ class BlockSparse(Attention):
     Weight dropout acts on the weights of all parts. ALiBi lowers the scores of visible keys.
     """
 
+    dense_up_to: ClassVar[int] = DENSE
+    """Most tokens that a CPU computes faster by one call under a dense mask, for queries that see a third of them."""
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast. Zeros at padding."""
         device = query.device
@@ -123,22 +146,21 @@ class BlockSparse(Attention):
             return _AttendToBlocks.apply(query, key, value, plan)
 
     def _is_dense_at(self, tokens: int) -> bool:
-        return tokens <= SHORT or tokens <= min(DENSE, 3 * self.settings.keys_per_query(tokens))
+        return tokens <= SHORT or tokens <= min(self.dense_up_to, 3 * self.settings.keys_per_query(tokens))
 
     def _attend_densely(
         self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, parts: Sequence[Part]
     ) -> Tensor:
         precision = torch.promote_types(value.dtype, torch.float32)
         query, key, value = (rows.to(precision) for rows in (query, key, value))
-        seen = functools.reduce(torch.logical_or, (part.seen(query.shape[2]) for part in parts))
+        places = ranks(real, query)[0]
+        seen = functools.reduce(torch.logical_or, (part.seen(places) for part in parts))
         if real is not None:
-            ranked = real.cumsum(-1).sub_(1).clamp_(min=0)  # of every token
-            row = torch.arange(len(ranked), device=real.device)[:, None, None] if len(seen) > 1 else 0
-            seen = seen.transpose(0, 1)[:, row, ranked[:, :, None], ranked[:, None]].transpose(0, 1)
+            seen = seen & real[:, None, None]  # a row without real tokens sees all alike, and comes out finite
         bias = torch.where(seen, 0.0, ABSENT).to(precision)
         slopes = alibi(self.slopes(query.device), query)
         with torch.autocast(query.device.type, enabled=False):
-            return attend_densely(query, key, value, real, bias=bias if slopes is None else bias + slopes)
+            return attend_densely(query, key, value, None, bias=bias if slopes is None else bias + slopes)
 
     @abstractmethod
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:

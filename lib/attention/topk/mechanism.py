@@ -48,7 +48,7 @@ class Mechanism(Attention):
             query, key, value = (rows.to(precision) for rows in (query, key, value))
             if query.device.type == "cpu" and length <= DENSE and not (self.dropout and self.training):
                 bias, slopes = self._mask(query, key, real), alibi(self.slopes(query.device), query)
-                return attend_densely(query, key, value, real, bias=bias if slopes is None else bias + slopes)
+                return attend_densely(query, key, value, None, bias=bias if slopes is None else bias + slopes)
             queries, keys, values = (rows.flatten(0, 1) for rows in (query * self.head_size**-0.5, key, value))
             chosen, scores = self._choose(queries.detach(), keys.detach(), real)  # [BH, N, K]
             first = torch.arange(batch * heads, device=query.device, dtype=chosen.dtype)[:, None, None] * length
@@ -65,7 +65,10 @@ class Mechanism(Attention):
         queries, keys = (query * self.head_size**-0.5).flatten(0, 1), key.flatten(0, 1)
         mask = torch.full((len(queries), *query.shape[2:3] * 2), ABSENT, dtype=query.dtype)
         for place, scores in self._scores(queries, keys, real):
-            mask[place].masked_fill_(are_highest(scores, min(self.settings.keys, scores.shape[-1])), 0.0)
+            chosen = are_highest(scores, min(self.settings.keys, scores.shape[-1]))
+            if real is not None:
+                chosen &= scores > ABSENT  # padding is chosen where fewer tokens are real
+            mask[place].masked_fill_(chosen, 0.0)
         return mask.unflatten(0, query.shape[:2])
 
     @torch.no_grad()

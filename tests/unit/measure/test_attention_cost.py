@@ -1,3 +1,4 @@
+import itertools
 import sys
 
 import pytest
@@ -7,7 +8,7 @@ import yaml
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
-from lib.measure.compared import EXTRA, NAIVE, PROJECTED
+from lib.measure.compared import EXTRA, FORMULA, NAIVE, PROJECTED
 from lib.measure.cost import REPETITIONS
 from lib.measure.implementations import AttentionCase, is_installed, ragged_mask
 from lib.measure.tables import COLUMNS, LEAST
@@ -22,6 +23,8 @@ WINDOW = {"kind": "window", "width": 16, "global_tokens": 1}
 BIGBIRD = {"kind": "bigbird", "block_size": 4, "random_blocks": 2}
 LINFORMER = {"kind": "linformer", "rank": 8, "length": 64}
 TOPK = {"kind": "topk", "keys": 8}
+LOCAL = {"kind": "window", "width": 16}
+COSFORMER = {"kind": "cosformer"}
 
 
 def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
@@ -95,7 +98,7 @@ def test_every_implementation_has_ragged_rows(repository):
     assert {length for implementation, _, length in rows["ragged"] if implementation == "torch"} == {
         512, 1024, 2048, 4096
     }  # fmt: skip
-    for padding, lengths in {"none": {512, 4096, 16_384}, "ragged": {512}}.items():
+    for padding, lengths in {"none": {512, 2048, 8192}, "ragged": {512}}.items():
         for row in (("transformers", f"lsh-h2-c64{PROJECTED}"), ("ours", f"lsh-h2-c64{PROJECTED}"),
                     ("reformer-pytorch", "lsh-h2-c64")):  # fmt: skip
             assert {length for *name, length in rows[padding] if tuple(name) == row} == lengths
@@ -114,12 +117,13 @@ def test_what_is_measured_beside_the_grid_bears_the_names_of_its_parameters_and_
         "ours", "transformers"
     }  # fmt: skip
     theirs = {(each.mechanism, each.length) for each in cases if each.implementation == "transformers"}
-    for name, lengths in (("window-w256-g1", {512, 4_096, 16_384}), ("bigbird-b64-w3-g2-r3", {4_096})):
+    for name, lengths in (("window-w256-g1", {512, 2_048, 8_192}), ("bigbird-b64-w3-g2-r3", {2_048})):
         assert {length for mechanism, length in theirs if mechanism == name + PROJECTED} == lengths
     peers = {
         (each.implementation, each.length) for each in cases if each.implementation not in ("ours", "transformers")
     }
-    assert peers == {("x-transformers", 512), *(("linformer", length) for length in (512, 4_096, 16_384))}
+    everywhere = itertools.product(("linformer", "local-attention", FORMULA), (512, 2_048, 8_192))
+    assert peers == {("x-transformers", 512), ("x-transformers", 2_048), *everywhere}
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
@@ -165,6 +169,8 @@ def test_what_attends_by_blocks_keeps_no_more_than_exact_attention(padding):
         ("performer-pytorch", "favor", FAVOR, "performer_pytorch"),
         ("linformer", f"linformer{PROJECTED}", LINFORMER, "linformer"),
         ("x-transformers", "topk", TOPK, "x_transformers"),
+        ("local-attention", "window", LOCAL, "local_attention"),
+        (FORMULA, "cosformer", COSFORMER, None),
     ],
 )
 def test_implementations_to_compare_with_run(implementation, mechanism, parameters, package, padding):
@@ -213,6 +219,7 @@ def test_padding_is_hidden_from_the_real_tokens_of_ragged_rows(implementation, m
     [
         ("linformer", f"linformer{PROJECTED}", LINFORMER, "linformer"),
         ("x-transformers", "topk", TOPK, "x_transformers"),
+        ("local-attention", "window", LOCAL, "local_attention"),
     ],
 )
 def test_packages_compute_what_ours_computes(implementation, mechanism, parameters, package, padding):
@@ -232,6 +239,12 @@ def test_packages_compute_what_ours_computes(implementation, mechanism, paramete
         real = ragged_mask(2, 64, "cpu")
         outputs = [(each if each.dim() == 3 else each.transpose(1, 2))[real] for each in outputs]
     torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_published_formula_of_cosformer_is_ours_without_padding():
+    """With padding, ours counts real tokens, and theirs all."""
+    ours, theirs = (case(owner, "cosformer", COSFORMER).prepare() for owner in ("ours", FORMULA))
+    torch.testing.assert_close(ours.forward(), theirs.forward(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):

@@ -2,13 +2,14 @@
 
 import pytest
 import yaml
-from cost_tables import attention_table, markdown_tables, training_table
+from cost_tables import attention_table, encoder_table, markdown_tables, training_table
 
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import DataError
 from lib.measure.attention_cost import LENGTHS, attention_cases
-from lib.measure.compared import EXTRA
-from lib.measure.summaries import PADDINGS, attention_summary, refresh, training_summary
+from lib.measure.compared import ENCODERS, EXTRA, FORWARD_ONLY
+from lib.measure.encoder_cost import ENCODER_LENGTHS, PEER_ENCODERS
+from lib.measure.summaries import PADDINGS, attention_summary, encoder_summary, refresh, training_summary
 from lib.measure.training_cost import training_cases
 
 PLACE = {"device": "cpu", "dtype": "float32"}
@@ -84,6 +85,24 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     assert list(shown[0]) == list(measured[0])
     assert cells(shown, keys) == cells(measured, keys)
     assert "All inputs are random ids." in page
+
+
+def test_the_page_shows_exactly_the_encoders_that_the_benchmark_measures(page):
+    owners = dict.fromkeys(ENCODERS, "ours") | dict.fromkeys(PEER_ENCODERS, "transformers")
+    summary = encoder_summary(
+        encoder_table(
+            {"implementation": owner, "model": name, "pass": kind, "length": length, "parameters": 12_600_000}
+            for length in ENCODER_LENGTHS
+            for name, owner in owners.items()
+            for kind in ("forward", "step")
+            if kind == "forward" or name not in FORWARD_ONLY
+        )
+    )
+    section = page.partition("## Whole encoders")[2].partition("<!-- end of encoder_cost -->")[0]
+    measured, shown = markdown_tables(summary), markdown_tables(section)
+    keys = ("implementation", "model")
+    assert [list(table[0]) for table in shown] == [list(table[0]) for table in measured]
+    assert [list(cells(table, keys)) for table in shown] == [list(cells(table, keys)) for table in measured]
 
 
 def test_the_page_of_a_gpu_has_a_row_for_every_mechanism_of_the_grid_by_kernels_too(repository, mechanisms):

@@ -20,7 +20,7 @@ STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 NAMES = {path.stem for path in CAPTIONS}
 BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
-    "sequence_cost", "sequence_time", "memory_cost", "memory_length", "adaptation_cost",
+    "sequence_cost", "sequence_time", "memory_cost", "memory_length", "adaptation_cost", "encoder_cost",
 }  # fmt: skip
 KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
