@@ -266,6 +266,7 @@ def operation_counter() -> FlopCounterMode:
     return FlopCounterMode(
         display=False,
         custom_mapping={
+            torch.ops.mkldnn._linear_pointwise: lambda states, weight, *_, **__: 2 * math.prod(states) * weight[0],
             aten.baddbmm_: lambda total, left, right, **_: 2 * math.prod(left) * right[-1],
             aten._scaled_dot_product_flash_attention_for_cpu: (
                 lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)
