@@ -1,10 +1,11 @@
 """Analyse the internals of the models of finished runs, and write a table.
 
 python scripts/analyse.py --analysis '{"kind": "heads", "options": {"documents": 200}}' --runs FOLDER ...
-    --tokenizers FOLDER ... --tokens FOLDER ... [--baseline FOLDER --baseline-texts FILE] --out FILE
+    --tokenizers FOLDER ... --tokens FOLDER ... [--baseline FOLDER --baseline-texts FILE] [--texts FILE] --out FILE
 
 Runs, their tokenisers and their tokenised documents are in the same order. --baseline adds a run without a model, whose
-text classifier is fitted again to its texts; it reads the documents of the first run. The table has a column `model`,
+text classifier is fitted again to its texts; it reads the documents of the first run. --texts are the documents as they
+are written. The table has a column `model`,
 then those of `lib.analysis.computations.<kind>`.
 """
 
@@ -22,7 +23,7 @@ from lib.analysis.settings import computation
 from lib.core import program
 
 if TYPE_CHECKING:
-    from lib.analysis.computations.subject import Subject, TextSubject
+    from lib.analysis.computations.subject import Predict, Subject, TextSubject
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", required=True, nargs="+", metavar="FOLDER", help="tokenised split for each run")
     parser.add_argument("--baseline", metavar="FOLDER", help="run of a classifier of texts, which is a row, too")
     parser.add_argument("--baseline-texts", metavar="FILE", help="prepared documents that it is fitted to")
+    parser.add_argument("--texts", metavar="FILE", help="prepared documents of the split")
     parser.add_argument("--out", required=True, metavar="FILE", help="table to write, as CSV")
     arguments = parser.parse_args(argv)
     kind = importlib.import_module(computation(arguments.analysis["kind"]))
@@ -49,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if baseline:
         options = options | {"text_baseline": baseline.classifier}
     own: Iterator[Subject | TextSubject] = (load_subject(*place) for place in places)
+    written = pd.read_parquet(arguments.texts, columns=["text"])["text"].tolist() if arguments.texts else ()
     for subject in itertools.chain(own, [baseline] if baseline else []):
+        subject = subject._replace(texts=written)
         frame = kind.analyse(subject, **options)
         frame.insert(0, "model", subject.name)
         frames.append(frame)
@@ -67,10 +71,26 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": tokenizer})
     components = assemble(run)
-    load_trained = functools.partial(components.backbone.load_weights, folder=Path(folder) / MODEL, with_head=True)
+    model = Path(folder) / MODEL
     return Subject(
-        run.model, run.dataset, run.seed, components.tokenizer, load_tokens(tokens), components.model, load_trained
+        name=run.model,
+        dataset=run.dataset,
+        seed=run.seed,
+        tokenizer=components.tokenizer,
+        tokens=load_tokens(tokens),
+        drawn=components.model,
+        load_trained=functools.partial(components.backbone.load_weights, folder=model, with_head=True),
+        open_classifier=functools.partial(open_classifier, model),
     )
+
+
+def open_classifier(model: Path) -> Predict:
+    """Return the predictions of the model in a folder, on a CPU, as a function of texts."""
+    from lib.data.readers import Record
+    from lib.training.predict import Classifier
+
+    classifier = Classifier.open(model, device="cpu")
+    return lambda texts: classifier.rows([Record("", str(place), text, None) for place, text in enumerate(texts)])
 
 
 def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSubject:
@@ -96,8 +116,16 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextS
     classifier = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     documents = pd.read_parquet(texts, columns=["text", "label"])
     classifier.fit(documents["text"], documents["label"])
-    split = load_tokens(tokens)
-    return TextSubject(run.model, run.dataset, run.seed, TextTokenizer.load(tokenizer).backend, split, classifier)
+    classes = int(documents["label"].max()) + 1
+    return TextSubject(
+        name=run.model,
+        dataset=run.dataset,
+        seed=run.seed,
+        tokenizer=TextTokenizer.load(tokenizer).backend,
+        tokens=load_tokens(tokens),
+        classifier=classifier,
+        open_classifier=lambda: lambda texts: classifier.class_probabilities(pd.Series(texts), classes),
+    )
 
 
 if __name__ == "__main__":

@@ -193,7 +193,10 @@ def published_study(
         task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
         stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
-        report = {"tables": {"f1": {"stage": "finetune", "columns": ["f1", "minutes"]}}}
+        report = {
+            "tables": {"f1": {"stage": "finetune", "columns": ["f1", "minutes"]}},
+            "analyses": {"prediction_cost": {"kind": "prediction_cost", "stage": "finetune"}},
+        }
         if ngrams is not None:
             experiment["backbones"]["tfidf"] = {"kind": "tfidf", **ngrams}
             models = {"tfidf": {"backbone": "tfidf"}} | models

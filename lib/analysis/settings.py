@@ -19,6 +19,8 @@ class AnalysisSettings(KindSettings):
     """Whether it looks at states of single tokens."""
     needs_task: ClassVar[str | None] = None
     """Kind of the task that the models must have learnt; None = any."""
+    needs_texts: ClassVar[bool] = False
+    """Whether it reads the documents of a dataset as they are written, not only their tokens."""
     text_baseline: ClassVar[str | None] = None
     """Kind of a backbone that is fitted to texts. The first such model with runs at the stage, if there is one, has a
     row of its own; the computation takes it as `text_baseline`."""

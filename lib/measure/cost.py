@@ -4,13 +4,11 @@ import functools
 import logging
 import math
 import multiprocessing
-import platform
 import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 import torch
@@ -18,6 +16,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from lib.core.errors import RunError
+from lib.core.machine import cpu_name
 from lib.core.program import resident_peak_mb
 
 logger = logging.getLogger(__name__)
@@ -197,10 +196,7 @@ def processor(device: torch.device) -> str:
     """Return the name of what computes on `device`: that of the GPU, or of the CPU as its maker writes it."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    listed = Path("/proc/cpuinfo")  # Linux; elsewhere the system's own word has to do
-    lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return cpu_name()
 
 
 def machine(device: str, dtype: str) -> dict[str, Any]:
@@ -270,6 +266,7 @@ def operation_counter() -> FlopCounterMode:
     return FlopCounterMode(
         display=False,
         custom_mapping={
+            torch.ops.mkldnn._linear_pointwise: lambda states, weight, *_, **__: 2 * math.prod(states) * weight[0],
             aten.baddbmm_: lambda total, left, right, **_: 2 * math.prod(left) * right[-1],
             aten._scaled_dot_product_flash_attention_for_cpu: (
                 lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)

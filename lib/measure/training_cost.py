@@ -20,6 +20,7 @@ from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.backbones.onednn import use_onednn
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, compare
@@ -207,7 +208,9 @@ def _model(case: TrainingCase) -> PreTrainedModel:
     if case.mechanism is not None:
         sizes = encoder.model_dump(exclude={"kind", "mechanism"})
         config = EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **sizes)
-        return (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
+        model = (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
+        use_onednn(model)
+        return model
     config = BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=encoder.hidden_size,

@@ -19,6 +19,7 @@ import torch
 
 from lib.attention.contract import set_step
 from lib.attention.settings import Kernels
+from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
 from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
@@ -117,6 +118,7 @@ class RandomTraining(TrainedModel):
         task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
         backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
         model = task.model(backbone.config(self.tokenizer, task.model_options()))
+        use_onednn(model)
         dtype = DTYPES[case.hardware.precision]
         super().__init__(model, case.hardware.device, dtype, case.kernels, fused=True)  # as in a training
         self.collate = task.collator(self.tokenizer)

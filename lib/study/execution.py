@@ -47,7 +47,8 @@ class Training(BaseSettings):
         "auto",
         description="How attention computes: `torch`, with torch's operations; `triton`, with the mechanism's own "
         "GPU kernels if it has some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere or "
-        "later) in bf16 and fp16, otherwise `torch`.",
+        "later) in bf16 and fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU with "
+        "AVX-512 that is not Intel's, where torch's products take about twice as long.",
     )
     deterministic: bool = Field(
         False,

@@ -7,6 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
 from lib.backbones.contract import TokenBackbone
+from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
@@ -44,6 +45,8 @@ def assemble(run: RunSettings) -> Components:
     model = task.model(backbone.config(tokenizer, task.model_options()))
     backbone.check(model)
     set_kernels(model, run.execution.kernels)
+    if run.execution.kernels == "auto":
+        use_onednn(model)
     return Components(task, backbone, tokenizer, model)
 
 

@@ -10,10 +10,10 @@ import logging
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 import torch
@@ -25,6 +25,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
+from lib.backbones.onednn import use_onednn
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import RunError
 from lib.core.files import atomic_path, write_json
@@ -40,6 +41,8 @@ PREFIX = "probability_"
 """Prefix of the columns of all classes if a class has the name of another column."""
 CHUNK = 50_000
 """Documents that are held in memory, and written, at a time."""
+BATCH_SIZE = 8
+"""Documents of the full length at once, unless told otherwise."""
 LARGEST = 2_048
 """Most tokens of a batch on a CPU, whose cache larger ones leave."""
 
@@ -54,7 +57,7 @@ def predict(
     column: str = "text",
     pair_column: str | None = None,
     max_tokens: int | None = None,
-    batch_size: int = 8,
+    batch_size: int = BATCH_SIZE,
     device: str | None = None,
 ) -> None:
     """Write the predicted label and the probability of every class of each document, or its predicted number.
@@ -80,30 +83,15 @@ def predict(
         DataError: the documents or the tokeniser cannot be read.
     """
     path, target = Path(model), Path(target)
-    config = open_config(path)
-    head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
-    if head is None:
-        raise RunError(
-            f"{path}: holds a model of {', '.join(config.architectures or []) or 'no known kind'}, which does not "
-            "classify documents. Expected that of a run of sequence_classification, pair_classification or regression."
-        )
-    if head is PairClassification and pair_column is None:
-        raise RunError(f"{path}: reads two texts of each document. Name the column of the second ones.")
-    tokenizer = TextTokenizer.of_model(path, config.vocab_size)
-    limit = max_tokens or tokenizer.backend.model_max_length
-    classifier = _Classifier(
-        open_model(getattr(transformers, head.auto_model), path).eval(),
-        tokenizer,
-        limit,
-        batch_size * limit,
-        torch.device(device or torch.accelerator.current_accelerator() or "cpu"),
+    classifier = Classifier.open(
+        path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
 
     def records() -> Iterator[Record]:
         return read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column)
 
     total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
-    parts = _Parts(target, [path, Path(source)], [column, pair_column, limit, batch_size])
+    parts = _Parts(target, [path, Path(source)], [column, pair_column, classifier.limit, batch_size])
     with closing(tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())) as bar:
         documents = records()
         for number in range(math.ceil(total / CHUNK)):
@@ -111,11 +99,11 @@ def predict(
             if (part := parts.path(number)).exists():
                 bar.update(len(chunk))
             else:
-                rows = classifier.rows(chunk, bar)
+                rows = classifier.rows(chunk, bar.update)
                 with atomic_path(part) as partial:
                     pd.DataFrame(rows).to_csv(partial, index=False, header=number == 0)
     parts.join()
-    logger.info("%s: %d documents, cut to %d tokens", target, total, limit)
+    logger.info("%s: %d documents, cut to %d tokens", target, total, classifier.limit)
 
 
 class _Parts:
@@ -153,7 +141,7 @@ class _Parts:
         shutil.rmtree(self.folder)
 
 
-class _Classifier:
+class Classifier:
     """A model, and what it reads of documents.
 
     Args:
@@ -170,10 +158,56 @@ class _Classifier:
         self.model, self.tokenizer, self.limit, self.device = model.to(device), tokenizer, limit, device
         self.budget = min(budget, max(limit, LARGEST)) if device.type == "cpu" else budget
         self.config = model.config
+        use_onednn(self.model)
         self.names = _columns(self.config.id2label.values())
 
-    def rows(self, records: Sequence[Record], bar: tqdm) -> list[dict[str, float | str]]:
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        paired: bool = False,
+        max_tokens: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        device: str | None = None,
+    ) -> Self:
+        """Return the model in a folder; arguments and errors are those of `predict`.
+
+        Args:
+            folder: model folder of a fine-tuning run.
+            paired: whether documents are pairs of texts.
+            max_tokens: as of `predict`, like the next two.
+            batch_size: documents at once.
+            device: to compute on.
+        """
+        config = open_config(folder)
+        head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
+        if head is None:
+            raise RunError(
+                f"{folder}: holds a model of {', '.join(config.architectures or []) or 'no known kind'}, which does "
+                "not classify documents. Expected that of a run of sequence_classification, pair_classification or "
+                "regression."
+            )
+        if head is PairClassification and not paired:
+            raise RunError(f"{folder}: reads two texts of each document. Name the column of the second ones.")
+        tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
+        limit = max_tokens or tokenizer.backend.model_max_length
+        return cls(
+            open_model(getattr(transformers, head.auto_model), folder).eval(),
+            tokenizer,
+            limit,
+            batch_size * limit,
+            torch.device(device or torch.accelerator.current_accelerator() or "cpu"),
+        )
+
+    def rows(
+        self, records: Sequence[Record], predicted: Callable[[int], object] = lambda number: None
+    ) -> list[dict[str, float | str]]:
         """Return the columns of every document, in order.
+
+        Args:
+            records: the documents.
+            predicted: told the number of documents of each batch.
 
         Raises:
             RunError: a score is NaN or inf.
@@ -195,7 +229,7 @@ class _Classifier:
                         "learning rate."
                     )
                 found[place] = {"id": records[place].id, **self._named(row)}
-            bar.update(len(places))
+            predicted(len(places))
         return [found[place] for place in range(len(records))]
 
     def _named(self, scores: Sequence[float]) -> dict[str, float | str]:

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
+from lib.data.encoding import encode
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
 from lib.training.run import train
@@ -190,3 +192,34 @@ def test_the_program_writes_one_table_of_all_runs(runs, corpus, tmp_path):
     assert frame["model"].tolist() == ["sdpa"] * 4 + ["favor-m16"] * 4
     assert frame.columns[:4].tolist() == ["model", "layer", "head", "documents"]
     assert frame.notna().all(axis=None)
+
+
+def test_what_a_prediction_costs_is_measured_on_the_texts_of_a_run(runs, corpus, tmp_path):
+    places = [str(place) for place in (runs / "sdpa", corpus / "tokenizer", corpus / "tokens/test")]
+    options = {"documents": 100, "price_per_hour": 0.5, "currency": "EUR"}
+    PROGRAM["main"](
+        ["--analysis", json.dumps({"kind": "prediction_cost", "options": options})]
+        + [
+            word
+            for name, place in zip(("runs", "tokenizers", "tokens"), places, strict=True)
+            for word in (f"--{name}", place)
+        ]
+        + ["--texts", str(corpus / "test.parquet"), "--out", str(tmp_path / "cost.csv")]
+    )
+    (row,) = read_analysis(tmp_path / "cost.csv").to_dict("records")
+    assert (row["model"], row["documents"], row["currency"]) == ("sdpa", 40, "EUR")
+    assert 0 < row["latency_p50_ms"] <= row["latency_p99_ms"]
+    assert row["documents_per_second"] > 1
+    assert row["price_per_million"] == pytest.approx(0.5e6 / row["documents_per_second"] / 3600, rel=1e-4)
+    assert row["processor"]
+    assert row["measured"] == f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def test_the_classifier_of_a_subject_predicts_as_the_model_does(subject, runs, corpus):
+    texts = pd.read_parquet(corpus / "test.parquet")["text"].tolist()
+    rows = subject.open_classifier()(texts)
+    model = AutoModelForSequenceClassification.from_pretrained(runs / "sdpa/model").eval()
+    with torch.inference_mode():
+        scores = model(**encode(texts[:3], str(runs / "sdpa/model"), 32)).logits.softmax(-1)
+    assert [[row["low"], row["high"]] for row in rows[:3]] == pytest.approx(scores.numpy(), abs=1e-5)
+    assert len(rows) == 40

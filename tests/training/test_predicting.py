@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import pipeline
 
+from lib.backbones import onednn
 from lib.core.errors import DataError, ProjectError, RunError
 from lib.training import predict as predicting
 from lib.training.assembly import assemble
@@ -188,7 +189,7 @@ def predict_until_killed(model, source, target, chunks):
     """Predict in a process that is killed after some chunks."""
     pid = os.fork()
     if not pid:
-        rows, done = predicting._Classifier.rows, []
+        rows, done = predicting.Classifier.rows, []
 
         def killed(*arguments):
             if len(done) == chunks:
@@ -196,7 +197,7 @@ def predict_until_killed(model, source, target, chunks):
             done.append(1)
             return rows(*arguments)
 
-        predicting._Classifier.rows = killed
+        predicting.Classifier.rows = killed
         predict(model, source, target)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
@@ -215,12 +216,26 @@ def test_a_killed_prediction_resumes_if_nothing_has_changed(change, trained, cor
     if change == "document":
         documents = pd.concat([documents, documents.tail(1)])
         documents.to_csv(source, index=False)
-    sizes, rows = [], predicting._Classifier.rows
+    sizes, rows = [], predicting.Classifier.rows
     monkeypatch.setattr(
-        predicting._Classifier, "rows", lambda self, chunk, bar: sizes.append(len(chunk)) or rows(self, chunk, bar)
+        predicting.Classifier, "rows", lambda self, chunk, done: sizes.append(len(chunk)) or rows(self, chunk, done)
     )
     predict(model, source, target, batch_size=4 if change == "argument" else 8)
     assert sum(sizes) == len(documents) - (18 if change == "nothing" else 0)
     assert not (tmp_path / ".out.csv.parts").exists()
     predict(model, source, tmp_path / "other.csv", batch_size=4 if change == "argument" else 8)
     assert target.read_bytes() == (tmp_path / "other.csv").read_bytes()
+
+
+def test_predictions_by_onednn_are_those_of_torch(trained, corpus, tmp_path, monkeypatch):
+    model, source = trained("low", "high"), corpus / "test.parquet"
+    monkeypatch.setattr(onednn, "LEAST", 0)
+    monkeypatch.setattr(onednn, "_faster", lambda: True)
+    assert any(
+        isinstance(layer, onednn.Linear) for layer in predicting.Classifier.open(model, device="cpu").model.modules()
+    )
+    predict(model, source, tmp_path / "onednn.csv", device="cpu")
+    monkeypatch.setattr(predicting, "use_onednn", lambda model: None)
+    predict(model, source, tmp_path / "torch.csv", device="cpu")
+    found, expected = (pd.read_csv(tmp_path / name) for name in ("onednn.csv", "torch.csv"))
+    pd.testing.assert_frame_equal(found, expected, atol=1e-6, rtol=0)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSequenceClassification
@@ -18,10 +19,28 @@ RUN = "finetune/{model}/imdb/seed-420"
 @pytest.fixture(scope="module")
 def project(clone):
     project = clone("sharing", "results")
-    project.configure(
-        {"extends": "config.test.yaml", "experiment": {"datasets": {"imdb": {"license": "cc0-1.0"}}}}, "my.yaml"
+    cost = {
+        "kind": "prediction_cost",
+        "stage": "finetune",
+        "dataset": "imdb",
+        "price_per_hour": 0.05,
+        "currency": "EUR",
+    }
+    own = {"experiment": {"datasets": {"imdb": {"license": "cc0-1.0"}}}, "report": {"analyses": {"cost": cost}}}
+    project.configure({"extends": "config.test.yaml"} | own, "my.yaml")
+    project.snakemake(
+        "--cores", 2, "--configfile", "my.yaml", "--", "results/tables/cost.csv", "results/tables/cost.md"
     )
     return project
+
+
+def test_the_cost_of_predictions_has_a_row_per_model_and_is_not_measured_again(project):
+    found = pd.read_csv(project.results / "tables/cost.csv")
+    assert found["model"].tolist() == ["sdpa", "lsh-h2-c64", "favor-m64", "tfidf"]
+    assert found["processor"].nunique() == found["measured"].nunique() == 1
+    assert (found["latency_p50_ms"] <= found["latency_p99_ms"]).all()
+    assert "a million documents [EUR]" in (project.results / "tables/cost.md").read_text()
+    assert "analysis_cost" not in project.stale("my.yaml")
 
 
 def share(project, *arguments):
@@ -43,6 +62,8 @@ def test_the_card_is_that_of_the_run_and_the_model_loads(project):
     assert "Licence of the texts: cc0-1.0." in card.text
     assert f"code `{record.code}`" in card.text
     assert "Classes: negative, positive." in card.text
+    assert "documents per second and core. One document by itself takes" in card.text
+    assert "EUR, at 0.05 EUR per hour and core." in " ".join(card.text.split())
     row = next(line for line in card.text.splitlines() if line.startswith("| Macro-F1"))
     low, high = map(float, row.split("|")[3].split(" to "))
     assert low <= scores["Macro-F1"] <= high

@@ -22,13 +22,13 @@ for name, analysis in plan.study.report.analyses.items():
             runs=constant(listed(plan.paths.folder(run.id) for run in plan.report.analysed(name))),
             tokenizers=lambda w, input: listed(input.tokenizers),
             tokens=lambda w, input: listed(input.tokens),
-            baseline=plan.report.text_baseline_arguments(name),
+            texts=plan.report.text_arguments(name),
             program=constant(coded("analyse", plan.report.analysis_code(name))),
         message:
             "analysis {params.name}"
         shell:
             "{params.program} --analysis {params.analysis:q} --runs @{params.runs}"
-            " --tokenizers @{params.tokenizers} --tokens @{params.tokens} {params.baseline} --out {output} > {log} 2>&1"
+            " --tokenizers @{params.tokenizers} --tokens @{params.tokens} {params.texts} --out {output} > {log} 2>&1"
 
     rule:
         name:

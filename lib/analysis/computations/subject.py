@@ -1,7 +1,7 @@
 """The model that is analysed, as it was drawn and as it was trained, and the documents that it reads."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from datasets import Dataset
@@ -10,6 +10,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from lib.backbones.contract import TextClassifier
 from lib.core.errors import DataError
 
+Predict = Callable[[Sequence[str]], object]
+"""Predicts texts, from their tokens to their scores."""
 BEFORE, AFTER = "before", "after"
 """First weights, and those that the run left."""
 
@@ -28,6 +30,10 @@ class Subject(NamedTuple):
     """The model with newly drawn weights, before any others are loaded."""
     load_trained: Callable[[PreTrainedModel], object]
     """Puts the weights that the run left into a model."""
+    open_classifier: Callable[[], Predict] | None = None
+    """Opens the run's model as `scripts/tools/predict.py` does."""
+    texts: Sequence[str] = ()
+    """The documents as they are written, if the kind of analysis needs them."""
 
     def models(self) -> Iterator[tuple[str, PreTrainedModel]]:
         """Yield `BEFORE` with a model as it was drawn, then `AFTER` with the same object as it was trained."""
@@ -75,3 +81,7 @@ class TextSubject(NamedTuple):
     """Tokenised documents, as in `Subject.tokens`."""
     classifier: TextClassifier
     """Fitted as in its run."""
+    open_classifier: Callable[[], Predict] | None = None
+    """Returns the predictions of `classifier` as a function of texts."""
+    texts: Sequence[str] = ()
+    """The documents as they are written; see `Subject.texts`."""

@@ -11,6 +11,7 @@ import pandas as pd
 import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
+from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, files_in
 from lib.core.identity import RunId
@@ -161,7 +162,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
 {_table(scores, *_baseline(plan, run))}
 
 Seed {run.id.seed}, one training.{_shared(record)}
-
+{_cost_of_predictions(plan, run)}
 ## Data
 
 {_data(run)}
@@ -187,6 +188,29 @@ Run `{run.id.path}`, commit `{record.git_commit}`, code `{record.code}`; digests
 
 Versions: {", ".join(f"{name} {version}" for name, version in record.versions.items())}.
 """
+
+
+def _cost_of_predictions(plan: Plan, run: Run) -> str:
+    """Return the section on the cost of a prediction, if an analysis of the study has measured it for the model."""
+    for name, analysis in plan.study.report.analyses.items():
+        table = plan.paths.table(name)
+        if analysis.kind != "prediction_cost" or not Path(table).is_file():
+            continue
+        seeds = {each.id._replace(seed=run.id.seed): each.id.seed for each in plan.report.analysed(name)}
+        rows = read_analysis(table)
+        for row in rows[rows["model"] == run.id.model].to_dict("records") if run.id in seeds else ():
+            price = (
+                " A million documents cost {price_per_million:.2f} {currency}, at {price_per_hour:g} {currency} per "
+                "hour and core."
+            )
+            return """
+## Cost of a prediction
+
+{documents_per_second:,.1f} documents per second and core. One document by itself takes {latency_p50_ms:.1f} ms (median)
+or {latency_p99_ms:.1f} ms (99th percentile).{price} Measured on {processor} ({instruction_set}), one thread,
+{measured}, on {documents} test documents, with the model of seed {seed}.
+""".format(price=price.format(**row) if "currency" in row else "", seed=seeds[run.id], **row)
+    return ""
 
 
 def _shared(record: RunRecord) -> str:

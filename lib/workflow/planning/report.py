@@ -242,12 +242,12 @@ class Report:
         owner = graph.owner(model, settings.stage, dataset)
         return self.runs[RunId(settings.stage, owner, dataset, graph.seeds_of(settings.stage, dataset)[0])]
 
-    def text_baseline_arguments(self, name: str) -> list[str]:
-        """Return the arguments that name the model that learns from texts: its folder and its training texts."""
-        if (run := self.text_baseline_run(name)) is None:
-            return []
-        texts = self.corpora.documents(run.fitted_to, "train")
-        return ["--baseline", self.paths.folder(run.id), "--baseline-texts", texts]
+    def text_arguments(self, name: str) -> list[str]:
+        """Return the arguments that name texts: those that are analysed, and the model that learns from its own."""
+        inputs, arguments = self.analysis_inputs(name), []
+        if (run := self.text_baseline_run(name)) is not None:
+            arguments += ["--baseline", self.paths.folder(run.id), "--baseline-texts", *inputs["texts"]]
+        return [*arguments, "--texts", *inputs["documents"]] if "documents" in inputs else arguments
 
     def analysis_settings(self, name: str) -> dict[str, Any]:
         """Return what an analysis computes: its kind, and the settings that its kind reads."""
@@ -270,6 +270,8 @@ class Report:
             "tokenizers": [self.paths.tokenizer(str(run.tokenizer)) for run in runs],
             "tokens": [self.paths.tokens(run.id.dataset, str(run.tokens_name), split) for run in runs],
         }
+        if self.study.report.analyses[name].needs_texts:
+            inputs["documents"] = [self.corpora.documents(runs[0].id.dataset, split)]
         return inputs | ({"texts": [self.corpora.documents(baseline.fitted_to, "train")]} if baseline else {})
 
     def analysis_code(self, name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
 from lib.analysis.relations import NAMES as RELATIONS
@@ -137,9 +138,19 @@ def relations():
     return pd.DataFrame(rows)
 
 
+def prediction_cost(**price):
+    machine = {"processor": "a CPU", "instruction_set": "AVX2", "measured": "2026-01-31", "documents": 150}
+    costs = {"sdpa": (80.0, 12.5, 40.0), "favor-m64": (100.0, 10.0, 11.0)}
+    names = ["documents_per_second", "latency_p50_ms", "latency_p99_ms"]
+    return pd.DataFrame(
+        [{"model": model, **machine, **dict(zip(names, costs[model], strict=True)), **price} for model in FAMILIES]
+    )
+
+
 FRAMES = {
     "attention_maps": maps, "heads": heads, "approximation": approximation, "gradients": gradients,
     "embeddings": embeddings, "reliance": reliance, "relations": relations,
+    "prediction_cost": prediction_cost,
 }  # fmt: skip
 
 
@@ -438,3 +449,24 @@ def test_chosen_heads_stand_beside_the_chosen_offset():
 def test_a_table_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"gone.csv"):
         read_analysis(tmp_path / "gone.csv")
+
+
+def test_the_cost_of_predictions_is_drawn_and_names_its_machine_and_a_price_that_was_given():
+    figure = draw("prediction_cost", prediction_cost())
+    speeds, latencies = figure.axes
+    assert [bar.get_width() for bar in speeds.patches] == [80, 100]
+    assert [line.get_xdata().tolist() for line in latencies.lines] == [[12.5, 40], [10, 11]]
+    summarise = ANALYSES.load("prediction_cost", "figure").summarise
+    table = summarise(prediction_cost())
+    assert table.note == "Measured on a CPU, one thread, 2026-01-31, on 150 documents."
+    assert list(table.columns) == ["documents_per_second", "latency_p50_ms", "latency_p99_ms"]
+    table = summarise(prediction_cost(price_per_hour=0.36, price_per_million=1.25, currency="EUR"))
+    assert table.columns["price_per_million"].label == "a million documents [EUR]"
+    assert table.note.endswith("on 150 documents; a core costs 0.36 EUR per hour.")
+
+
+@pytest.mark.parametrize("given", [{"price_per_hour": 1}, {"currency": "EUR"}])
+def test_a_price_without_a_currency_is_refused(given):
+    (missing,) = {"price_per_hour", "currency"} - set(given)
+    with pytest.raises(ValidationError, match=f"{missing}: missing"):
+        ANALYSES.parse({"kind": "prediction_cost", "stage": "finetune"} | given)

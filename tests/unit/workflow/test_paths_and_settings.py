@@ -891,7 +891,7 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     made = analyses(words=RELIANCE)
     assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
     folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
-    assert made.report.text_baseline_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
+    assert made.report.text_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
     inputs = made.report.analysis_inputs("words")
     assert inputs["texts"] == [texts]
     assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
@@ -899,8 +899,22 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
     assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
     without = analyses(("models/tfidf", DELETE), words=RELIANCE)
-    assert without.report.text_baseline_arguments("words") == []
+    assert without.report.text_arguments("words") == []
     assert "texts" not in without.report.analysis_inputs("words")
+
+
+def test_the_cost_of_predictions_is_measured_on_test_documents_as_they_are_written():
+    made = analyses(cost={"kind": "prediction_cost", "stage": "finetune", "dataset": "arxiv"})
+    texts, own = (f"results/data/arxiv/prepared/{split}.parquet" for split in ("test", "train"))
+    folder = f"{FIRST}/finetune/tfidf/arxiv/seed-1"
+    arguments = ["--baseline", folder, "--baseline-texts", own, "--texts", texts]
+    assert made.report.text_arguments("cost") == arguments
+    assert made.report.analysis_inputs("cost")["documents"] == [texts]
+    without = analyses(
+        ("models/tfidf", DELETE), cost={"kind": "prediction_cost", "stage": "finetune", "dataset": "arxiv"}
+    )
+    assert without.report.text_arguments("cost") == ["--texts", texts]
+    assert {run.settings for run in made.runs} >= {run.settings for run in without.runs}
 
 
 def test_words_are_asked_of_models_that_classify_documents():
