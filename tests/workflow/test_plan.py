@@ -36,6 +36,24 @@ def test_a_part_of_the_grid(project):
     assert "results/tables/f1.csv" not in plan
 
 
+@pytest.mark.parametrize(
+    ("option", "word", "problem"),
+    [
+        ("--configfile", "results/demo/tables/f1.csv", "not there. Expected a configuration file"),
+        ("--configfile", "all", "not there. Expected a configuration file"),
+        ("--configfiles", "workflow/Snakefile", "not a configuration. Expected a YAML or JSON file"),
+        ("--config", "results/demo/tables/f1.csv", "not a setting. Expected key=value"),
+    ],
+)
+def test_a_target_that_an_option_takes_is_refused_with_the_right_order(project, option, word, problem):
+    first = {"--config": "execution={}"}.get(option, "config/demo.yaml")
+    done = project.snakemake("-n", option, first, word, check=False)
+    message = f"{option} {word}: {problem}. If it is a target, put it first: snakemake {word} {option} ..."
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == message
+    assert "Traceback" not in done.stdout
+
+
 def test_the_workflow_changes_how_snakemake_ends_and_compares(project):
     program = (
         "from snakemake.cli import main\n"
