@@ -24,6 +24,16 @@ def test_the_full_grid(project):
     assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
 
+def test_a_plan_has_two_short_lines_per_job_with_the_resources_of_runs(project):
+    plan = project.snakemake(
+        "-n", "--profile", "slurm", "results/runs/pretrain/sdpa/wikipedia/seed-420/run.json"
+    ).stdout
+    number = project.jobs_of(plan)["total"]
+    assert len(plan.splitlines()) < 2 * number + 50
+    assert max(map(len, plan.splitlines())) < 200
+    assert re.search(r"pretrain/sdpa/wikipedia, seed 420 \(\d+ min, 32000 MB, 1 GPUs\)\n", plan)
+
+
 def test_a_part_of_the_grid(project):
     """It has the paths of the whole, and all that it starts from."""
     part = "only={models: [lsh-h2-c64], stages: [finetune], datasets: [imdb]}"
