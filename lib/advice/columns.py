@@ -72,10 +72,12 @@ def find_columns(
     sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
     notes = []
     if text is None:
-        text = TEXT if TEXT in names else _longest(files[0], {n: v for n, v in sample.items() if n != label}, names)
+        sample.pop(label or "", None)
+        text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if label is None and labelled and len(names) > 1:
-        label = LABEL if LABEL in names else _few(files, {n: v for n, v in sample.items() if n != text}, names, found)
+        sample.pop(text, None)
+        label = LABEL if LABEL in sample else _few(files, sample, names, found)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
             f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
