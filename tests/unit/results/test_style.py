@@ -68,9 +68,13 @@ def test_what_cannot_be_written_is_named(figure, tmp_path):
 def test_all_error_bars_have_caps_of_one_style():
     """Every module that draws them takes the style of the package, so that a new kind has it, too."""
     drawing = re.compile(r"[xy]err\b")
-    modules = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "lib").rglob("*.py")}
+    modules = {
+        path.relative_to(ROOT / "lib").as_posix(): path.read_text(encoding="utf-8")
+        for path in (ROOT / "lib").rglob("*.py")
+    }
     draw = {name: code for name, code in modules.items() if drawing.search(code)}
-    assert {"bars", "groups", "relations", "score_time", "state_size"} <= draw.keys()
+    kinds = {f"results/kinds/{name}.py" for name in ("bars", "groups", "score_time", "state_size")}
+    assert kinds | {"analysis/relations.py"} <= draw.keys()
     assert [name for name, code in draw.items() if not re.search(r"draw_with_bars\(|\*\*ERROR_BAR", code)] == []
-    assert [name for name, code in modules.items() if ".errorbar(" in code] == ["style"]
+    assert [name for name, code in modules.items() if ".errorbar(" in code] == ["results/style.py"]
     assert ERROR_BAR["capsize"] > 0
