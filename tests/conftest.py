@@ -77,8 +77,11 @@ class Project:
     def snakemake(self, *arguments, check=True):
         """Run snakemake, as a fork, and return the finished process, its two streams in one.
 
-        Where it may run jobs, their programs share a process, as `scripts/preloaded.py` lets them.
+        Where it may run jobs, their programs share a process, as `scripts/preloaded.py` lets them. With `-p` the plan
+        has commands and reasons.
         """
+        if "-p" in arguments:
+            arguments = ("--quiet", "host", *arguments)
         if "--cores" in arguments:
             command = [sys.executable, "scripts/preloaded.py", "snakemake", *map(str, arguments)]
             command, environment = ready(command, self.environment, TRAINING)

@@ -13,6 +13,7 @@ import numpy as np
 
 from lib.advice import wording
 from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start_advice
+from lib.advice.columns import find_columns
 from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
@@ -78,7 +79,9 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     hardware = this_hardware(plan.study.execution, question.device, graph.experiment.precision)
 
     files = resolve_paths(question.texts)
-    own = own_texts(files, column=question.column, label=question.label, dialect=question.dialect, size=question.sample)
+    columns = find_columns(files, question.column, question.label, question.dialect, labelled=question.labelled)
+    own = own_texts(files, column=columns.text, label=columns.label, dialect=question.dialect, size=question.sample)
+    own = replace(own, notes=[*columns.notes, *own.notes])
     documents = own.splits["train"]
     test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
     with tempfile.TemporaryDirectory() as folder:

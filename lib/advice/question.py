@@ -13,8 +13,9 @@ class Question:
     Args:
         study: file of the study whose encoder and recipes are estimated.
         texts: files, or patterns of files.
-        column: column of the text.
-        label: column of the label; None = there are none.
+        column: column of the text; None = it is found.
+        label: column of the label; None = it is found, if there is one.
+        labelled: whether there may be labels.
         dialect: how text files are written; None = as by default, or in the only other way.
         device: `auto`, `cpu` or `cuda`.
         vocabulary: a vocab.txt in place of the study's vocabulary.
@@ -28,8 +29,9 @@ class Question:
 
     study: str
     texts: Sequence[str]
-    column: str = "text"
+    column: str | None = None
     label: str | None = None
+    labelled: bool = True
     dialect: Dialect | None = None
     device: str = "auto"
     vocabulary: str | None = None

@@ -12,7 +12,7 @@ from lib.analysis.settings import AnalysisSettings
 from lib.analysis.table import TIMES
 from lib.backbones.settings import Ability
 from lib.core.settings import Size
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, legend_entry
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, draw_with_bars, legend_entry
 from lib.results.table import Column, Table
 
 LONGEST = 64
@@ -64,19 +64,19 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
             now = chosen[chosen["relation"] == relation]
             offset = 100 * now[now["by"] == "offset"].iloc[0][["accuracy", "low", "high"]].astype(float)
             ends = [offset["accuracy"] - offset["low"]], [offset["high"] - offset["accuracy"]]
-            axes.errorbar(
-                offset["accuracy"], place - SPREAD / 2, xerr=ends, color=BASELINE_COLOUR, marker="|", markersize=9,
-                linewidth=1.2, gid=f"{relation}, offset",
+            draw_with_bars(
+                axes, offset["accuracy"], place - SPREAD / 2, f"{relation}, offset", xerr=ends, color=BASELINE_COLOUR,
+                marker="|", markersize=9,
             )  # fmt: skip
             for number, (model, when) in enumerate(lines, start=1):
                 colour, marker = styles[model]
                 of_head = now[(now["by"] == "head") & (now["model"] == model) & (now["when"] == when)]
                 head = 100 * of_head.iloc[0][["accuracy", "low", "high"]].astype(float)
-                axes.errorbar(
-                    head["accuracy"], place - SPREAD / 2 + SPREAD * number / len(lines),
+                draw_with_bars(
+                    axes, head["accuracy"], place - SPREAD / 2 + SPREAD * number / len(lines),
+                    f"{relation}, {model}, {when}",
                     xerr=([head["accuracy"] - head["low"]], [head["high"] - head["accuracy"]]), color=colour,
-                    marker=marker, markersize=4.5, markerfacecolor=colour if when == "after" else "white", linewidth=1,
-                    gid=f"{relation}, {model}, {when}",
+                    marker=marker, markersize=4.5, markerfacecolor=colour if when == "after" else "white",
                 )  # fmt: skip
         axes.set_yticks(range(len(NAMES)), list(NAMES.values()))
         axes.set(ylim=(len(NAMES) - 0.5, -0.6), xlim=(0, 100), xlabel="pairs whose related word is found [%]")

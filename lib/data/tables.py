@@ -132,6 +132,21 @@ def fitting_changes(path: Path, columns: Columns, dialect: Dialect) -> list[dict
     return fitting
 
 
+def dialects(path: Path) -> list[Dialect]:
+    """Return the dialects that a table may have, the default first; of a file of another format only the default."""
+    if suffix_of(path) not in (".csv", ".tsv"):
+        return [Dialect()]
+    readings: dict[tuple[str, bool, bool], Dialect] = {}
+    for dialect in (Dialect(), *(Dialect(**change) for change in _CHANGES)):
+        readings.setdefault(_reading(path, dialect), dialect)
+    return list(readings.values())
+
+
+def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:
+    """Return the names of the columns of a table."""
+    return list(dialect.columns or next(_parsed(text_lines(stream, path, dialect, newline=""), path, dialect), []))
+
+
 def _reading(path: Path, dialect: Dialect) -> tuple[str, bool, bool]:
     return _delimiter(path, dialect), _quoted(path, dialect), dialect.escape == "backslash"
 

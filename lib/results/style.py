@@ -12,8 +12,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 
@@ -32,6 +35,10 @@ MARKERS = "os^Dv<>P"
 COLOURS = 7
 """Colours of the style sheet."""
 LINES = ("-", "--", "-.", ":")
+PALER = 0.2
+"""Share of white that each further model of a family has more in its colour."""
+ERROR_BAR: dict[str, Any] = {"elinewidth": 1, "capsize": 3, "capthick": 1}
+"""Style of all error bars, as arguments of `Axes.errorbar`."""
 PANEL_INCHES = (3.5, 3.3)
 PANELS = 4
 """Most panels in a row."""
@@ -61,21 +68,48 @@ def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str
 def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
     """Return how each model's line is drawn, as arguments of `Axes.plot`, label and name included.
 
-    Members of a family also differ in the style of the line, which shows where markers are dense.
-    The baseline is grey, and takes no colour from the others.
+    Members of a family differ in marker, style and shade. Later ones are paler, wider and behind earlier ones, so that
+    all of them show where their lines coincide. The baseline is grey, and takes no colour from the others.
 
     Args:
         families: models, in order, each with its family.
         baseline: the one of them that is the baseline, if any.
     """
     chosen = colours_and_markers({model: family for model, family in families.items() if model != baseline})
-    styles = {
-        model: {"color": colour, "marker": marker, "linestyle": LINES[MARKERS.index(marker) % len(LINES)]}
-        for model, (colour, marker) in chosen.items()
-    }
-    grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":"}
-    shared = {"linewidth": 1.1, "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+    styles = {}
+    for model, (colour, marker) in chosen.items():
+        place = MARKERS.index(marker) % len(LINES)
+        styles[model] = {
+            "color": _paler(colour, PALER * place),
+            "marker": marker,
+            "linestyle": LINES[place],
+            "linewidth": 1.1 + 0.9 * place,
+            "markersize": 4.5 + 2 * place,
+            "zorder": 2 - 0.01 * place,
+        }
+    grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":", "linewidth": 1.1, "markersize": 4.5}
+    shared = {"markeredgecolor": "white", "markeredgewidth": 0.4, "dash_capstyle": "butt"}
     return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
+
+
+def _paler(colour: str, share: float) -> str:
+    """Return a colour of the style sheet with this share of white, in hexadecimal."""
+    with matplotlib.style.context(STYLE):
+        red, green, blue = (1 - (1 - part) * (1 - share) for part in to_rgb(colour))
+        return to_hex((red, green, blue))
+
+
+def draw_with_bars(axes: Axes, x: Any, y: Any, name: str | None = None, **style: Any) -> None:
+    """Draw points with their error bars, as `Axes.errorbar`; only the points bear the name, not the caps."""
+    points, *_ = axes.errorbar(x, y, **ERROR_BAR, **style)
+    if points is not None:
+        points.set_gid(name)
+
+
+def outline_bars(drawn: Container) -> None:
+    """Draw a white line around the error bars of a plot, so that they can be seen on markers, bars and lines."""
+    for artist in drawn.get_children():
+        artist.set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
 def panel_grid(number: int, inches: tuple[float, float], in_a_row: int = PANELS) -> tuple[Figure, list[Axes]]:

@@ -1,7 +1,7 @@
 """Settings of the tables, figures and analyses of a study."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,9 @@ class ReportSettings(BaseSettings):
         min_length=1,
         description="Tables and figures at the beginning of the HTML report, in order; null = tables of kind "
         "`answer`, the first table and the first figure.",
+    )
+    title: Annotated[str, Field(pattern=r"^[^\r\n]*[^\r\n\s][^\r\n]*$", max_length=200)] | None = Field(
+        None, description="Title on the first page of the HTML report; null = the name of the configuration file."
     )
     methods: Name = Field(
         "study", description="What the HTML report says of the methods: a file `workflow/report/<methods>.rst`."

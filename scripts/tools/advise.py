@@ -30,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML, also gzipped"
     )
-    parser.add_argument("--column", default="text", help="column of the text, where the format has columns (text)")
-    parser.add_argument("--label", metavar="COLUMN", help="column of the label, if there is one")
+    parser.add_argument("--column", help="column of the text (`text`, else the one with the longest values)")
+    labels = parser.add_mutually_exclusive_group()
+    labels.add_argument("--label", metavar="COLUMN", help="column of the label (`label`, else the one with few values)")
+    labels.add_argument("--unlabelled", dest="labelled", action="store_false", help="there is no column of the label")
     parser.add_argument(
         "--dialect",
         metavar="{KEY: VALUE}",

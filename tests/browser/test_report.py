@@ -59,9 +59,8 @@ def report(copy_of_repository):
     return results / "report.html"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """A browser without a window, in which every address but those of files is out of reach."""
+def browser_here():
+    """Return a browser without a window, in which every address but those of files is out of reach."""
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     if not all(programs.values()):
         pytest.skip(f"not installed: {', '.join(name for name, path in programs.items() if not path)}")
@@ -70,7 +69,13 @@ def browser():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     for switch in SWITCHES:
         options.add_argument(switch)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs["chromedriver"]))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(programs["chromedriver"]))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """See `browser_here`."""
+    driver = browser_here()
     yield driver
     driver.quit()
 

@@ -469,7 +469,7 @@ def _pareto(view: View) -> Expected:
         "front",
         "dominated_by",
     ]
-    names += ["f1_not_told_apart_from"] * intervals
+    names += ["f1_no_significant_difference_from"] * intervals
     found = []
     for entry in view.stages[stage]:
         made = [row for row in rows if view.runs(row, stage, entry)]
@@ -639,7 +639,7 @@ def _significance(view: View) -> Expected:
 
 def _answer(view: View) -> Expected:
     found, confidence = compared(view), view.settings.get("confidence", 0.95)
-    names = ["dataset", "highest", "f1", "low", "high", "shown_better", "shown_worse", "not_told_apart"]
+    names = ["dataset", "highest", "f1", "low", "high", "shown_better", "shown_worse", "no_significant_difference"]
     number = len([each for each in found if each["first"]])
     table = Expected(names, said=[f"all {number} comparisons"] if number > 1 else [])
     rows = list(dict.fromkeys(row for pair in pairs_of(view) for row in pair))
@@ -659,12 +659,12 @@ def _answer(view: View) -> Expected:
             [is_shown and not is_better for is_shown, is_better in zip(shown, better, strict=True)],
             [not is_shown for is_shown in shown],
         ]
-        words = [_in_words(here, each) for each in chosen]
+        words = [_in_words(here, each, word) for each, word in zip(chosen, ("than", "than", "from"), strict=True)]
         table.rows.append([entry, ", ".join(best), 100 * f1[best[0]], *(100 * end for end in ends), *words])
     return table
 
 
-def _in_words(here: Sequence[Mapping[str, Any]], chosen: Sequence[bool]) -> str:
+def _in_words(here: Sequence[Mapping[str, Any]], chosen: Sequence[bool], word: str) -> str:
     parts = []
     for other in dict.fromkeys(each["against"] for each in here):
         group = [
@@ -672,9 +672,9 @@ def _in_words(here: Sequence[Mapping[str, Any]], chosen: Sequence[bool]) -> str:
         ]
         models = [model for model, is_chosen in group if is_chosen]
         if 1 < len(models) == len(group):
-            parts.append(f"all {len(models)} (than {other})")
+            parts.append(f"all {len(models)} ({word} {other})")
         elif models:
-            parts.append(f"{', '.join(models)} (than {other})")
+            parts.append(f"{', '.join(models)} ({word} {other})")
     return "; ".join(parts) or "none"
 
 

@@ -24,6 +24,15 @@ def test_the_full_grid(project):
     assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
 
+def test_a_plan_has_two_short_lines_per_job_with_the_resources_of_runs(project):
+    target = "results/runs/pretrain/sdpa/wikipedia/seed-420/run.json"
+    plan = project.snakemake("-n", "--profile", "slurm", target).stdout
+    number = int(re.search(r"^total +(\d+)", plan, re.MULTILINE)[1])
+    assert len(plan.splitlines()) < 2 * number + 60  # the counts at the beginning and at the end
+    assert max(len(line) for line in plan.splitlines() if "Job " in line) < 120
+    assert re.search(r"pretrain/sdpa/wikipedia, seed 420 \(\d+ min, 32000 MB, 1 GPUs\)\n", plan)
+
+
 def test_a_part_of_the_grid(project):
     """It has the paths of the whole, and all that it starts from."""
     part = "only={models: [lsh-h2-c64], stages: [finetune], datasets: [imdb]}"
@@ -34,6 +43,24 @@ def test_a_part_of_the_grid(project):
         for run in ("pretrain/lsh-h2-c64/wikipedia", "tapt/lsh-h2-c64/imdb", "finetune/lsh-h2-c64/imdb")
     }
     assert "results/tables/f1.csv" not in plan
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "problem"),
+    [
+        ("--configfile", "results/demo/tables/f1.csv", "not there. Expected a configuration file"),
+        ("--configfile", "all", "not there. Expected a configuration file"),
+        ("--configfiles", "workflow/Snakefile", "not a configuration. Expected a YAML or JSON file"),
+        ("--config", "results/demo/tables/f1.csv", "not a setting. Expected key=value"),
+    ],
+)
+def test_a_target_that_an_option_takes_is_refused_with_the_right_order(project, option, word, problem):
+    first = {"--config": "execution={}"}.get(option, "config/demo.yaml")
+    done = project.snakemake("-n", option, first, word, check=False)
+    message = f"{option} {word}: {problem}. If it is a target, put it first: snakemake {word} {option} ..."
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == message
+    assert "Traceback" not in done.stdout
 
 
 def test_the_workflow_changes_how_snakemake_ends_and_compares(project):

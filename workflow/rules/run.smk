@@ -1,6 +1,9 @@
 """One rule for all runs of all stages, which differ only in settings, inputs and program."""
 
 PROCESSES = plan.study.execution.gpus_per_run
+GPUS = "gres {resources.gres}" if JOB.gres and JOB.gpu else "{resources.gpu} GPUs"
+RESOURCES = f"{{resources.runtime}} min, {{resources.mem_mb}} MB, {GPUS}"
+"""What a run asks for, in the words of its message."""
 
 
 def run(wildcards):
@@ -67,7 +70,7 @@ if plan.study.execution.runs == "made":
             execution=EXECUTION,
             work=WORK,
         message:
-            "{wildcards.place}, seed {wildcards.seed}"
+            "{wildcards.place}, seed {wildcards.seed} (" + RESOURCES + ")"
         shell:
             "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data}"
             " {params.tokenizer} {params.start} {params.best} --execution {params.execution:q} --work {params.work}"

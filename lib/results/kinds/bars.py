@@ -11,7 +11,7 @@ from pydantic import Field
 from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
-from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
+from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers, outline_bars
 
 WIDTH_INCHES = 3.6
 BAR_INCHES = 0.2
@@ -73,10 +73,12 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
         if row in styles:
             colour, hatch = styles[row][0], HATCHES[families.index(scope.families[row]) % len(HATCHES)]
         missing = pd.isna(bar["mean"])
-        line = {"ecolor": "0.5", "elinewidth": 1}
+        line = {"ecolor": "black", **ERROR_BAR}
         error: dict[str, Any] = {"xerr": None if pd.isna(bar["std"]) else bar["std"], "error_kw": line}
         fill: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
         drawn = axes.barh(place, 0 if missing else bar["mean"], **error, **fill, gid=row)
+        if drawn.errorbar:
+            outline_bars(drawn.errorbar)
         figure = "-" if missing else f"{bar['mean']:,.{shown.decimals}f}"
         axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
     axes.set_yticks(range(len(bars)), list(bars.index))

@@ -18,7 +18,8 @@ from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import PANELS, STYLE, panel_grid
 
-CELL_INCHES = 0.42
+CELL_INCHES = (0.3, 0.42)
+"""Least and greatest side of a cell that bears figures."""
 ROW_INCHES = 10.0
 """Width of a row of matrices, so that a report shows their figures large enough to read."""
 MATRIX_INCHES = (1.5, 5.0)
@@ -58,18 +59,24 @@ class ConfusionFigure(FigureSettings):
         has_none = any(matrix[:, -1].any() for matrix in counts)
         names = [one_line(name) for name in printed_classes(names, [NONE] if has_none else [])]
         predicted = [*names, NONE] if has_none else names
-        side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
+        least, greatest = np.clip(np.multiply(CELL_INCHES, len(names)), *MATRIX_INCHES)
+        in_a_row = min(PANELS, len(scope.models), int(ROW_INCHES / least))
+        side = min(float(greatest), ROW_INCHES / in_a_row)
         longest = max(map(len, names))
         margin = 0.065 * longest  # about as wide as the longest name
-        in_a_row = max(1, min(PANELS, int(ROW_INCHES / side)))
-        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6), in_a_row)
+        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + 0.4), in_a_row)
+        lowest = panels[-in_a_row:]  # of each column
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
+        figure.set_figheight(figure.get_figheight() + (margin + 0.4) * (2 if len(panels) % in_a_row else 1))
         for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
             axes.set_title(row)
             image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
-            axes.set_xticks(range(len(predicted)), predicted, rotation=90 if longest > 2 else 0)
+            axes.set_xticks(
+                range(len(predicted)), predicted if axes in lowest else [], rotation=90 if longest > 2 else 0
+            )
             axes.set_yticks(range(len(names)), names if place % in_a_row == 0 else [])
             axes.tick_params(length=0)
+        for axes in lowest:
             axes.set_xlabel("predicted class")
         for axes in panels[::in_a_row]:
             axes.set_ylabel("true class")
@@ -102,10 +109,16 @@ def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> AxesImag
     image = axes.imshow(percent, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
     axes.grid(False)
     decimals = 0 if (counts == counts.round()).all() else 1
-    for (row, column), count in np.ndenumerate(counts):
-        if count and len(counts) <= WRITTEN:
-            share, size = percent[row, column], min(8, 15 * cell_inches)
-            colour = "white" if share > 70 else "black"
-            text = f"{f'{share:.0f}' if share >= 0.5 else '<1'} %\n{count:,.{decimals}f}"
-            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
+    if len(counts) <= WRITTEN:
+        places = [place for place, count in np.ndenumerate(counts) if count]
+        texts = [_written(float(percent[place]), float(counts[place]), decimals) for place in places]
+        widest = max((len(line) for text in texts for line in text.split("\n")), default=1)
+        size = min(8, 72 * cell_inches * min(0.4, 1.5 / widest))  # points, so that two lines fit, and the widest one
+        for (row, column), text in zip(places, texts, strict=True):
+            colour = "white" if percent[row, column] > 70 else "black"
+            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour, linespacing=1)
     return image
+
+
+def _written(percent: float, count: float, decimals: int) -> str:
+    return f"{f'{percent:.0f}' if percent >= 0.5 else '<1'} %\n{count:,.{decimals}f}"

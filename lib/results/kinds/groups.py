@@ -14,7 +14,7 @@ from lib.core.settings import BoundedFloat, Fraction
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
 from lib.results.settings import MODEL, ColumnNames, FigureSettings, TableSettings
-from lib.results.style import BEHIND, CHANCE, STYLE, legend_beside, line_styles, name_above
+from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
 from lib.results.table import Column, Key, Table
 
 
@@ -140,8 +140,8 @@ def _draw_groups(
         x = np.exp(places + shift) if logarithmic else places + shift
         axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if labels else {}))
         if line["std"].notna().any():
-            bars = {"ecolor": style["color"], "elinewidth": 0.8, "alpha": 0.6}
-            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", **bars)
+            bars: dict[str, Any] = {"ecolor": style["color"], "alpha": 0.6}
+            draw_with_bars(axes, x, line["mean"], yerr=line["std"], fmt="none", **bars)
     if logarithmic:
         axes.set_xscale("log")
     if labels:

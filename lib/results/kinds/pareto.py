@@ -136,16 +136,16 @@ def _with_front(
         ranked = runs[members].drop_duplicates()
         ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
 
-        def told_apart(model: str, other: str) -> bool:
+        def differs(model: str, other: str) -> bool:
             difference = paired.difference(paired.models.index(model), paired.models.index(other))
             low, high = difference.difference_interval(settings.confidence)
             return low > 0 or high < 0
 
-        frame["f1_not_told_apart_from"] = [
+        frame["f1_no_significant_difference_from"] = [
             ", ".join(
                 each
                 for each in members
-                if model in members and abs(ranks[each] - ranks[model]) == 1 and not told_apart(model, each)
+                if model in members and abs(ranks[each] - ranks[model]) == 1 and not differs(model, each)
             )
             for model in frame.index
         ]

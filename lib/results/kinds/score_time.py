@@ -17,7 +17,7 @@ from lib.results.costs import CONFIDENCE, front, tolerance
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, show_names
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, draw_with_bars, show_names
 
 LABELS = {
     "textsize": 7,
@@ -117,8 +117,8 @@ def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[s
 def _draw_models(axes: Axes, times: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
     for model, (colour, marker) in styles.items():
         mean, deviation = scores.loc[model, ["mean", "std"]]
-        bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
-        axes.errorbar(times[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markerfacecolor": "none"}
+        draw_with_bars(axes, times[model], mean, model, yerr=deviation or None, **style)
 
 
 def _points(axes: Axes, models: Sequence[str]) -> list[Line2D]:

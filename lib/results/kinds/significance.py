@@ -248,7 +248,7 @@ class AnswerTable(ComparisonSettings, TableSettings):
             mean = paired.f1().mean(axis=0)
             highest = int(mean.argmax())
             low, high = paired.score(highest).score_interval(self.confidence)
-            told_apart = pairs["holm_p"] <= 1 - self.confidence
+            significant = pairs["holm_p"] <= 1 - self.confidence
             rows.append(
                 {
                     "dataset": dataset,
@@ -256,9 +256,9 @@ class AnswerTable(ComparisonSettings, TableSettings):
                     "f1": 100 * mean[highest],
                     "low": 100 * low,
                     "high": 100 * high,
-                    "shown_better": _in_words(pairs, told_apart & (pairs["f1_difference"] > 0)),
-                    "shown_worse": _in_words(pairs, told_apart & (pairs["f1_difference"] < 0)),
-                    "not_told_apart": _in_words(pairs, ~told_apart),
+                    "shown_better": _in_words(pairs, significant & (pairs["f1_difference"] > 0), "than"),
+                    "shown_worse": _in_words(pairs, significant & (pairs["f1_difference"] < 0), "than"),
+                    "no_significant_difference": _in_words(pairs, ~significant, "from"),
                 }
             )
         columns = {
@@ -269,15 +269,15 @@ class AnswerTable(ComparisonSettings, TableSettings):
         return Table(pd.DataFrame(rows), columns, _answer_note(comparisons))
 
 
-def _in_words(pairs: pd.DataFrame, chosen: pd.Series) -> str:
-    """Return the models of the chosen pairs, by the model compared with; `all 9` for all of several."""
+def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
+    """Return the models of the chosen pairs, each with the one compared with (`than sdpa`); `all 9` if all."""
     found = []
     for against, group in pairs.groupby("against", sort=False):
         models = group.loc[chosen[group.index], "model"]
         if 1 < len(models) == len(group):
-            found.append(f"all {len(models)} (than {against})")
+            found.append(f"all {len(models)} ({preposition} {against})")
         elif len(models):
-            found.append(f"{', '.join(models)} (than {against})")
+            found.append(f"{', '.join(models)} ({preposition} {against})")
     return "; ".join(found) or "none"
 
 

@@ -15,7 +15,16 @@ from lib.results.predictions import accuracy_by_group
 from lib.results.quantities import STATE
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
-from lib.results.style import BEHIND, CHANCE, STYLE, colours_and_markers, legend_beside, legend_entry, panel_grid
+from lib.results.style import (
+    BEHIND,
+    CHANCE,
+    STYLE,
+    colours_and_markers,
+    draw_with_bars,
+    legend_beside,
+    legend_entry,
+    panel_grid,
+)
 from lib.results.table import Column, Table
 from lib.results.variants import of_best_variants, searched, setting_columns
 
@@ -165,10 +174,9 @@ def _draw_models(
         for row in rows:
             colour, marker = styles[row]
             deviation = scores.loc[row, "std"]
-            bar: dict[str, Any] = {"yerr": None if pd.isna(deviation) else deviation, "elinewidth": 0.8}
-            axes.errorbar(
-                sizes[row], scores.loc[row, "mean"], **bar, color=colour, marker=marker, markersize=5, gid=row
-            )
+            style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
+            yerr = None if pd.isna(deviation) else deviation
+            draw_with_bars(axes, sizes[row], scores.loc[row, "mean"], row, yerr=yerr, **style)
     axes.set_xscale("log", base=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.4g}"))
     axes.minorticks_off()

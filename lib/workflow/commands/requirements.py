@@ -71,17 +71,18 @@ def _cells(needs: list[Need]) -> Iterator[str]:
     minutes, mb = [need.minutes for need in needs], [need.mb for need in needs]
     on_gpu = [need for need in needs if need.gpus]
     yield f"{len(needs):,}"
-    yield _sum([None if need.minutes is None else need.minutes * need.gpus / 60 for need in on_gpu]) if on_gpu else "0"
-    yield _sum([None if need.minutes is None else need.minutes * need.cores / 60 for need in needs])
+    yield _sum([None if need.minutes is None else need.minutes * need.gpus for need in on_gpu]) if on_gpu else "0"
+    yield _sum([None if need.minutes is None else need.minutes * need.cores for need in needs])
     known = [each for each in minutes if each is not None]
     yield f"{max(known) / 60:,.1f} h{' ?' * (None in minutes)}" if known else "unknown"
     memory = [each for each in mb if each is not None]
     yield f"{max(memory) / 1000:,.0f} GB{' ?' * (None in mb)}" if memory else "unknown"
 
 
-def _sum(hours: list[float | None]) -> str:
-    known = [each for each in hours if each is not None]
-    return f"{sum(known):,.1f}{' + ?' * (None in hours)}" if known else "unknown"
+def _sum(minutes: list[float | None]) -> str:
+    """Return the hours; whole minutes add up to the same in every order of the jobs."""
+    known = [each for each in minutes if each is not None]
+    return f"{sum(known) / 60:,.1f}{' + ?' * (None in minutes)}" if known else "unknown"
 
 
 def _sources(plan: Plan, found: list[Need]) -> str:

@@ -58,7 +58,8 @@ class FirstPage:
             )
             if name in results and Path(file).exists()
         ]
-        head = f"<style>{STYLE}</style> <h1>{page(self.name)}</h1> <p>{page(self._data_line())}</p>"
+        title = page(settings.title or self.name)
+        head = f"<style>{STYLE}</style> <h1>{title}</h1> <p>{page(self._data_line())}</p>"
         return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files)])
 
     def facts(self) -> str:

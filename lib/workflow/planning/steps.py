@@ -58,5 +58,5 @@ def in_order(workflow: Workflow) -> list[Job]:
 
 
 def title(job: Job) -> str:
-    """Return what a job is called."""
-    return job.message or f"{job.rule.name} {' '.join(job.output)}"
+    """Return what a job is called, without its resources, which a message has in brackets at its end."""
+    return job.message.partition(" (")[0] if job.message else f"{job.rule.name} {' '.join(job.output)}"

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lib.advice.columns import PER_CLASS, find_columns
 from lib.advice.preparing import own_texts
 from lib.advice.published import SMALL, TEXTS, published_study
 from lib.advice.question import Question
@@ -21,6 +22,7 @@ from lib.core.files import read_mapping
 from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
 from lib.data.settings.preparation import Preparation
+from lib.data.settings.sources import Dialect
 from lib.study.configuration import load_study
 
 SCRIPTS = ("the film was good and long", "дуже добрий фільм", "房间很小不干净", "ที่นี่อร่อยบริการดี")
@@ -51,10 +53,10 @@ def write(folder, rows, dialect=","):
     return path
 
 
-def answer(path, label):
+def answer(path, label, column="body"):
     """Return what the advice finds about texts, or the message with which it refuses them."""
     try:
-        return own_texts([path], column="body", label=label), ""
+        return own_texts([path], column=column, label=label), ""
     except DataError as error:
         return None, str(error)
 
@@ -155,3 +157,111 @@ def test_a_column_that_has_no_classes_is_refused(tmp_path, values, match):
     path.write_text("".join(json.dumps({"text": f"text {n}", "label": value}) + "\n" for n, value in enumerate(values)))
     with pytest.raises(DataError, match=match):
         own_texts([path], column="text", label="label")
+
+
+WORDS = ("film", "good", "long", "été", "房间很小", "a;b", "it's", "x,y", 'the "best" one')
+
+
+@st.composite
+def any_tables(draw):
+    """Names of columns, those of texts and labels, and rows: any order, further columns of ids, prices and sources."""
+    number = draw(st.integers(40, 80))
+    classes = draw(st.lists(LABELS, min_size=2, max_size=4, unique_by=lambda name: name.lower()))
+    text, label = draw(st.sampled_from(["body", "text", "Review"])), draw(st.sampled_from(["class", "label", "stars"]))
+    drawn = {
+        text: [
+            " ".join(draw(st.lists(st.sampled_from(WORDS), min_size=6, max_size=9))) + f" {n}" for n in range(number)
+        ],
+        label: [classes[n % len(classes)] for n in range(number)],
+    }
+    further = {
+        "id": [f"doc-{n}" for n in range(number)],
+        "price": [f"{n}.5" for n in range(number)],
+        "source": ["the web"] * number,
+    }
+    names = draw(st.permutations([text, label, *draw(st.lists(st.sampled_from(sorted(further)), unique=True))]))
+    return names, text, label, [[(drawn | further)[name][n] for name in names] for n in range(number)]
+
+
+def write_as(suffix, folder, names, rows):
+    """Write rows in a format, as pandas would."""
+    path, frame = Path(folder) / f"texts{suffix}", pd.DataFrame(rows, columns=names)
+    if suffix.startswith(".csv"):
+        frame.to_csv(path, index=False)
+    elif suffix == ".tsv":
+        frame.to_csv(path, index=False, sep="\t")
+    elif suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    else:
+        frame.to_parquet(path)
+    return path
+
+
+@given(any_tables(), st.sampled_from([".csv", ".csv.gz", ".tsv", ".jsonl", ".parquet"]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_columns_of_text_and_label_are_found_in_every_format_as_if_they_were_named(table, suffix):
+    names, text, label, rows = table
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_as(suffix, folder, names, rows)
+        found = find_columns([path], None, None, None)
+        assert (found.text, found.label) == (text, label)
+        assert [f"`{name}` was taken" in note for name, note in zip((text, label), found.notes, strict=True)] == [
+            True
+        ] * 2
+        assert find_columns([path], text, label, None).notes == ()
+        assert find_columns([path], None, None, None, labelled=False).label is None
+        assert answer(path, found.label, found.text) == answer(path, label, text)
+
+
+@given(tables(), st.sampled_from([",", ";", "\t", "|"]))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_columns_of_any_accepted_file_are_found_or_asked_for(rows, delimiter):
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, rows, delimiter)
+        found = find_columns([path], None, None, None)
+        assert found.text == "body"
+        classes = {row[1] for row in rows} - {""}
+        if found.label is None:
+            assert len(rows) < PER_CLASS * len(classes) + len(rows) - sum(bool(row[1]) for row in rows)
+            assert "No other column has" in found.notes[1]
+            assert "`class`" in found.notes[1]
+        else:
+            assert found.label == "class"
+            assert answer(path, label=found.label) == answer(path, label="class")
+
+
+@pytest.mark.parametrize(
+    ("columns", "flag", "named"),
+    [
+        ({"question": "how long is it {}", "answer": "it is so long {}", "class": "ab"}, "--column", "question"),
+        ({"body": "a long text with words {}", "class": "ab", "year": "12"}, "--label", "class"),
+    ],
+)
+def test_several_columns_that_may_be_meant_are_named_with_the_flag_that_decides(tmp_path, columns, flag, named):
+    rows = [[value.format(n) if "{}" in value else value[n % 2] for value in columns.values()] for n in range(60)]
+    path = write_as(".csv", tmp_path, list(columns), rows)
+    with pytest.raises(DataError, match=f"(?s){path.name}.*'{named}'.*{flag}.*{', '.join(map(repr, columns))}"):
+        find_columns([path], None, None, None)
+
+
+def test_labels_in_order_and_numbers_of_many_values_are_read_to_the_end_of_all_files(tmp_path):
+    """A thousand rows of one class come first, and a column of few values in them has more later."""
+    one = write_as(".csv", tmp_path, ["text", "y", "n"], [[f"text {n}", "no", "1"] for n in range(1500)])
+    (tmp_path / "more").mkdir()
+    more = write_as(".csv", tmp_path / "more", ["text", "y", "n"], [[f"text {n}", "yes", n] for n in range(150)])
+    assert find_columns([one, more], None, None, None).label == "y"
+
+
+def test_folders_are_labels_and_plain_text_has_none(tmp_path):
+    files = []
+    for folder in ("neg", "pos"):
+        (tmp_path / folder).mkdir()
+        files += [tmp_path / folder / f"{number}.txt" for number in range(30)]
+    for number, file in enumerate(files):
+        file.write_text(f"some text {number}")
+    dialect = Dialect(document="file")
+    found = find_columns(files, None, None, dialect)
+    own = own_texts(files, column=found.text, label=found.label, dialect=dialect)
+    assert own.classes == {"neg": 30, "pos": 30}
+    assert "names of the folders" in found.notes[0]
+    assert find_columns(files[:1], None, None, None).label is None

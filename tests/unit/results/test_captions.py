@@ -9,6 +9,7 @@ from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
 from lib.analysis.settings import ANALYSES
+from lib.core.errors import ConfigError
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.first_page import FirstPage
@@ -83,6 +84,18 @@ def test_no_caption_is_left_over():
         used |= {*plan.study.report.analyses, plan.study.report.methods}
     assert not NAMES - used - KINDS - BENCH - {"study"}
     assert not BENCH - NAMES
+
+
+def test_the_title_is_the_one_of_the_study_or_else_its_name_and_no_setting_of_a_run():
+    named = load_study([("small.yaml", changed(SMALL, ("report/title", "Which <attention> & for how long?")))])
+    plain = load_study([("small.yaml", SMALL)])
+    assert "<h1>Which &lt;attention&gt; &amp; for how long?</h1>" in FirstPage(Plan(named).report, "small").opening()
+    assert "<tr><th>Study</th><td>small</td></tr>" in FirstPage(Plan(named).report, "small").facts()
+    assert "<h1>small</h1>" in FirstPage(Plan(plain).report, "small").opening()
+    assert [run.settings for run in named.runs] == [run.settings for run in plain.runs]
+    for title in ("", " ", "two\nlines", "x" * 201):
+        with pytest.raises(ConfigError, match=r"report\.title"):
+            load_study([("small.yaml", changed(SMALL, ("report/title", title)))])
 
 
 def test_the_answer_comes_first(tmp_path):

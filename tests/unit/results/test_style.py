@@ -1,10 +1,15 @@
+import re
+from pathlib import Path
+
 import matplotlib.style
 import pytest
 from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
-from lib.results.style import COLOURS, MARKERS, STYLE, colours_and_markers, save_figure
+from lib.results.style import COLOURS, ERROR_BAR, MARKERS, STYLE, colours_and_markers, save_figure
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_family_is_what_the_study_says():
@@ -58,3 +63,18 @@ def test_what_cannot_be_written_is_named(figure, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ProjectError, match="cannot be written"):
         save_figure(figure, [tmp_path / "file/f.svg"])
+
+
+def test_all_error_bars_have_caps_of_one_style():
+    """Every module that draws them takes the style of the package, so that a new kind has it, too."""
+    drawing = re.compile(r"[xy]err\b")
+    modules = {
+        path.relative_to(ROOT / "lib").as_posix(): path.read_text(encoding="utf-8")
+        for path in (ROOT / "lib").rglob("*.py")
+    }
+    draw = {name: code for name, code in modules.items() if drawing.search(code)}
+    kinds = {f"results/kinds/{name}.py" for name in ("bars", "groups", "score_time", "state_size")}
+    assert kinds | {"analysis/relations.py"} <= draw.keys()
+    assert [name for name, code in draw.items() if not re.search(r"draw_with_bars\(|\*\*ERROR_BAR", code)] == []
+    assert [name for name, code in modules.items() if ".errorbar(" in code] == ["results/style.py"]
+    assert ERROR_BAR["capsize"] > 0

@@ -35,7 +35,7 @@ def test_one_row_says_who_is_highest_and_what_is_shown(tmp_path):
     assert row["low"] < 95 < row["high"]
     assert row["shown_better"] == "sdpa, favor-m64 (than tfidf)"
     assert row["shown_worse"] == "lsh-h2-c64 (than sdpa)"
-    assert row["not_told_apart"] == "lsh-h2-c64 (than tfidf); favor-m64 (than sdpa)"
+    assert row["no_significant_difference"] == "lsh-h2-c64 (from tfidf); favor-m64 (from sdpa)"
     assert "Trained with one seed" in table.note
     assert "all 5 comparisons" in table.note
 
@@ -45,13 +45,13 @@ def test_it_says_what_the_table_of_differences_says(tmp_path):
     answer = AnswerTable(kind="answer", stage="finetune").make(scope(folders))
     differences = SignificanceTable(kind="significance", stage="finetune").make(scope(folders)).frame
     (row,) = answer.frame.to_dict("records")
-    for result, column in (
-        ("better", "shown_better"),
-        ("worse", "shown_worse"),
-        ("no difference shown", "not_told_apart"),
+    for result, column, word in (
+        ("better", "shown_better", "than"),
+        ("worse", "shown_worse", "than"),
+        ("no difference shown", "no_significant_difference", "from"),
     ):
         for shown in differences[differences["result"] == result].itertuples():
-            (part,) = [part for part in row[column].split("; ") if part.endswith(f"(than {shown.against})")]
+            (part,) = [part for part in row[column].split("; ") if part.endswith(f"({word} {shown.against})")]
             assert shown.model in part
     assert "one seed" not in answer.note
 
@@ -62,7 +62,7 @@ def test_all_of_several_models_are_counted(tmp_path):
     assert settings.models == ["sdpa", "tfidf", "favor-m64"]
     (row,) = settings.make(scope(written(tmp_path))).frame.to_dict("records")
     assert row["shown_better"] == "all 2 (than tfidf)"
-    assert (row["shown_worse"], row["not_told_apart"]) == ("none", "none")
+    assert (row["shown_worse"], row["no_significant_difference"]) == ("none", "none")
 
 
 def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
@@ -71,7 +71,7 @@ def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
     table = AnswerTable(kind="answer", stage="finetune").make(shown)
     (row,) = table.frame.to_dict("records")
     assert row["highest"] == "twin, sdpa"
-    assert row["not_told_apart"] == "favor-m64 (than sdpa)"
+    assert row["no_significant_difference"] == "favor-m64 (from sdpa)"
     assert "all 1 comparisons" in table.note
 
 

@@ -79,6 +79,9 @@ def test_seeds_give_a_mean_and_a_line_of_one_standard_deviation(tmp_path):
     assert bars_of(axes)[0] == ("sdpa", 1.5, "1.500")
     (segment,) = next(each for each in axes.collections).get_segments()
     assert segment[:, 0] == pytest.approx([1.5 - 0.5**0.5, 1.5 + 0.5**0.5])
+    caps = sorted(line.get_xdata()[0] for line in axes.lines if line.get_markersize() > 0)
+    assert {round(cap, 6) for cap in caps} >= set(segment[:, 0].round(6))
+    assert all(line.get_path_effects() for line in [*axes.lines, *axes.collections])  # white around black
     assert not drawn(write(tmp_path / "one"), columns=["minutes"]).axes[0].collections
 
 

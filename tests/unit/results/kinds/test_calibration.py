@@ -1,5 +1,8 @@
+from colorsys import rgb_to_hsv
+
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from run_records import scope_of, write_predictions, write_run
 from studies import SMALL, changed
 
@@ -96,9 +99,12 @@ def test_models_and_datasets_are_told_apart_and_legends_cover_nothing(tmp_path):
     assert [axes.get_title("left") for axes in upper] == ["imdb", "arxiv"]
     lines = lines_of(upper[0])
     assert list(lines) == ["diagonal", *models]
-    assert lines["lsh-h2-c64"].get_color() == lines["lsh-h4-c64"].get_color() != lines["favor-m64"].get_color()
+    hues = {model: rgb_to_hsv(*to_rgb(line.get_color()))[0] for model, line in lines.items()}
+    assert hues["lsh-h2-c64"] == pytest.approx(hues["lsh-h4-c64"], abs=0.01)
+    assert abs(hues["lsh-h2-c64"] - hues["favor-m64"]) > 0.1
+    assert lines["lsh-h2-c64"].get_color() != lines["lsh-h4-c64"].get_color()
     assert lines["lsh-h2-c64"].get_linestyle() != lines["lsh-h4-c64"].get_linestyle()
-    assert (lines["tfidf"].get_color(), lines["sdpa"].get_color()) == ("0.35", "C0")
+    assert (lines["tfidf"].get_color(), lines["sdpa"].get_color()) == ("0.35", "#000000")
     figure.draw_without_rendering()
     for axes in lower:
         assert len(legend_of(axes)) == 5

@@ -89,12 +89,34 @@ def test_panels_bear_models_and_names_stay_apart(tmp_path):
     assert [axes.get_title("left") for axes in panels] == models
     figure.draw_without_rendering()
     named = [bool(axes.get_yticklabels()) and axes.get_yticklabels()[0].get_text() != "" for axes in panels]
-    assert named == [True, False, True, False, True]
+    assert named == [True, False, False, True, False]
+    below = [bool(axes.get_xlabel()) for axes in panels]
+    assert below == [False, False, True, True, True]  # the lowest of each column
+    assert [any(tick.get_text() for tick in axes.get_xticklabels()) for axes in panels] == below
     texts = [text for axes in panels for text in axes.texts]
     texts += [tick for axes in panels for tick in axes.get_xticklabels()]
     texts += [axes.xaxis.label for axes in panels] + [axes._left_title for axes in panels]
     for one, other in itertools.combinations([text.get_window_extent() for text in texts], 2):
         assert not one.padded(-1).overlaps(other.padded(-1))
+
+
+@pytest.mark.parametrize("documents", [9, 2000])
+@pytest.mark.parametrize("classes", [2, 5, 8, 11, 14])
+def test_ten_models_fit_a_report_of_1280_pixels_and_can_be_read(tmp_path, classes, documents):
+    names, models = [f"math.{number:02}" for number in range(classes)], [f"model-{number}" for number in range(10)]
+    labels = np.repeat(np.arange(classes), documents)
+    folders = [write(tmp_path, model, labels, (labels + (labels % 2)) % classes, names=names) for model in models]
+    figure = drawn(folders, models)
+    figure.set_dpi(1280 / figure.get_figwidth())
+    figure.draw_without_rendering()
+    assert figure.get_figheight() < (18 if classes <= 11 else 28)
+    for axes in figure.axes[:10]:
+        side = axes.get_window_extent().width / classes
+        for text in axes.texts:
+            box = text.get_window_extent()
+            assert box.height / 2 >= 9, "the line of a cell is lower than 9 pixels"
+            assert box.width < side, "the text of a cell is wider than the cell"
+            assert box.height < side, "the text of a cell is higher than the cell"
 
 
 def test_many_classes_bear_no_figures(tmp_path):

@@ -2,10 +2,12 @@ import itertools
 import json
 import runpy
 import xml.etree.ElementTree as ElementTree
+from colorsys import rgb_to_hsv
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.program import run as run_program
@@ -144,9 +146,11 @@ def test_members_of_a_family_differ_in_marker_and_line(tmp_path):
     figure = draw_groups(write_distances(tmp_path, shares), RECURRENT)
     drawn = lines_of(figure.axes[0])
     recurrent = [drawn[model] for model in ("rnn", "gru", "lstm")]
-    assert len({line.get_color() for line in recurrent}) == 1
+    assert len({line.get_color() for line in recurrent}) == 3  # shades of one colour
     assert len({line.get_marker() for line in recurrent}) == len({line.get_linestyle() for line in recurrent}) == 3
-    assert len({line.get_color() for line in drawn.values()}) == 3
+    hues = {round(rgb_to_hsv(*to_rgb(line.get_color()))[0], 2) for line in recurrent}
+    assert len(hues) == 1
+    assert len({line.get_color() for line in drawn.values()}) == 5
 
 
 def test_chance_and_the_end_of_training_are_marked(tmp_path):

@@ -1,5 +1,8 @@
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 from run_records import scope_of, write_baseline, write_run
 from studies import study
 
@@ -172,3 +175,20 @@ def test_a_study_is_told_that_there_is_no_training(shown, problem):
     study(
         ("stages/score", untrained), layers=[("r", {"report": {"figures": {"x": {"kind": "loss", "stage": "tapt"}}}})]
     )
+
+
+def test_lines_that_coincide_all_show(tmp_path):
+    """Each further one is wider, paler and behind, and so are its markers."""
+    models = ["lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
+    figure = drawn([write(tmp_path, model, [4.0, 3.0]) for model in models], models)
+    lines = [lines_of(figure.axes[0])[model] for model in models]
+    for size in (Line2D.get_linewidth, Line2D.get_markersize, lambda line: sum(to_rgb(line.get_color()))):
+        assert (np.diff([size(line) for line in lines]) > 0.5).all()
+    assert (np.diff([line.get_zorder() for line in lines]) < 0).all()
+    assert len({line.get_marker() for line in lines}) == len({line.get_linestyle() for line in lines}) == 4
+    (legend,) = figure.legends
+    assert [line.get_linewidth() for line in legend.get_lines()] == [line.get_linewidth() for line in lines]
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    seen = {tuple(pixel) for pixel in np.asarray(canvas.buffer_rgba())[..., :3].reshape(-1, 3)}
+    assert {tuple(np.round(255 * np.array(to_rgb(line.get_color()))).astype(int)) for line in lines} <= seen

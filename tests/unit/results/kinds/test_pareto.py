@@ -59,7 +59,7 @@ def test_who_is_on_the_front_at_what_cost(tmp_path):
 def test_a_member_that_documents_do_not_tell_from_its_neighbour_says_so(tmp_path):
     """The first two are 1.5 points apart, by 3 of 200 documents; the third is far below."""
     frame = table(write(tmp_path)).frame
-    assert frame["f1_not_told_apart_from"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
+    assert frame["f1_no_significant_difference_from"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
     assert (frame["low"] < frame["f1_macro_percent"]).all()
     assert (frame["f1_macro_percent"] < frame["high"]).all()
     half = 1.972 * (0.9 * 0.1 / 199) ** 0.5 / (0.9 * 0.1)  # of the logit of an accuracy of 90 %, by Student's t
@@ -183,5 +183,5 @@ def test_rows_with_the_same_run_count_once_in_the_tolerance_and_among_neighbours
     shown = scope_of(folders, {"finetune": ["imdb"]}, [*costs, "twin"], owners=owners)
     twice = parameters.make(shown)
     assert twice.note == alone.note
-    near = twice.frame.set_index("model")["f1_not_told_apart_from"]
+    near = twice.frame.set_index("model")["f1_no_significant_difference_from"]
     assert near.to_dict() == {"sdpa": "lsh-h2-c64", "twin": "lsh-h2-c64", "lsh-h2-c64": "sdpa, twin"}

@@ -144,6 +144,8 @@ def test_several_seeds_draw_mean_and_spread(tmp_path):
     assert point.get_ydata() == pytest.approx([92.0])
     (bar,) = axes.collections[0].get_segments()
     assert bar[:, 1] == pytest.approx([92 - 2.8284, 92 + 2.8284], abs=1e-3)
+    caps = [line.get_ydata()[0] for line in axes.lines if line.get_marker() == "_"]
+    assert sorted(caps) == pytest.approx(sorted(bar[:, 1]))
 
 
 def test_files_hold_text_and_repeat_to_the_byte(figure, tmp_path):

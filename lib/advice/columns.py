@@ -1,0 +1,173 @@
+"""Columns of a user's files: which one has the texts, and which one the labels."""
+
+import csv
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lib.advice.preparing import MOST_CLASSES
+from lib.core.errors import DataError
+from lib.core.settings import FEW
+from lib.data.cells import MISSING, cell_text
+from lib.data.formats import read_rows
+from lib.data.raw_files import DAMAGE, Columns, opened, text_lines, unpacked_bytes
+from lib.data.settings.sources import Dialect
+from lib.data.tables import dialects, table_header
+
+TEXT, LABEL = "text", "label"
+"""Names of columns that are taken whatever they hold."""
+
+PER_CLASS = 5
+"""Documents per value of a column of labels, at least, on average."""
+
+LONGER = 2.0
+"""How often the mean length of texts must hold that of any other column."""
+
+SAMPLE = 1000
+"""Rows of which all columns are read."""
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """Columns of files that have texts and, if there are any, labels."""
+
+    text: str
+    label: str | None
+    notes: tuple[str, ...] = ()
+    """Sentences about columns that nobody named."""
+
+
+def find_columns(
+    files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
+) -> OwnColumns:
+    """Return the columns of texts and labels, from what they hold if they are not given.
+
+    A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
+    the labels, else the only one with few different values.
+
+    Args:
+        files: files in any format of `lib.data.formats`, with the same columns.
+        text: column of the text; None = it is found.
+        label: column of the label; None = it is found, if there is one.
+        dialect: how text files are written; None = the first dialect that reads the first file.
+        labelled: whether there may be labels.
+
+    Raises:
+        DataError: a file cannot be read, or several columns may be meant.
+    """
+    if text is not None and (label is not None or not labelled):
+        return OwnColumns(text, label)
+    found, names = _readable(files[0], dialect)
+    if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
+        return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
+    if not names:  # the format has no columns
+        return OwnColumns(text or TEXT, label)
+    sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
+    notes = []
+    if text is None:
+        sample.pop(label or "", None)
+        text = TEXT if TEXT in sample else _longest(files[0], sample, names)
+        notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
+    if label is None and labelled and len(names) > 1:
+        sample.pop(text, None)
+        label = LABEL if LABEL in sample else _few(files, sample, names, found)
+        others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
+        notes.append(
+            f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
+            f"labels (`--label` names a column: {others})."
+            if label is None
+            else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
+        )
+    return OwnColumns(text, label, tuple(notes))
+
+
+def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
+    """Return the first dialect that reads the whole file with several columns, else the default, and its columns."""
+    for reading in dialects(path) if dialect is None else []:
+        try:
+            names = column_names(path, reading)
+            if len(names) > 1 and deque(_values(path, names[0], reading), maxlen=1):
+                return reading, names
+        except DataError:
+            continue
+    reading = dialect or Dialect()
+    return reading, column_names(path, reading)
+
+
+def column_names(path: Path, dialect: Dialect) -> list[str]:
+    """Return the names of the columns of a file; none if its format has none, or it cannot be read."""
+    try:
+        with opened(path) as (suffix, stream):
+            if dialect.document == "file":
+                return []
+            if suffix == ".parquet":
+                packed = path.suffix.lower() != suffix
+                return pq.read_schema(pa.BufferReader(stream.read(unpacked_bytes(path))) if packed else path).names
+            if suffix in (".csv", ".tsv") or (suffix == ".txt" and dialect.delimiter is not None):
+                return table_header(stream, path, dialect)
+            if suffix in (".jsonl", ".json"):
+                return list(json.loads(next(line for line in text_lines(stream, path, dialect) if not line.isspace())))
+            return []
+    except (*DAMAGE, csv.Error, pa.ArrowException, StopIteration, TypeError):
+        return []  # who reads the file says what is wrong
+
+
+def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:
+    return (row[1] for row in read_rows(path, Columns(None, name, None), dialect))
+
+
+def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
+    lengths: dict[str, float] = {
+        name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
+        for name, values in columns.items()
+    }
+    first, *others = sorted(lengths, key=lambda name: -lengths[name])
+    near = [first, *(name for name in others if LONGER * lengths[name] > lengths[first])]
+    if len(near) > 1 or not lengths[first]:
+        raise DataError(
+            f"{path}: {_named(near)} may have the texts, with {', '.join(f'{lengths[name]:.0f}' for name in near)} "
+            f"characters on average. Expected one column; name it with --column. The columns are {_named(names)}."
+        )
+    return first
+
+
+def _few(
+    files: Sequence[Path], columns: Mapping[str, Sequence[Any]], names: Sequence[str], dialect: Dialect
+) -> str | None:
+    """Return the only column that may have labels; None if there is none."""
+    near = [name for name, values in columns.items() if _count(values) is not None and _is_label(files, name, dialect)]
+    if len(near) > 1:
+        raise DataError(
+            f"{files[0]}: {_named(near)} may have the labels, with few different values. Expected one column; name it "
+            f"with --label, or say with --unlabelled that there is none. The columns are {_named(names)}."
+        )
+    return next(iter(near), None)
+
+
+def _is_label(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
+    counts = _count(value for path in files for value in _values(path, name, dialect))
+    return counts is not None and len(counts) > 1 and counts.total() >= PER_CLASS * len(counts)
+
+
+def _count(values: Any) -> Counter[str] | None:
+    """Return how often there is each value; None if they are no names of at most `MOST_CLASSES` classes."""
+    found: Counter[str] = Counter()
+    for value in values:
+        name = cell_text(value)
+        if name is None or len(name) > FEW:
+            return None
+        found[name] += int(name != MISSING)
+        if len(+found) > MOST_CLASSES:
+            return None
+    return +found
+
+
+def _named(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)
