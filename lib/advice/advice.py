@@ -14,6 +14,7 @@ import numpy as np
 from lib.advice import wording
 from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start_advice
 from lib.advice.columns import find_columns
+from lib.advice.evidence import evidence_hint
 from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
@@ -99,6 +100,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         at_hand = question.encoder is not None
         start = start_advice(own.documents, test, chosen, language, at_hand=at_hand)
         encoder = published_encoder(labelled=own.labelled, multilingual=start.multilingual, folder=question.encoder)
+        ngrams = ngram_settings(own.texts) if own.labelled else {}
+        evidence = evidence_hint(own, lengths, min(encoder.reach, chosen), ngrams, question.seconds)
         load = Load()
         left, of_encoder = question.seconds - (time.monotonic() - begun) - _LEFT, None
         if start.published and not start.multilingual and question.weights is None:
@@ -135,7 +138,6 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     published = start.published and question.weights is None
     longest = max(each[0].classification.longest for each in turns.values())
     before = [] if question.weights else list(_costs_before(graph, stages, turns[taken.model], taken.model, hardware))
-    ngrams = ngram_settings(own.texts) if own.labelled else {}
     rows = [] if of_encoder is None else _encoder_rows(encoder, of_encoder, hardware, lengths, taken.limit, own)
     if published:
         seconds = sum(row.seconds for row in rows) * len(SEEDS) if rows else None
@@ -149,6 +151,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
                 taken, table, question.points, baseline, start, encoder if published else None, own, lengths, test
             ),
             *wording.warnings(own, language, ngrams),
+            *evidence,
             *wording.encoder_table(rows),
             *(wording.limit(limit) for limit in table),
             wording.machine(hardware, documents, longest, busy),

@@ -54,6 +54,8 @@ class OwnTexts:
     """Number of documents of each class; empty without labels."""
     notes: Sequence[str] = ()
     """Changes of the documents by these settings, a sentence each."""
+    sample_labels: Sequence[int] = ()
+    """Class of each of `texts`, by its number; empty without labels."""
 
     @property
     def documents(self) -> int:
@@ -162,13 +164,15 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: i
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
     counts = [split["labels"] for split in summary["splits"].values()]
+    texts, classes = _sample([pq.ParquetFile(target / f"{SPLITS[0]}.parquet")], size)
     return OwnTexts(
         {"text": settings.text, "label": settings.label}
         | settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True),
         _sizes(target),
-        _sample([pq.ParquetFile(target / f"{SPLITS[0]}.parquet")], size),
+        texts,
         {name: sum(count[name] for count in counts) for name in settings.labels},
         notes,
+        classes,
     )
 
 
@@ -206,19 +210,23 @@ def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path, size:
     if documents < FEWEST:
         raise DataError(f"{', '.join(map(str, files))}: {documents} texts; expected at least {FEWEST}. Add texts.")
     held_out = max(1, round(HELD_OUT * documents))
-    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, _sample(kept, size))
+    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, _sample(kept, size)[0])
 
 
-def _sample(files: Sequence[pq.ParquetFile], size: int) -> list[str]:
-    """Return texts of prepared parts, each with the same probability, in order; memory holds no others."""
+def _sample(files: Sequence[pq.ParquetFile], size: int) -> tuple[list[str], list[int]]:
+    """Return texts of prepared parts and their labels, each with the same probability, in order.
+
+    Memory holds no others.
+    """
     chosen = random.Random(derive_seed("advice")).sample(
         range(total := sum(file.metadata.num_rows for file in files)), min(size, total)
     )
     wanted = set(chosen)
 
-    def texts() -> Iterator[str]:
+    def rows() -> Iterator[tuple[str, int]]:
         for file in files:
-            for batch in file.iter_batches(batch_size=128, columns=["text"]):
-                yield from batch.column(0).to_pylist()
+            for batch in file.iter_batches(batch_size=128, columns=["text", "label"]):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    return [text for number, text in enumerate(texts()) if number in wanted]
+    found = [row for number, row in enumerate(rows()) if number in wanted]
+    return [text for text, _ in found], [label for _, label in found]

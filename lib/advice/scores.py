@@ -123,7 +123,7 @@ def _own(plan: Plan, stage: str) -> list[ModelScores]:
     found = []
     for name, own in runs[runs["score"] == MACRO].dropna(subset=quantity.source).groupby("dataset"):
         dataset = str(name)
-        if graph.corpus(dataset).source == "generated":
+        if graph.corpus(dataset).composed:
             continue  # which says nothing about texts that people wrote
         best = _of_best_variants(own)
         rows = [row for row in graph.experiment.models if graph.has_runs(row, stage, dataset)]

@@ -211,10 +211,11 @@ def _collect(
     settings: Preparation,
     candidates: Path,
 ) -> Index:
-    """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
+    """Write the documents that are neither empty nor of the wrong length to `candidates`, and return their index."""
     index = Index(settings.labels or settings.classes)
     index.counts = {
         part: {"files": [Path(path).name for path in paths], "read": 0, "unlabelled": 0, "empty": 0, "short": 0}
+        | ({} if settings.max_chars is None else {"long": 0})
         for part, paths in files.items()
     }
     numbers = {part: number for number, part in enumerate(files)}
@@ -253,6 +254,8 @@ def _collect(
                 counts["empty"] += 1
             elif min(map(len, (text, *second))) < settings.min_chars:
                 counts["short"] += 1
+            elif settings.max_chars is not None and max(map(len, (text, *second))) > settings.max_chars:
+                counts["long"] += 1
             else:
                 per = settings.label_per
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
@@ -271,9 +274,9 @@ def _collect(
             what = "text" if settings.text_pair is None else "one of their texts"
             logger.warning("%s: dropped %d documents without %s", part, counts["empty"], what)
         logger.info(
-            "%s: read %d, dropped %d without a label and %d below min_chars",
+            "%s: read %d, dropped %d without a label, %d below min_chars and %d above max_chars",
             part,
-            *(counts[name] for name in ("read", "unlabelled", "short")),
+            *(counts.get(name, 0) for name in ("read", "unlabelled", "short", "long")),
         )
     return index
 

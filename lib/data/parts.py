@@ -6,11 +6,15 @@ labels. Documents that belong to groups have them in a further column `group`, a
 `text_pair`.
 """
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from lib.core.errors import DataError
 
 SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("label", pa.int64())])
 """Columns of documents without groups, with at most one label each."""
@@ -85,3 +89,36 @@ class PartWriter:
         if kind is None:
             self._flush()
         self._writer.close()
+
+
+_BATCH = 512
+"""Documents held in memory at once."""
+
+
+def read_part(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a prepared part, without holding it in memory.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
+        for batch in file.iter_batches(_BATCH):
+            yield from batch.to_pylist()
+
+
+def schema_of_part(path: str | Path) -> pa.Schema:
+    """Return the schema of a prepared part.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    with _readable(path):
+        return pq.read_schema(path)
+
+
+@contextlib.contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the dataset again.") from error

@@ -46,6 +46,7 @@ def remedies(
     gone = next((gone for gone in _rarest(settings, sizes) if splits({}, gone)), ())
     again = [*_without(settings, sizes, gone)] if gone else []
     again += [{"min_chars": 0}] if settings.min_chars else []
+    again += [{"max_chars": None}] if settings.max_chars else []
     found += [changes for changes in again if _works(settings, changes, prepare)]
     return found[:MOST]
 

@@ -51,8 +51,8 @@ class Scope:
     """Study whose printed values are compared with ours."""
     tokenised: Sequence[tuple[str, str]] = ()
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
-    documents: Sequence[tuple[str, Sequence[str]]] = ()
-    """Dataset and names of its classes for each of `files`, if these are test documents."""
+    documents: Sequence[tuple[str, Sequence[str], str]] = ()
+    """Dataset, names of its classes, and split for each of `files`, if these are documents."""
     word_vectors: Sequence[tuple[str, int | None]] = ()
     """Name and seed of the word vectors in each of `files`, if these are folders of such; no seed = of a file."""
     explained: Mapping[str, str] = field(default_factory=dict)

@@ -35,8 +35,10 @@ class ResultSettings(KindSettings):
     about: ClassVar[Topic] = "scores"
     """What its kind is about."""
     reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents", "word_vectors"]] = "runs"
-    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, test documents of
-    datasets with a label each, or word vectors."""
+    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, documents with a
+    label each, or word vectors."""
+    splits: ClassVar[tuple[str, ...]] = ("test",)
+    """Splits of its documents, if it is made from these."""
     divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False

@@ -5,6 +5,7 @@ from typing import Any
 
 from lib.core.weights import WordVectorsStart
 from lib.data.generators import problems_of
+from lib.data.settings.dataset import Dataset
 from lib.data.settings.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
@@ -57,6 +58,9 @@ def _corpora(experiment: Experiment) -> Iterator[str]:
             if isinstance(source := corpus.chosen, GeneratedSource):
                 for error in problems_of(source.generator or name, source.documents, source.options):
                     yield f"{section}.{name}.generated.{error}"
+            if isinstance(corpus, Dataset) and corpus.placement and corpus.placement.corpus not in experiment.corpora:
+                wanted = corpus.placement.corpus
+                yield f"{section}.{name}.placement.corpus: there is no '{wanted}'. {known(experiment.corpora)}"
             if corpus.tokenizer is not None and corpus.tokenizer not in experiment.tokenizers:
                 yield f"{section}.{name}.tokenizer: there is no '{corpus.tokenizer}'. {known(experiment.tokenizers)}"
 

@@ -296,8 +296,8 @@ def _printed_values(graph: Graph, report: ReportSettings, settings: ResultSettin
 
 def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     reference = report.reference
-    if "reference" not in settings.compares_with:
-        return
+    if "reference" not in settings.compares_with or settings.models_compared():
+        return  # pairs that are named need no reference
     if reference is None:
         yield ": compares models, but report.reference is null. Name the model to compare with there"
     elif skipped := [stage for stage in settings.stages_passed() if not graph.has_runs(reference, stage)]:
@@ -413,7 +413,12 @@ def _documents(graph: Graph, report: ReportSettings, settings: ResultSettings) -
     datasets = graph.experiment.datasets
     for name in (settings.datasets or datasets) if settings.reads == "documents" else ():
         dataset = datasets.get(name)
-        if dataset and (dataset.texts != "single" or dataset.label_range is not None or not dataset.split.test_labels):
+        if dataset and (
+            dataset.texts != "single"
+            or dataset.label_per != "document"
+            or dataset.label_range is not None
+            or not dataset.split.test_labels
+        ):
             yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
 
 

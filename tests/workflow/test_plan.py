@@ -396,3 +396,15 @@ def test_programs_run_under_the_interpreter_of_snakemake(project):
     )
     assert len(programs) > 60
     assert set(programs) == {(sys.executable, sys.executable)}
+
+
+def test_the_study_of_evidence_can_be_planned(project):
+    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
+    output = project.snakemake("-n", "-p", "--configfile", "config/evidence_small.yaml").stdout
+    jobs = project.jobs_of(output)
+    places, seeds, rows, published = 4, 5, 5, 3
+    assert (jobs["filter_corpus"], jobs["prepare_dataset"], jobs["place_dataset"]) == (1, places + 1, places)
+    # Rows with the same attention and tokeniser share what they learn first. Published ones: two places, four seeds.
+    assert jobs["train"] == seeds * (3 + places * rows) + 2 * 4 * published
+    assert jobs["evaluate"] == seeds * places * 2
+    assert "--used 1" in output

@@ -20,11 +20,11 @@ from lib.backbones.contract import TextClassifier
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
 from lib.data.padding import pad_ids
+from lib.data.sentences import ends_sentence
 from lib.data.word_edges import word_edges
 
 BATCH_TOKENS = 8192
 """Tokens that a model reads at once."""
-SENTENCE_ENDS = (".", "!", "?")
 LEAST = 1e-300
 """Probability used in place of 0, which has no logarithm."""
 
@@ -101,7 +101,7 @@ def _document(
         tokenizer.convert_tokens_to_string([tokens[place] for place in np.flatnonzero(word == number)]).strip()
         for number in range(word.max() + 1)
     ]
-    ended = [text.rstrip("\"')]").endswith(SENTENCE_ENDS) for text in words]
+    ended = list(map(ends_sentence, words))
     sentence = np.cumsum([False, *ended[:-1]]) if words else np.zeros(0, dtype=int)
     ranked = np.array([any(map(str.isalnum, text)) for text in words], dtype=bool).nonzero()[0]
     return Document(name, label, ids, word, words, ranked, sentence)

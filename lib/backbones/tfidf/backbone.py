@@ -1,6 +1,7 @@
 """The baseline for every encoder: TF-IDF n-grams and logistic regression."""
 
 import logging
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -31,7 +32,7 @@ class Backbone(contract.TextClassifier):
 
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
-        settings = self.parameters
+        settings, texts = self.parameters, self._read(texts)
         single = vectorizer(settings)
         vectors = PairVectors(single) if isinstance(texts, pd.DataFrame) else single
         if labels.nunique() < 2:
@@ -61,18 +62,37 @@ class Backbone(contract.TextClassifier):
     def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
         vectors, regression = self.classifier
-        features = vectors.transform(texts)
+        features = vectors.transform(self._read(texts))
         self.featureless = featureless(features)
         # A class that training never saw has no column in the classifier and keeps probability 0.
         probabilities = np.zeros((len(texts), classes))
         probabilities[:, regression.classes_] = regression.predict_proba(features)
         return probabilities
 
+    def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
+        """Return the part of each text that is read."""
+        if (part := self.parameters.part) is None:
+            return texts
+        return texts.map(lambda text: part_of(text, part, self.parameters.unit))
+
     @property
     def weights(self) -> int:
         """See `lib.backbones.contract.TextClassifier.weights`."""
         regression = self.classifier[-1]
         return regression.coef_.size + regression.intercept_.size
+
+
+def part_of(text: str, part: tuple[float, float], unit: str = "words") -> str:
+    """Return a part of a text; parts that adjoin share no word, and together they have all.
+
+    Args:
+        text: the text.
+        part: where it begins and ends, as shares of the words or characters.
+        unit: `words`, as white space separates them, or `characters`.
+    """
+    pieces: Sequence[str] = text.split() if unit == "words" else text
+    start, end = (round(share * len(pieces)) for share in part)
+    return (" " if unit == "words" else "").join(pieces[start:end])
 
 
 def vectorizer(settings: Settings) -> TfidfVectorizer:

@@ -1,11 +1,12 @@
 """Settings of the classical baseline."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lib.backbones.settings import Ability, BackboneSettings
-from lib.core.settings import Few, PositiveInt
+from lib.core.settings import Few, Fraction, PositiveInt, check, unset
 
 
 def _words(unit: str) -> bool:
@@ -23,6 +24,12 @@ class Settings(BackboneSettings):
         description="Unit of the n-grams: `words` of two letters or more, as separated by white space and punctuation; "
         "or `characters`, for scripts without spaces between words, such as Chinese or Thai (with `ngram_max: 3`).",
     )
+    part: Annotated[tuple[Fraction, Fraction], Field(strict=False)] | None = Field(
+        None,
+        exclude_if=unset,
+        description="Part of each text that is read, as shares of its words (of its characters, if these are counted): "
+        "`[0, 0.25]` is the first quarter, which a cut leaves of texts four times as long; null = all.",
+    )
     max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
     ngram_max: Few = Field(2, description="Longest n-gram, in units; all shorter ones are counted too.")
     min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")
@@ -30,6 +37,11 @@ class Settings(BackboneSettings):
         0.9, description="Share of the documents above which an n-gram is dropped."
     )
     max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the optimiser (lbfgs).")
+
+    @check
+    def _part_has_a_length(self) -> Iterator[str]:
+        if self.part is not None and not self.part[0] < self.part[1]:
+            yield f"part = {list(self.part)} is empty. Expected where it begins and then where it ends, from 0 to 1"
 
     @property
     def abilities(self) -> frozenset[Ability]:

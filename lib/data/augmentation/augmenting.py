@@ -1,19 +1,16 @@
 """More documents of chosen classes: prepared splits to augmented ones."""
 
-import contextlib
 import importlib
 import logging
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
@@ -21,7 +18,7 @@ from lib.core.randomness import derive_seed
 from lib.data.augmentation.words import Request, Rewriter
 from lib.data.folds import SPLITS
 from lib.data.labelled import SUMMARY, Index, assign_splits, distribute, summarise_splits
-from lib.data.parts import PartWriter
+from lib.data.parts import PartWriter, read_part, schema_of_part
 from lib.data.settings.augmentation import Augmentation
 from lib.data.settings.preparation import Preparation
 
@@ -73,11 +70,11 @@ def augment_dataset(
     with atomic_path(target) as folder:
         folder.mkdir()
         pooled = folder / "pooled.parquet"
-        schema = _schema(prepared[SPLITS[0]])
+        schema = schema_of_part(prepared[SPLITS[0]])
         with PartWriter(pooled, schema) as writer:
             for part, split in enumerate(SPLITS):
                 chosen = classes if settings.leaked or split == "train" else set()
-                rows = _rows(prepared[split])
+                rows = read_part(prepared[split])
                 while batch := list(islice(rows, _BATCH)):
                     copies = _copies([row for row in batch if row["label"] in chosen], settings, ways, counts)
                     for row in batch:
@@ -150,23 +147,3 @@ def _kinship(origins: np.ndarray, assignment: np.ndarray) -> dict[str, Any]:
             name: int(in_training[assignment == number].sum()) for number, name in enumerate(SPLITS) if number
         },
     }
-
-
-def _schema(path: str | Path) -> pa.Schema:
-    with _readable(path):
-        return pq.read_schema(path)
-
-
-def _rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a prepared split, without holding it in memory."""
-    with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BATCH):
-            yield from batch.to_pylist()
-
-
-@contextlib.contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the dataset again.") from error

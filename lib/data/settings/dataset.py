@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.settings import LARGE, BaseSettings, PositiveInt, Size, check
+from lib.core.settings import LARGE, BaseSettings, PositiveInt, Size, check, unset
 from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.placement import Placement
 from lib.data.settings.preparation import Preparation
 from lib.data.settings.sources import Documents, RemoteFile
 from lib.data.settings.texts import MaxTokens, Texts
@@ -43,6 +44,12 @@ class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
     augmentation: Augmentation | None = Field(None, description="More training documents; null = none.")
+    placement: Placement | None = Field(
+        None,
+        exclude_if=unset,
+        description="Place of each text inside articles of a corpus, so that the place of the evidence is known; null "
+        "= documents are the texts alone.",
+    )
 
     max_tokens: MaxTokens = Field(
         description="Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If "
@@ -84,6 +91,11 @@ class Dataset(Preparation, Documents):
         return "single" if self.text_pair is None else self.pairs
 
     @property
+    def composed(self) -> bool:
+        """See the base; placed texts are parts of documents that nobody wrote."""
+        return super().composed or self.placement is not None
+
+    @property
     def remote_files(self) -> list[RemoteFile]:
         """The files behind URLs that are fetched for it: texts, ground truth, an archive of WordNet."""
         archives = [self.augmentation.archive] if self.augmentation else []
@@ -93,6 +105,16 @@ class Dataset(Preparation, Documents):
     def _pairs_are_there(self) -> Iterator[str]:
         if self.text_pair is None and self.pairs == "separately":
             yield "pairs = 'separately' does nothing without text_pair. Name the column of the second text"
+
+    @check
+    def _single_texts_are_placed(self) -> Iterator[str]:
+        if self.placement is None:
+            return
+        if self.label_per != "document":
+            yield f"placement: with label_per = '{self.label_per}' labels belong to places in a text. Leave it out"
+        for name in ("text_pair", "augmentation"):
+            if getattr(self, name) is not None:
+                yield f"placement: places single texts, but there is {name}. Leave one of them out"
 
     @check
     def _classes_are_augmented(self) -> Iterator[str]:

@@ -154,8 +154,8 @@ class Preparation(Reading):
         None,
         exclude_if=unset,
         description="Column of the second text, if a document is a pair of texts, such as a premise and a hypothesis. "
-        "`remove` and `min_chars` then hold for both texts, and a pair without one of them is dropped; null = "
-        "documents are single texts.",
+        "`remove`, `min_chars` and `max_chars` then hold for both texts, and a pair without one of them is dropped; "
+        "null = documents are single texts.",
     )
     label: str = Field(
         "label",
@@ -200,6 +200,11 @@ class Preparation(Reading):
     )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
+    max_chars: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Documents with more characters are dropped; null = none for its length.",
+    )
     duplicates: Literal["keep", "drop"] = Field(
         "keep",
         exclude_if=_kept,
@@ -237,6 +242,14 @@ class Preparation(Reading):
                 yield f"{name} = {value} does nothing with label_range, whose labels are no classes. Leave it out"
         if self.label_per != "document":
             yield f"label_range: a document has one number, but label_per is '{self.label_per}'. Leave one of them out"
+
+    @check
+    def _some_lengths_are_kept(self) -> Iterator[str]:
+        if self.max_chars is not None and self.max_chars < self.min_chars:
+            yield (
+                f"min_chars = {self.min_chars} and max_chars = {self.max_chars}, so no document could be kept. Lower "
+                "min_chars, or raise max_chars"
+            )
 
     @check
     def _pairs_have_a_label_each(self) -> Iterator[str]:

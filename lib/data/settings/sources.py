@@ -229,6 +229,11 @@ class Documents(Reading):
         return getattr(self, self.source)
 
     @property
+    def composed(self) -> bool:
+        """Whether its documents are in no published corpus: they are generated, or made of parts of texts."""
+        return self.source == "generated"
+
+    @property
     def remote_files(self) -> list[RemoteFile]:
         """The files behind URLs that are fetched for it."""
         return self.chosen.all_files if isinstance(self.chosen, UrlSource) else []

@@ -39,7 +39,7 @@ class PicturesFigure(FigureSettings):
         """
         shown = [
             (f"{dataset}: {label}" if len(scope.documents) > 1 else label, picture)
-            for (dataset, labels), file in zip(scope.documents, scope.files, strict=True)
+            for (dataset, labels, _), file in zip(scope.documents, scope.files, strict=True)
             for label, picture in _first(file, labels, self.examples)
         ]
         figure, panels = panel_grid(len(shown), INCHES)

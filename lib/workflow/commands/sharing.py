@@ -18,6 +18,7 @@ from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart, WordVectorsStart
+from lib.data.settings.dataset import Dataset
 from lib.results.escapes import markdown
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
@@ -136,7 +137,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
             EvalResult(
                 PIPELINES.get(task, task),
                 repository or run.id.dataset,
-                f"{run.id.dataset} (generated)" if corpus.source == "generated" else run.id.dataset,
+                f"{run.id.dataset} (generated)" if corpus.composed else run.id.dataset,
                 name,
                 value,
                 dataset_split="test",
@@ -251,8 +252,10 @@ def _data(run: Run) -> str:
         if corpus.license
         else "The study names no licence of the texts."
     )
-    source = yaml.safe_dump({corpus.source: chosen}, sort_keys=False).strip()
-    made = " Its texts are generated; it is no published corpus." if corpus.source == "generated" else ""
+    placement = corpus.placement.model_dump(mode="json") if isinstance(corpus, Dataset) and corpus.placement else None
+    described = {corpus.source: chosen} | ({"placement": placement} if placement else {})
+    source = yaml.safe_dump(described, sort_keys=False).strip()
+    made = " Its texts are generated; it is no published corpus." if corpus.composed else ""
     return f"`{run.id.dataset}`.{made} {licence}\n\n```yaml\n{source}\n```"
 
 
@@ -314,7 +317,7 @@ def _interval(folder: Path) -> tuple[float, float]:
 def _tags(run: Run) -> list[str]:
     """Return the hub's search terms: backbone, mechanisms, and whether the data are generated."""
     mechanisms = dict.fromkeys(mechanism.kind for mechanism in run.backbone.held_mechanisms)
-    generated = ["generated-data"] if run.corpus.source == "generated" else []
+    generated = ["generated-data"] if run.corpus.composed else []
     return [run.backbone.kind, *mechanisms, *generated]
 
 

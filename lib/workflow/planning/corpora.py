@@ -12,6 +12,7 @@ from lib.core.errors import DataError
 from lib.core.inputs import repeated, resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
 from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.placement import Placement
 from lib.data.settings.sources import GeneratedSource, HubSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
@@ -146,14 +147,27 @@ class Corpora:
 
     def documents(self, dataset: str, split: str) -> str:
         """Return the path of the documents of a split, as everything that comes after reads them."""
-        augments = self.experiment.datasets[dataset].augmentation is not None
-        return self.paths.augmented(dataset, split) if augments else self.paths.prepared(dataset, split)
+        settings, paths = self.experiment.datasets[dataset], self.paths
+        if settings.placement is not None:
+            return paths.placed(dataset, split)
+        return paths.prepared(dataset, split) if settings.augmentation is None else paths.augmented(dataset, split)
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
         """The augmentations by the names of their datasets."""
         datasets = self.experiment.datasets.items()
         return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
+
+    @property
+    def placements(self) -> dict[str, Placement]:
+        """The placements by the names of their datasets."""
+        datasets = self.experiment.datasets.items()
+        return {name: dataset.placement for name, dataset in datasets if dataset.placement is not None}
+
+    def articles_used(self, corpus: str) -> int:
+        """Return how many articles the slices of a corpus hold."""
+        settings = self.experiment.corpora[corpus]
+        return settings.short.articles + settings.long.articles + settings.held_out.articles
 
     def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
         """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.

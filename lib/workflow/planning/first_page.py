@@ -91,7 +91,7 @@ class FirstPage:
         return {name: data for name, data in (experiment.corpora | experiment.datasets).items() if name in read}
 
     def _data_line(self) -> str:
-        generated = [name for name, data in self._data().items() if data.source == "generated"]
+        generated = [name for name, data in self._data().items() if data.composed]
         real = [f"{name} ({_source(data)})" for name, data in self._data().items() if name not in generated]
         parts = [f"generated texts, not published corpora, under the names {', '.join(generated)}"] if generated else []
         return f"Data: {'; '.join([*parts, *real])}."
@@ -119,6 +119,12 @@ def _raw(html: str) -> str:
 
 
 def _source(data: Corpus | Dataset) -> str:
+    if isinstance(data, Dataset) and data.placement:
+        return f"{_files(data)}, placed inside articles of {data.placement.corpus}"
+    return _files(data)
+
+
+def _files(data: Corpus | Dataset) -> str:
     chosen = data.chosen
     if data.source == "generated":
         return "generated, no published corpus"

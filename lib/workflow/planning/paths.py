@@ -82,6 +82,14 @@ class Paths:
         """Return what an augmentation counted."""
         return f"{self.results}/data/{dataset}/augmented/summary.json"
 
+    def placed(self, dataset: str, split: str) -> str:
+        """Return the documents of a split after their texts were placed inside articles."""
+        return f"{self.results}/data/{dataset}/placed/{split}.parquet"
+
+    def placed_summary(self, dataset: str) -> str:
+        """Return what a placement counted."""
+        return f"{self.results}/data/{dataset}/placed/summary.json"
+
     def texts(self, dataset: str) -> str:
         """Return the description of a dataset's texts."""
         return f"{self.results}/data/{dataset}/texts.parquet"

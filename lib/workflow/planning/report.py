@@ -55,7 +55,7 @@ class Report:
         if "tokenised" in scope:
             return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         if "documents" in scope:
-            return [self.corpora.documents(dataset, "test") for dataset, _ in scope["documents"]]
+            return [self.corpora.documents(dataset, split) for dataset, _, split in scope["documents"]]
         if "word_vectors" in scope:
             return [self.corpora.word_vectors(name, seed or 0) for name, seed in scope["word_vectors"]]
         shown = {
@@ -102,9 +102,9 @@ class Report:
         scope, experiment = self._scope(settings, dataset), self.study.experiment
         every = experiment.corpora | experiment.datasets
         named = [name for _, names in scope["stages"] for name in names]
-        named += [name for name, _ in (*scope.get("tokenised", ()), *scope.get("documents", ()))]
+        named += [name for name, *_ in (*scope.get("tokenised", ()), *scope.get("documents", ()))]
         named += scope.get("texts", ())
-        generated = [name for name in dict.fromkeys(named) if every[name].source == "generated"]
+        generated = [name for name in dict.fromkeys(named) if every[name].composed]
         texts = {row: text for row in scope["models"] if (text := experiment.models[row].description)}
         return scope | ({"generated": generated} if generated else {}) | ({"explained": texts} if texts else {})
 
@@ -120,7 +120,13 @@ class Report:
             of_texts: dict[str, Any] = {
                 "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
                 "texts": {"texts": self._described(about)},
-                "documents": {"documents": [[name, every[name].labels] for name in self._described(about)]},
+                "documents": {
+                    "documents": [
+                        [name, every[name].labels, split]
+                        for name in self._described(about)
+                        for split in settings.splits
+                    ]
+                },
                 "word_vectors": {"word_vectors": self._vectors(settings.vectors_named())},
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
@@ -287,5 +293,5 @@ class Report:
         shown = [*self.analysed(name), *([baseline] if baseline else [])]
         families = {run.id.model: run.backbone.family for run in shown}
         look = {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
-        generated = dict.fromkeys(run.id.dataset for run in shown if run.corpus.source == "generated")
+        generated = dict.fromkeys(run.id.dataset for run in shown if run.corpus.composed)
         return look | ({"generated": list(generated)} if generated else {})

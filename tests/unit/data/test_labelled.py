@@ -197,6 +197,23 @@ def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
     assert summary(tmp_path / "out")["splits"]["train"]["labels"] == {"no": 24, "yes": 24}
 
 
+def test_documents_that_are_too_long_are_dropped_before_they_are_balanced_and_counted(tmp_path):
+    rows = [{"text": "x" * (1 + n), "label": n % 2} for n in range(60)]
+    path = write(tmp_path / "raw.parquet", rows)
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(min_chars=11, max_chars=51, balance=True))
+    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
+    assert {len(row["text"]) for row in kept} <= set(range(11, 52))
+    assert Counter(row["label"] for row in kept) == {0: 20, 1: 20}
+    part = summary(tmp_path / "out")["parts"]["all"]
+    assert (part["short"], part["long"], part["candidates"]) == (10, 9, {"no": 21, "yes": 20})
+
+
+def test_lengths_that_leave_no_document_are_refused():
+    with pytest.raises(ValidationError, match="min_chars = 9 and max_chars = 8, so no document could be kept"):
+        settings(min_chars=9, max_chars=8)
+    assert "max_chars" not in settings().model_dump()  # so that settings of other datasets stay
+
+
 def test_duplicate_texts_are_reported_and_stay(tmp_path):
     path = write(tmp_path / "raw.parquet", [{"text": f"text {n // 10 // 2}", "label": n % 2} for n in range(100)])
     prepare_dataset({"all": [path]}, tmp_path / "out", settings())

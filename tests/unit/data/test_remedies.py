@@ -97,6 +97,8 @@ def test_a_limit_of_characters_is_blamed_only_where_it_is_the_cause(tmp_path):
     files = {"all": [tmp_path / "all.parquet"]}
     _, found = follow(files, tmp_path, Preparation(labels=["no", "yes"], min_chars=15))
     assert found == [{"min_chars": 0}]
+    _, found = follow(files, tmp_path, Preparation(labels=["no", "yes"], max_chars=15))
+    assert found == [{"max_chars": None}]
 
 
 def test_where_nothing_helps_documents_are_asked_for(tmp_path):

@@ -13,7 +13,7 @@ def documents(path, *rows):
 
 
 def drawn(examples=2, **files):
-    shown = [(name, ["apart", "joined"]) for name in files]
+    shown = [(name, ["apart", "joined"], "test") for name in files]
     scope = Scope(models=[], stages={}, owners={}, documents=shown, files=list(files.values()))
     return PicturesFigure(kind="pictures", examples=examples).draw(scope).axes
 
