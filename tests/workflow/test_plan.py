@@ -226,7 +226,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
         ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
         ("recall", 28 * 4 * 3 * 3, 0),  # models, lengths, learning rates, seeds
-        ("recall_small", 14 * 3 * 3, 0),
+        ("recall_small", 12 * 3 * 3, 0),
         ("demo_recall", 8 * 2, 0),
     ],
 )
