@@ -21,7 +21,6 @@ from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, reading_everything, recipe, template
 from lib.advice.texts import Language, find_tokenizer, language_of, lost, ngram_settings, token_lengths
-from lib.attention.settings import kinds_of
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
 from lib.data.coverage import MOST_EMPTY
@@ -283,8 +282,7 @@ def _measured(
     usual = int(np.median(lengths))
     cheapest: dict[str, str] = {}
     for model in sorted(near, key=lambda model: backbones[model].products_per_token(usual, 0.0)):
-        backbone = backbones[model]
-        cheapest.setdefault(kinds_of(backbone.held_mechanisms) or backbone.kind, model)
+        cheapest.setdefault(backbones[model].family, model)
     return _turns(exact, cases, case(backbones[exact], stages.adaptation), [*cheapest.values()], lengths, seconds)
 
 
