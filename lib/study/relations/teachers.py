@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from lib.core.weights import ForeignStart
 from lib.study.graph import Graph
 from lib.study.relations.works import all_works, searched
+from lib.study.stages import Work
 from lib.tasks.settings import TaskSettings
 
 
@@ -48,6 +49,8 @@ def _imitated_models_fit(graph: Graph) -> Iterator[str]:
             for work in searched(graph, model, stage, entry):
                 if error := _imitation_error(graph, model, stage, entry, work.task):
                     yield f"models.{model}: at {stage} on {entry} its teacher is {error}"
+                elif error := _match_error(graph, model, stage, entry, work):
+                    yield f"models.{model}: at {stage} on {entry} {error}"
 
 
 def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
@@ -88,6 +91,38 @@ def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: Tas
         return (
             f"{teacher}, which reads {reach} tokens at most, but {entry} has max_tokens = {tokens}. Lower it, or name "
             "a teacher that reads them"
+        )
+    return None
+
+
+def _match_error(graph: Graph, model: str, stage: str, entry: str, work: Work) -> str | None:
+    """Return why a model cannot learn the attention of its teacher, as a clause; None = it can, or need not."""
+    task, match = work.task, getattr(work.task, "match", "states")
+    teacher = task.imitates()
+    if teacher is None or match == "states":
+        return None
+    own = graph.backbone_at(model, stage, entry).held_mechanism
+    other = graph.backbone_before(teacher, stage, entry).held_mechanism
+    states = "or set task.match: states"
+    if own is None or not own.is_learned:
+        return (
+            f"task.match = {match} trains the weights of its attention mechanism, but "
+            f"{own.name() if own else 'its own attention'} has none. Choose one that has (hedgehog, lolcats), {states}"
+        )
+    if match == "weights" and not own.row_stochastic:
+        return (
+            f"task.match = weights needs attention weights that add up to 1, but those of {own.name()} do not. Choose "
+            f"hedgehog or lolcats, or set task.match: outputs"
+        )
+    if other is None or other.kind != "sdpa":
+        return (
+            f"task.match = {match} learns exact attention, but its teacher {teacher} has "
+            f"{other.name() if other else 'no mechanism'}. Name a teacher with the mechanism sdpa, {states}"
+        )
+    if work.recipe is not None and (work.recipe.lora or work.recipe.freezes):
+        return (
+            f"task.match = {match} trains the weights of its attention mechanism alone, so recipe.lora, freeze_layers "
+            f"and freeze_embeddings have no effect. Leave them out, {states}"
         )
     return None
 
