@@ -7,7 +7,7 @@ from lib.attention.hedgehog.reference import features
 from lib.attention.lolcats.mechanism import Mechanism
 
 EXAMPLES = {
-    "lolcats": {"kind": "lolcats", "block_size": 4, "window_blocks": 3},
+    "lolcats": {"kind": "lolcats", "block_size": 3, "window_blocks": 3},
     "lolcats-b7-w1": {"kind": "lolcats", "block_size": 7, "window_blocks": 1},
 }
 

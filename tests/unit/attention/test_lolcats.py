@@ -78,6 +78,16 @@ def test_long_queries_and_keys_do_not_silence_the_linear_branch():
     assert (beyond > 0.1).float().mean() > 0.5
 
 
+@torch.no_grad()
+def test_two_blocks_are_read_exactly_and_three_are_not():
+    mechanism = learnt()
+    assert mechanism.settings.exact_up_to() == 8
+    for length, exact in ((8, True), (9, False)):
+        query, key, _ = draw(mechanism, 1, length, dtype=torch.float64)
+        expected = (query @ key.mT / 8**0.5).softmax(-1)
+        assert mechanism.weights(query, key).allclose(expected, atol=1e-6) == exact
+
+
 def test_a_window_is_odd():
     with pytest.raises(Exception, match="window_blocks = 2 is even.*Use 3"):
         MECHANISMS.parse({"kind": "lolcats", "window_blocks": 2})
