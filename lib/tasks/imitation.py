@@ -49,9 +49,10 @@ class Settings(TaskSettings):
     match: Literal["states", "outputs", "weights"] = Field(
         "states",
         exclude_if=_usual,
-        description="What is learnt: `states`, by all weights; or, by the weights of the attention mechanisms alone, "
-        "given the queries, keys and values of each of the teacher's layers, the `outputs` of its attention (mean "
-        "squared error) or its attention `weights` (cross-entropy; time grows with the square of the length).",
+        description="Target of the loss: `states`, learnt by all weights; or, learnt by the weights of the attention "
+        "mechanisms alone, given the queries, keys and values of each of the teacher's layers, the `outputs` of its "
+        "attention (mean squared error) or its attention `weights` (cross-entropy; time grows with the square of the "
+        "length).",
     )
     teacher_backbone: dict[str, Any] | None = Field(
         None, description="The teacher's backbone. A study leaves it out; the settings of a run contain it."

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.contract import Attention, without_padding
-from lib.attention.hedgehog.features import FeatureMap
+from lib.attention.feature_map import FeatureMap
 from lib.attention.hedgehog.settings import Settings
 
 
@@ -21,11 +21,10 @@ class Mechanism(Attention):
     `phi` = `softmax`: the softmax of [Wx, -Wx]; `exp`: exp([Wx, -Wx]). A head has 2 d^2 weights, which start as
     identities. Like stabilised FAVOR+, this never divides: each key column is normalised over the row's real tokens,
     its normaliser moves to the queries, and each query is normalised over the columns. Both cancel in the result, so
-    nothing overflows. What multiplies all features of a query cancels, too, so queries need no softmax of their own.
+    nothing overflows. A factor of all features of a query cancels, too, so queries need no softmax of their own.
 
     Source:
-        Zhang et al. 2024, "The Hedgehog & the Porcupine: Expressive Linear Attentions with Softmax Mimicry", section
-        4.2.
+        Zhang et al. 2024, "The Hedgehog & the Porcupine: Expressive Linear Attentions with Softmax Mimicry".
     """
 
     settings: Settings
@@ -59,9 +58,9 @@ class Mechanism(Attention):
         return weights if real is None else without_padding(weights, real)
 
     def _features(self, query: Tensor, key: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return what a query reads of each column, and what a key wrote to it, [B, H, N, 2 d] each.
+        """Return normalised features of queries and keys, [B, H, N, 2 d] each, whose products are the weights.
 
-        The former adds up to 1 over the columns, the latter over the real tokens.
+        Those of a query add up to 1 over the columns, those of the keys in a column over the real tokens.
         """
         reading, written = self.of_queries(query), self.of_keys(key)
         if self.settings.phi == "softmax":

@@ -32,7 +32,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         [B, H, N, d].
 
     Source:
-        Zhang et al. 2024, section 4.2.
+        Zhang et al. 2024, "The Hedgehog & the Porcupine".
     """
     phi = mechanism.settings.phi
     output = torch.zeros_like(value)

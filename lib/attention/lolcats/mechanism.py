@@ -14,7 +14,7 @@ from torch.nn import functional
 from lib.attention.block_sparse.computation import by_rank
 from lib.attention.contract import Attention, ranks
 from lib.attention.dense import ABSENT
-from lib.attention.hedgehog.features import FeatureMap
+from lib.attention.feature_map import FeatureMap
 from lib.attention.lolcats.settings import Settings
 
 FIRST_FACTOR = 0.1
@@ -25,14 +25,14 @@ class Mechanism(Attention):
     """Attention with the weights g exp(s - c) within the window, and phi(q) . phi(k) beyond, divided by their sum.
 
     s are the scores q . k / sqrt(d), and c is the greatest score of the query in its window; g is the sigmoid of a
-    learned number per head. phi is Hedgehog's, the softmax of [Wx, -Wx]. A window is the query's own block of real
-    tokens and as many blocks on each side. As the greatest weight of a window is g and no other exceeds 1, nothing
+    learned number per head. phi is Hedgehog's, the softmax of [Wx, -Wx]. A window is an odd number of blocks of real
+    tokens, the query's own in the middle. As the greatest weight of a window is g and no other exceeds 1, nothing
     overflows or vanishes. Without the linear branch this is BigBird's window (`bigbird` without global and random
     blocks), so a model can be evaluated without it.
 
     Source:
-        Zhang et al. 2024, "LoLCATs: On Low-Rank Linearizing of Large Language Models", equation 7, for decoders. There,
-        a window lies before its tokens (section 3.2); their code has the softmax of Wx and of -Wx one by one.
+        Zhang et al. 2024, "LoLCATs: On Low-Rank Linearizing of Large Language Models", for decoders. There, a window
+        is before its tokens; their code has the softmax of Wx and of -Wx one by one.
     """
 
     settings: Settings

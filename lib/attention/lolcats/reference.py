@@ -3,13 +3,18 @@
 import torch
 from torch import Tensor
 
-from lib.attention.hedgehog.reference import features
 from lib.attention.lolcats.mechanism import Mechanism
 
 EXAMPLES = {
     "lolcats": {"kind": "lolcats", "block_size": 3, "window_blocks": 3},
     "lolcats-b7-w1": {"kind": "lolcats", "block_size": 7, "window_blocks": 1},
 }
+
+
+def features(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Return the softmax of [Wx, -Wx] [H, n, 2 d] for `rows` x [H, n, d], by each head's W^T [H, d, d]."""
+    mapped = torch.einsum("hnd,hde->hne", rows, matrix.double())
+    return torch.cat([mapped, -mapped], dim=-1).softmax(-1)
 
 
 def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
@@ -26,7 +31,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         [B, H, N, d].
 
     Source:
-        Zhang et al. 2024, "LoLCATs", equation 7.
+        Zhang et al. 2024, "LoLCATs".
     """
     settings = mechanism.settings
     factor = torch.sigmoid(mechanism.factor.double())[:, None, None]
@@ -39,9 +44,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         block = torch.arange(len(real)) // settings.block_size
         near = (block[:, None] - block).abs() <= settings.window_blocks // 2
         scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~near, float("-inf"))
-        kernel = (
-            features(q, mechanism.of_queries.matrix, "softmax") @ features(k, mechanism.of_keys.matrix, "softmax").mT
-        )
+        kernel = features(q, mechanism.of_queries.matrix) @ features(k, mechanism.of_keys.matrix).mT
         weights = torch.where(near, factor * torch.exp(scores - scores.amax(-1, keepdim=True)), kernel)
         output[row][:, real] = weights @ v / weights.sum(-1, keepdim=True)
     return output

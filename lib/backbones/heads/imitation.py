@@ -21,7 +21,6 @@ from lib.backbones.configuration import BackboneConfig
 from lib.backbones.heads.loss import cross_entropy_of_weights, select, squared_error
 from lib.backbones.heads.model import TaskModel
 from lib.core.errors import RunError
-from lib.data.labels import IGNORED
 
 
 @dataclass
@@ -37,7 +36,7 @@ class ImitationOutput(ModelOutput):
 
 
 class Attended(NamedTuple):
-    """What an attention mechanism was given, and what it returned."""
+    """The inputs and the output of an attention mechanism."""
 
     query: Tensor
     """[B, H, N, d]; likewise `key`, `value` and `output`."""
@@ -55,8 +54,8 @@ class Imitation(TaskModel):
 
     Attributes:
         every_layer: whether the states of all layers are learnt, not only those of the last one.
-        match: what is learnt: `states`; or, by the weights of mechanisms alone, the `outputs` or the `weights` of the
-            teacher's attention in each layer, given the teacher's queries, keys and values.
+        match: target of the loss: `states`; or, learnt by the weights of mechanisms alone, the `outputs` or the
+            `weights` of the teacher's attention in each layer, given the teacher's queries, keys and values.
     """
 
     auto_model: ClassVar[str] = "AutoModelForPreTraining"
@@ -193,7 +192,7 @@ class Imitation(TaskModel):
         num_items_in_batch: Tensor | int | None,
     ) -> Iterator[Tensor]:
         """Yield the loss of each layer whose mechanism learns."""
-        items = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        items = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
         for name, mechanism in _learners(self.base_model).items():
             for layer in attended[name]:
                 if self.match == "outputs":
@@ -211,7 +210,7 @@ def _weight_errors(mechanism: Attention, layer: Attended, labels: Tensor) -> Ite
 
     The backward pass computes the weights again, so that only those of one text are in memory, H N^2 numbers.
     """
-    for row, wanted in enumerate(labels != IGNORED):
+    for row, wanted in enumerate(labels != -100):
         real = torch.ones_like(wanted) if layer.mask is None else layer.mask[row].bool()
         query, key = (rows[row : row + 1, :, real] for rows in (layer.query, layer.key))
         arguments = (mechanism, query, key, wanted[real])

@@ -1,4 +1,4 @@
-"""The feature map that a head learns, for Hedgehog and mechanisms with a branch like it.
+"""The feature map that each head learns, for Hedgehog and for the linear branch of LoLCATs.
 
 Shapes: B batch, H heads, N tokens, d head width.
 """
@@ -13,8 +13,8 @@ class FeatureMap(nn.Module):
     W is of the head's own, and the identity at first.
 
     Source:
-        Zhang et al. 2024, "The Hedgehog & the Porcupine: Expressive Linear Attentions with Softmax Mimicry", section
-        4.2. Published code differs in whether W has a bias, which ours lacks.
+        Zhang et al. 2024, "The Hedgehog & the Porcupine: Expressive Linear Attentions with Softmax Mimicry". Published
+        code differs in whether W has a bias, which ours lacks.
     """
 
     def __init__(self, heads: int, width: int) -> None:
