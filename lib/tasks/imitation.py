@@ -1,4 +1,4 @@
-"""Imitation: a model learns to output the states of another one, the teacher, which runs at the same time.
+"""Imitation: a model learns the states or the attention of another one, the teacher, which runs at the same time.
 
 Shapes: B batch, N tokens.
 """
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
+def _usual(value: Any) -> bool:
+    """Whether states are matched; stored settings omit that, so that those of older runs are unchanged."""
+    return value == "states"
+
+
 class Settings(TaskSettings):
-    """Imitation: a model learns to output the states of another one, the teacher, for texts without labels.
+    """Imitation: a model learns the states or the attention of another one, the teacher, for texts without labels.
 
     The loss is the mean squared error of the states at real tokens. With exact attention in the teacher and another
-    attention in the student, both from the same weights, this is attention transfer.
+    attention in the student, both from the same weights, this is attention transfer. `match` names other losses.
     """
 
     kind: Literal["imitation"]
@@ -40,6 +45,14 @@ class Settings(TaskSettings):
         "last",
         description="States that are learnt: `last`, those of the last layer; `all`, those of every layer, for "
         "models with equally many layers.",
+    )
+    match: Literal["states", "outputs", "weights"] = Field(
+        "states",
+        exclude_if=_usual,
+        description="Target of the loss: `states`, learnt by all weights; or, learnt by the weights of the attention "
+        "mechanisms alone, given the queries, keys and values of each of the teacher's layers, the `outputs` of its "
+        "attention (mean squared error) or its attention `weights` (cross-entropy; time grows with the square of the "
+        "length).",
     )
     teacher_backbone: dict[str, Any] | None = Field(
         None, description="The teacher's backbone. A study leaves it out; the settings of a run contain it."
@@ -57,6 +70,11 @@ class Settings(TaskSettings):
         except (ConfigError, ValidationError) as error:
             yield f"teacher_backbone: {error}"
 
+    @check
+    def _attention_has_no_other_layers(self) -> Iterator[str]:
+        if self.match != "states" and self.layers == "all":
+            yield f"layers = all does nothing with match = {self.match}, which is of all layers anyway. Leave it out"
+
     def imitates(self) -> str | None:
         """See `TaskSettings.imitates`."""
         return self.teacher
@@ -67,14 +85,16 @@ class Settings(TaskSettings):
 
 
 class Task(contract.Task):
-    """Learn the states of a teacher at every real token. The best epoch explains most of their variance on validation.
+    """Learn the states of a teacher, or its attention, at every real token.
+
+    The best epoch explains most of the variance of the last states on validation, whatever is learnt.
 
     The teacher is loaded from its folder whenever a run starts, and is in no checkpoint; it computes in the run's
     precision, without dropout and without gradients.
 
     Source: Romero et al. 2015, "FitNets", for a squared error of states as the loss; Zhang et al. 2024, "The
-        Hedgehog & the Porcupine", for the transfer to another attention in the same model, there learnt from attention
-        weights.
+        Hedgehog & the Porcupine", for the transfer to another attention in the same model from attention weights;
+        Zhang et al. 2024, "LoLCATs", for that from its outputs, with a squared error in each layer.
     """
 
     best: ClassVar[str] = "unexplained_variance"
@@ -92,6 +112,7 @@ class Task(contract.Task):
         """See `lib.tasks.contract.Task.model`."""
         self._student = super().model(config)
         self._student.every_layer = self.parameters.layers == "all"
+        self._student.match = self.parameters.match
         return self._student
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:

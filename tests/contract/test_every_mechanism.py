@@ -38,7 +38,7 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
-HAVE_SHORTCUTS = {"lsh", "window", "bigbird", "strided", "topk", "topk_blocks"}
+HAVE_SHORTCUTS = {"lsh", "window", "bigbird", "strided", "topk", "topk_blocks", "lolcats"}
 every_way = pytest.mark.parametrize(
     ("name", "shortcuts"),
     [

@@ -4,6 +4,7 @@ import logging
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -15,6 +16,7 @@ from lib.core.errors import ProjectError, RunError
 from lib.core.record import digest_of, read_record
 from lib.data.tokens import load_tokens
 from lib.study.run import RunSettings
+from lib.training.evaluate import evaluate
 from lib.training.run import train
 
 SDPA = {"kind": "sdpa"}
@@ -170,3 +172,81 @@ def test_a_teacher_of_another_size_is_refused_before_the_first_step(imitation, t
         with pytest.raises(RunError, match=message):
             train_by(values)
     train_by(imitation(backbone={"num_hidden_layers": 1}, start=None, recipe={"epochs": 1}))
+
+
+HEDGEHOG = {"kind": "hedgehog"}
+LOLCATS = {"kind": "lolcats", "block_size": 4, "window_blocks": 1}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "match"), [(HEDGEHOG, "outputs"), (HEDGEHOG, "weights"), (LOLCATS, "outputs"), (LOLCATS, "weights")]
+)
+def test_attention_is_learnt_by_mechanisms_alone_and_moves_states_towards_the_teachers(
+    mechanism, match, imitation, train_by
+):
+    recipe = RECIPE | {"learning_rate": 2e-2}
+    values = imitation(task={"match": match}, backbone=DROPOUTS | {"mechanism": mechanism}, recipe=recipe)
+    folder = train_by(values)
+    first, last = history(folder).iloc[0], history(folder).iloc[-1]
+    assert last["eval_loss"] < first["eval_loss"]
+    assert last["eval_unexplained_variance"] < first["eval_unexplained_variance"]
+    found, teacher = weights(folder / "model"), weights(Path(values["task"]["teacher_weights"]))
+    shared = {name for name in found if ".mechanism." not in name}
+    assert shared
+    assert all(torch.equal(found[name], teacher[name]) for name in shared)
+    maps = {name: tensor for name, tensor in found.items() if name.endswith(".matrix")}
+    assert len(maps) == 4
+    assert not any(torch.equal(tensor, torch.eye(tensor.shape[-1]).expand_as(tensor)) for tensor in maps.values())
+
+
+def test_learnt_attention_resumes_where_it_was_killed(imitation, tmp_path):
+    values = imitation(
+        task={"match": "weights"}, backbone={"mechanism": HEDGEHOG}, execution={"checkpoint_minutes": 1e-6}
+    )
+    run = RunSettings.model_validate(values)
+    train(run, tmp_path / "whole")
+    with killed_at(9):
+        train(run, tmp_path / "out")
+    train(run, tmp_path / "out")
+    assert_alike(tmp_path / "whole", tmp_path / "out")
+
+
+def test_adapters_follow_on_learnt_attention_which_then_stands_still(imitation, settings, train_by):
+    """The two steps of LoLCATs: first the mechanisms alone, then adapters in the layers around them."""
+    backbone = DROPOUTS | {"mechanism": LOLCATS}
+    values = imitation(task={"match": "outputs"}, backbone=backbone, recipe={"epochs": 1, "learning_rate": 1e-2})
+    first = train_by(values)
+    later = train_by(
+        settings(
+            "finetune",
+            backbone=values["backbone"],
+            start={"run": str(first), "checkpoint": str(first / "model")},
+            recipe={"epochs": 1, "learning_rate": 1e-2, "lora": {"r": 4}},
+        ),
+        "later",
+    )
+    before, after = weights(first / "model"), weights(later / "model")
+    mechanisms = {name for name in before if ".mechanism." in name}
+    assert len(mechanisms) == 6
+    assert all(torch.equal(before[name], after[name]) for name in mechanisms)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {name.rpartition(".")[0].rpartition(".")[2] for name in moved} >= {"query", "key", "value"}
+    assert read_record(later).parameters["trainable"] < read_record(later).parameters["total"] / 2
+
+
+def test_a_hybrid_is_evaluated_without_its_linear_branch(imitation, settings, train_by, tmp_path):
+    """With BigBird's window in its place, which has no weights, so that all others are taken over."""
+    backbone = imitation(backbone=DROPOUTS | {"mechanism": LOLCATS})["backbone"]
+    first = train_by(settings("finetune", backbone=backbone, recipe={"epochs": 1, "learning_rate": 1e-2}))
+    start = {"run": str(first), "checkpoint": str(first / "model")}
+    window = LOLCATS | {"kind": "bigbird", "global_blocks": 0, "random_blocks": 0}
+    found = {}
+    for name, mechanism in {"with": LOLCATS, "without": window}.items():
+        values = settings("finetune", backbone=backbone | {"mechanism": mechanism}, start=start) | {"recipe": None}
+        evaluate(RunSettings.model_validate(values), tmp_path / name)
+        found[name] = pd.read_parquet(tmp_path / name / "predictions.parquet")
+    trained = pd.read_parquet(first / "predictions.parquet")
+    for name, same in (("with", True), ("without", False)):
+        assert found[name]["id"].tolist() == trained["id"].tolist()
+        distances = [*(found[name]["probabilities"] - trained["probabilities"])]
+        assert bool(np.abs(distances).max() < 1e-5) == same

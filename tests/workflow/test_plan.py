@@ -344,6 +344,17 @@ def test_the_small_study_of_a_mechanism_per_layer_can_be_planned(project):
     assert (jobs["train"], jobs["download_model"]) == (2 + 3, 1)  # transfers, rows
 
 
+def test_the_small_study_of_conversions_can_be_planned(project):
+    touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet")
+    touch(project, "imdb/train.parquet", "imdb/test.parquet")
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/conversion_small.yaml").stdout)
+    seeds, transfers, finetuned = 3, 5, 9
+    papers = 4 + 2 + 2  # rows, transfers at 512 tokens, at 2,048
+    assert jobs["train"] == seeds * (transfers + finetuned) + papers
+    assert jobs["evaluate"] == seeds * (3 + 1) + 1  # with and without the linear branch; baselines
+    assert jobs["download_model"] == 1
+
+
 def test_the_small_study_of_word_vectors_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     touch(project, "vocab/bert-base-uncased/vocab.txt")

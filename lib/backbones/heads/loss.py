@@ -1,5 +1,6 @@
 """The loss of all tasks, in a form that does not depend on how a batch is split."""
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -78,3 +79,21 @@ def distillation(
     )
     divergence = functional.kl_div(student, teacher, reduction="sum", log_target=True)
     return temperature**2 * divergence / (len(logits) if num_items_in_batch is None else num_items_in_batch)
+
+
+def cross_entropy_of_weights(weights: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each query's attention weights with the targets, as the mean over heads.
+
+    Args:
+        weights: weights of the model [B, H, N, M], in float32 at least; one that is 0 counts as the smallest normal
+            number, without a gradient.
+        targets: as `weights`; each query's add up to 1.
+
+    Returns:
+        [B, N], in nats.
+
+    Source:
+        Zhang et al. 2024, "The Hedgehog & the Porcupine": its distillation of attention weights.
+    """
+    logarithms = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    return -(targets * logarithms).sum(-1).mean(1)

@@ -1,12 +1,14 @@
 """Check that teachers are trained for the task, and that their states can be imitated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
+from lib.attention.settings import MechanismSettings
 from lib.core.weights import ForeignStart
 from lib.study.graph import Graph
 from lib.study.relations.works import all_works, searched
+from lib.study.stages import Work
 from lib.tasks.settings import TaskSettings
 
 
@@ -48,6 +50,8 @@ def _imitated_models_fit(graph: Graph) -> Iterator[str]:
             for work in searched(graph, model, stage, entry):
                 if error := _imitation_error(graph, model, stage, entry, work.task):
                     yield f"models.{model}: at {stage} on {entry} its teacher is {error}"
+                elif error := _match_error(graph, model, stage, entry, work):
+                    yield f"models.{model}: at {stage} on {entry} {error}"
 
 
 def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
@@ -90,6 +94,44 @@ def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: Tas
             "a teacher that reads them"
         )
     return None
+
+
+def _match_error(graph: Graph, model: str, stage: str, entry: str, work: Work) -> str | None:
+    """Return why a model cannot learn the attention of its teacher, as a clause; None = it can, or need not."""
+    task, match = work.task, getattr(work.task, "match", "states")
+    teacher = task.imitates()
+    if teacher is None or match == "states":
+        return None
+    own = graph.backbone_at(model, stage, entry).held_mechanisms
+    other = graph.backbone_before(teacher, stage, entry).held_mechanisms
+    learners = [mechanism for mechanism in own if mechanism.is_learned]
+    states = "or set task.match: states"
+    if not learners:
+        return (
+            f"task.match = {match} trains the weights of its attention mechanism, but "
+            f"{_named(own) or 'its own attention'} has none. Choose one that has (hedgehog, lolcats), {states}"
+        )
+    if match == "weights" and (unfit := [mechanism for mechanism in learners if not mechanism.row_stochastic]):
+        return (
+            f"task.match = weights needs attention weights that add up to 1, but those of {_named(unfit)} do not. "
+            "Choose hedgehog or lolcats, or set task.match: outputs"
+        )
+    if {mechanism.kind for mechanism in other} != {"sdpa"}:
+        return (
+            f"task.match = {match} learns exact attention, but its teacher {teacher} has "
+            f"{_named(other) or 'no mechanism'}. Name a teacher with the mechanism sdpa, {states}"
+        )
+    if work.recipe is not None and (work.recipe.lora or work.recipe.freezes):
+        return (
+            f"task.match = {match} trains the weights of its attention mechanism alone, so recipe.lora, freeze_layers "
+            f"and freeze_embeddings have no effect. Leave them out, {states}"
+        )
+    return None
+
+
+def _named(mechanisms: Sequence[MechanismSettings]) -> str:
+    """Return the names of mechanisms, each once."""
+    return ", ".join(dict.fromkeys(mechanism.name() for mechanism in mechanisms))
 
 
 def _differ(found: int | None, expected: int | None) -> bool:

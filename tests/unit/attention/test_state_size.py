@@ -109,6 +109,23 @@ def test_the_sums_of_cosformer():
     assert sums[0].numel() + totals[0].numel() == mechanism.settings.state_numbers(40, WIDTH)
 
 
+@pytest.mark.parametrize("phi", ["softmax", "exp"])
+def test_the_sums_of_hedgehog(phi):
+    mechanism = build("", values={"kind": "hedgehog", "phi": phi})
+    _, written = mechanism._features(*draw(mechanism, 1, 40)[:2], None)
+    columns = written.shape[-1]
+    assert mechanism.settings.state_numbers(40, WIDTH) == columns * WIDTH + columns
+
+
+def test_the_window_and_the_sums_of_lolcats(monkeypatch):
+    without_shortcuts(monkeypatch)
+    mechanism = build("", values={"kind": "lolcats", "block_size": 4, "window_blocks": 3})
+    window = {"kind": "bigbird", "block_size": 4, "window_blocks": 3, "global_blocks": 0, "random_blocks": 0}
+    sums = sizes(40, WIDTH, kind="hedgehog")
+    assert mechanism.settings.state_numbers(40, WIDTH) == sizes(40, WIDTH, **window) + sums
+    assert mechanism.settings.state_numbers(5, WIDTH) == 2 * 5 * WIDTH + sums
+
+
 @pytest.mark.parametrize(
     "values", [{"kind": "linformer", "rank": 5, "length": 64}, {"kind": "nystrom", "landmarks": 7}]
 )

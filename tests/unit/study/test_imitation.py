@@ -32,6 +32,12 @@ BASIS = [
     ("models/swapped", SWAPPED),
 ]
 """Changes by which a model pretrains with exact attention, imitates that by FAVOR+, and goes on."""
+LEARNS = [
+    ("mechanisms/hedgehog", {"kind": "hedgehog"}),
+    ("models/swapped/changes", {"imitate": {"mechanism": "hedgehog"}}),
+    ("stages/imitate/task/match", "outputs"),
+]
+"""Changes by which it learns the outputs of attention."""
 
 
 def teacher(name, model, *changes):
@@ -58,6 +64,16 @@ def test_the_teacher_is_the_model_before_the_stage():
     later = next(run for run in made.runs if run.id[:2] == ("tapt", "swapped"))
     assert later.parent == run.id
     assert plan.teacher(later) == []
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+def test_attention_is_matched_by_what_has_weights_of_its_own(match):
+    _, run = imitating(*LEARNS, ("stages/imitate/task/match", match))
+    assert run.backbone.mechanism.kind == "hedgehog"
+    assert json.loads(run.settings)["task"]["match"] == match
+    _, usual = imitating(("stages/imitate/task/match", "states"))
+    assert usual.settings == imitating()[1].settings
+    assert "match" not in json.loads(usual.settings)["task"]
 
 
 def test_a_model_may_teach_itself_with_the_mechanism_that_it_had():
@@ -151,6 +167,31 @@ REFUSED = {
             ("backbones/short", LEARNED),
         ),
         "short, which reads 64 tokens at most, but imdb has max_tokens = 128. Lower it",
+    ),
+    "attention without weights to learn": (
+        [("stages/imitate/task/match", "outputs")],
+        "models.swapped: at imitate on imdb task.match = outputs trains the weights of its attention mechanism, but "
+        "favor-m64 has none. Choose one that has (hedgehog, lolcats), or set task.match: states",
+    ),
+    "weights that do not add up to 1": (
+        [
+            ("mechanisms/linformer-k4", {"kind": "linformer", "rank": 4, "length": 512}),
+            ("models/swapped/changes", {"imitate": {"mechanism": "linformer-k4"}}),
+            ("stages/imitate/task/match", "weights"),
+        ],
+        "task.match = weights needs attention weights that add up to 1, but those of linformer-k4 do not",
+    ),
+    "a teacher whose attention is not exact": (
+        [*LEARNS, ("stages/imitate/task/teacher", "favor-m64")],
+        "task.match = outputs learns exact attention, but its teacher favor-m64 has favor-m64. Name a teacher with",
+    ),
+    "adapters beside learned attention": (
+        [*LEARNS, ("stages/imitate/recipe", RECIPE | {"lora": {"r": 2}})],
+        "trains the weights of its attention mechanism alone, so recipe.lora, freeze_layers and freeze_embeddings",
+    ),
+    "layers where all are learnt": (
+        [*LEARNS, ("stages/imitate/task/layers", "all")],
+        "layers = all does nothing with match = outputs, which is of all layers anyway. Leave it out",
     ),
     "an earlier stage that leaves no model": (
         [

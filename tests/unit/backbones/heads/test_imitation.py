@@ -4,8 +4,10 @@ import pytest
 import torch
 from transformers import AutoModelForPreTraining
 
+from lib.attention.hedgehog import reference as hedgehog
+from lib.attention.lolcats import reference as lolcats
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.heads.loss import squared_error
+from lib.backbones.heads.loss import cross_entropy_of_weights, squared_error
 from lib.core.errors import RunError
 
 FAVOR = {"kind": "favor", "nb_features": 8}
@@ -140,3 +142,146 @@ def test_parts_of_a_batch_add_up():
     assert whole.item() == pytest.approx((states - targets).square().mean().item())
     parts = sum(squared_error(states[part], targets[part], 6) for part in (slice(0, 2), slice(2, 6)))
     assert parts.item() == pytest.approx(whole.item())
+
+
+LEARNED = {
+    "hedgehog": ({"kind": "hedgehog"}, hedgehog.reference),
+    "exp": ({"kind": "hedgehog", "phi": "exp"}, hedgehog.reference),
+    "lolcats": ({"kind": "lolcats", "block_size": 2, "window_blocks": 1}, lolcats.reference),
+}
+POSITIONS = {"position_embedding_type": "sinusoidal"}
+"""Without rotations, queries and keys are plain projections of a layer's input."""
+
+
+def matching(match, name="hedgehog", **sizes):
+    """Return a student whose mechanisms have learnt something, and its teacher, with the same other weights."""
+    student, teacher = model(LEARNED[name][0], **POSITIONS, **sizes), model(**POSITIONS, **sizes)
+    student.load_state_dict(teacher.state_dict(), strict=False)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for key, weight in student.named_parameters():
+            if ".mechanism." in key:
+                weight.add_(torch.randn(weight.shape, generator=generator) / 2)
+    student.match = match
+    student.learn_from(teacher)
+    return student, teacher
+
+
+def layers_of(teacher, ids):
+    """Yield queries, keys and values of each layer of the teacher on a document, in float64 [1, H, N, d]."""
+    states = teacher.base_model(ids[None], output_hidden_states=True).hidden_states
+    for layer, before in zip(teacher.base_model.layers, states[:-1], strict=True):
+        attention = layer.attention
+        projected = (getattr(attention, name)(before) for name in ("query", "key", "value"))
+        yield [rows.unflatten(2, (2, -1)).transpose(1, 2).double() for rows in projected]
+
+
+def recomputed(student, teacher, match, reference):
+    """Return the loss of each real token, document by document, from dense weights in float64."""
+    found = []
+    for ids, length in zip(batch()["input_ids"], LENGTHS, strict=True):
+        of_layers = []
+        for layer, (query, key, value) in enumerate(layers_of(teacher, ids[:length])):
+            mechanism = student.base_model.layers[layer].attention.mechanism
+            identity = torch.eye(length, dtype=torch.float64).expand(1, 2, length, length)
+            own = reference(mechanism, query, key, identity, torch.ones(1, length))
+            exact = (query @ key.mT / 8**0.5).softmax(-1)
+            if match == "outputs":
+                of_layers.append(((own - exact) @ value).square().mean(dim=(1, 3))[0])
+            else:
+                of_layers.append(-(exact * own.log()).sum(-1).mean(dim=1)[0])
+        found.append(torch.stack(of_layers).mean(dim=0))
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("training", [False, True])
+def test_the_loss_of_attention_is_that_of_dense_weights(name, match, training):
+    student, teacher = matching(match, name)
+    student.train(training)
+    found = student(**batch())
+    expected = recomputed(student, teacher, match, LEARNED[name][1])
+    assert len(expected) == sum(LENGTHS)
+    assert found.loss.item() == pytest.approx(expected.mean().item(), rel=1e-5)
+    assert found.loss.item() > 1e-3
+    assert (found.last_hidden_state is None) == training
+    doubled = student(**batch(), num_items_in_batch=torch.tensor(2 * sum(LENGTHS))).loss
+    assert doubled.item() == pytest.approx(found.loss.item() / 2)
+    weights = {key: each for key, each in student.named_parameters() if each.requires_grad}
+    assert weights
+    assert all(".mechanism." in key for key in weights)
+    gradients = torch.autograd.grad(student(**batch()).loss, [*weights.values()])
+    truth = torch.autograd.grad(expected.mean(), [*weights.values()])
+    for own, other in zip(gradients, truth, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+@pytest.mark.parametrize(("padding", "filler"), [(3, 0), (30, 7)])
+@pytest.mark.parametrize("name", ["hedgehog", "lolcats"])
+def test_padding_does_not_move_the_loss_of_attention(match, padding, filler, name):
+    student, _ = matching(match, name)
+    plain, padded = student(**batch()).loss, student(**batch(padding, filler)).loss
+    assert padded.item() == pytest.approx(plain.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+def test_matched_attention_trains_mechanisms_alone(match):
+    student, teacher = matching(match)
+    before = {name: tensor.clone() for name, tensor in student.state_dict().items()}
+    optimiser = torch.optim.AdamW([each for each in student.train().parameters() if each.requires_grad], lr=3e-2)
+    losses = []
+    for _ in range(8):
+        loss = student(**batch()).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    moved = {name for name, tensor in student.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert moved == {name for name in before if ".mechanism." in name}
+    assert not any(each.requires_grad or each.grad is not None for each in teacher.base_model.parameters())
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+def test_mixed_precision_gives_about_the_same_loss_of_attention(match):
+    student, _ = matching(match)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = student(**batch()).loss
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(student(**batch()).loss.item(), rel=0.1)
+
+
+def test_weights_that_are_zero_leave_the_loss_finite():
+    weights = torch.tensor([[[[1.0, 0.0]]]], requires_grad=True)
+    loss = cross_entropy_of_weights(weights, torch.tensor([[[[0.5, 0.5]]]]))
+    assert loss.shape == (1, 1)
+    loss.sum().backward()
+    assert loss.isfinite().all()
+    assert weights.grad.isfinite().all()
+
+
+def test_the_cross_entropy_is_least_at_the_targets():
+    targets = torch.rand(1, 2, 3, 3).softmax(-1)
+    entropy = -(targets * targets.log()).sum(-1).mean(1)
+    torch.testing.assert_close(cross_entropy_of_weights(targets, targets), entropy)
+    assert (cross_entropy_of_weights(torch.full_like(targets, 1 / 3), targets) >= entropy).all()
+
+
+@pytest.mark.parametrize(
+    ("student", "teacher", "message"),
+    [
+        (FAVOR, None, "match: outputs trains the weights of attention mechanisms, but the model has none"),
+        (LEARNED["hedgehog"][0], FAVOR, "layers.0.attention.mechanism has no exact attention"),
+        (LEARNED["hedgehog"][0], {"num_hidden_layers": 2}, "layers.2.attention.mechanism has no exact attention"),
+        (LEARNED["hedgehog"][0], {"num_attention_heads": 4}, "has 4 heads 4 wide, but .* 2 heads 8 wide"),
+        (LEARNED["hedgehog"][0], {"position_embedding_type": "alibi"}, "no exact attention without ALiBi"),
+    ],
+)
+def test_attention_that_does_not_fit_is_refused(student, teacher, message):
+    made = model(student)
+    made.match = "outputs"
+    other = model(teacher) if teacher and "kind" in teacher else model(**(teacher or {}))
+    with pytest.raises(RunError, match=message):
+        made.learn_from(other)

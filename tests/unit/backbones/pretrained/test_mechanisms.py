@@ -152,6 +152,20 @@ def test_learned_shares_are_drawn_for_each_layer_and_end_the_reach():
         model(torch.full((1, 13), 5))
 
 
+@pytest.mark.parametrize("kind", ["hedgehog", "lolcats"])
+def test_a_saved_model_keeps_what_its_mechanisms_have_learnt(kind, tmp_path):
+    _, model = own("bert", {"kind": kind}, attention_dropout=0.0)
+    names = [name for name, _ in model.named_parameters() if ".mechanism." in name]
+    assert len(names) == len(list(mechanisms(model))) * (2 if kind == "hedgehog" else 3)
+    with torch.no_grad():
+        for name in names:
+            model.get_parameter(name).normal_()
+    ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(loaded(ids).logits, model(ids).logits, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH, BIGBIRD], ids=lambda values: values["kind"])
 def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
     ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))

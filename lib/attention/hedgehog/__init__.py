@@ -1,0 +1,1 @@
+"""Hedgehog: linear attention by a learned feature map."""

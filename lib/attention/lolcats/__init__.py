@@ -1,0 +1,1 @@
+"""LoLCATs: softmax attention to the blocks nearby, and linear attention to the rest."""
