@@ -11,7 +11,7 @@ from lib.advice.preparing import OwnTexts
 from lib.core.errors import DataError
 from lib.data.cutting import HEAD_SHARE
 from lib.evaluation.statistics import FEW_DOCUMENTS
-from lib.results.kinds.tenths import PARTS, against_mean, predictions_by_part, scored
+from lib.results.tenths import PARTS, against_mean, predictions_by_part, scored
 
 LEVEL = 0.05
 """Level of significance, after Holm's correction for the tenths."""
@@ -49,7 +49,7 @@ def evidence_hint(
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(frame["text"], labels):
         texts = frame["text"].iloc[train], labels.iloc[train], frame["text"].iloc[test]
         try:
-            predictions[:, test] = predictions_by_part(*texts, len(own.classes), dict(ngrams))
+            predictions[:, test] = predictions_by_part(*texts, len(own.classes), ngrams)
         except DataError:  # a tenth has no word that two documents have
             return []
     paired = scored(labels, predictions, len(own.classes))
