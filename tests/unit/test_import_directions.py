@@ -33,7 +33,7 @@ ALLOWED = {
         "evaluation",
         "training",
         "word_vectors",
-    },  # of attention the settings only, of backbones TF-IDF, of training a schedule
+    },  # of attention the settings only, of backbones the axis, of training a schedule
     "study": {
         "core",
         "analysis",
@@ -107,13 +107,6 @@ def test_results_take_from_training_only_the_schedule_of_the_learning_rate():
         found = {name for name in imported_modules(file) if name.startswith("lib.training")}
         schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
         assert found <= (schedule if file.stem == "learning_rate" else set()), file
-
-
-def test_results_take_from_backbones_only_the_classifier_of_texts():
-    for file in (ROOT / "lib" / "results").rglob("*.py"):
-        found = {name for name in imported_modules(file) if name.startswith("lib.backbones")}
-        assert not found or file.stem == "tenths", file
-        assert all(name.startswith("lib.backbones.tfidf.") for name in found), file
 
 
 def test_modules_form_no_circle():

@@ -1,22 +1,18 @@
-"""Where the evidence stands: the score of TF-IDF when it reads one tenth of each document. No encoder trains for it."""
+"""Where the evidence stands: a table of the score of TF-IDF when it reads one tenth of each document."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.evaluation.statistics import Estimate, PairedPredictions, holm
+from lib.evaluation.statistics import PairedPredictions
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
+from lib.results.tenths import WHOLE, against_mean, predictions_by_part, scored
 
-PARTS = 10
-"""Parts of a document, of equal numbers of words."""
-WHOLE = "all"
-"""Name of the row that reads all of a document."""
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
 """Settings of TF-IDF for scripts without spaces between words."""
 
@@ -64,54 +60,6 @@ class TenthsTable(TableSettings):
             "place tell a linear classifier; evidence that needs their order or distance is invisible to it."
         )
         return Table(pd.DataFrame(rows), columns, note)
-
-
-def predictions_by_part(
-    train: pd.Series, labels: pd.Series, test: pd.Series, classes: int, settings: dict[str, object]
-) -> np.ndarray:
-    """Return the classes that TF-IDF predicts from all of each document, and from each tenth [1 + tenths, test].
-
-    Args:
-        train: training texts.
-        labels: their classes.
-        test: texts to classify.
-        classes: number of classes.
-        settings: settings of TF-IDF that differ from its defaults.
-
-    Raises:
-        DataError: a part of the training texts has nothing to count.
-    """
-    from lib.backbones.tfidf.backbone import Backbone  # scikit-learn starts slowly
-    from lib.backbones.tfidf.settings import Settings
-
-    parts = [None, *((number / PARTS, (number + 1) / PARTS) for number in range(PARTS))]
-    found = []
-    for part in parts:
-        backbone = Backbone(Settings.model_validate({"kind": "tfidf", "part": part} | settings), seed=0)
-        backbone.fit(train, labels)
-        found.append(backbone.class_probabilities(test, classes).argmax(axis=1))
-    return np.stack(found)
-
-
-def scored(labels: pd.Series, predictions: np.ndarray, classes: int) -> PairedPredictions:
-    """Return the predictions of all rows, as statistics compare them.
-
-    Args:
-        labels: true classes [n].
-        predictions: predicted classes [1 + tenths, n].
-        classes: number of classes.
-    """
-    names = [WHOLE, *(str(number + 1) for number in range(len(predictions) - 1))]
-    true = labels.to_numpy(dtype=int)
-    return PairedPredictions(names, true, predictions[None], np.arange(len(true)), classes)
-
-
-def against_mean(paired: PairedPredictions) -> tuple[list[Estimate], np.ndarray]:
-    """Return how far F1 of each tenth is from the mean of all tenths, and the p-values, corrected by Holm [tenths]."""
-    f1, left_out = paired.f1()[:, 1:], paired.left_out()[..., 1:]
-    means = f1.mean(axis=-1), left_out.mean(axis=-1)
-    found = [Estimate(f1[:, tenth] - means[0], left_out[..., tenth] - means[1]) for tenth in range(f1.shape[1])]
-    return found, holm([each.p_value() for each in found])
 
 
 def _rows(paired: PairedPredictions, confidence: float) -> list[dict[str, object]]:

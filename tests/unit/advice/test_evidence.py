@@ -71,14 +71,14 @@ def test_documents_that_are_read_as_a_whole_do_not_count():
 
 
 def test_too_few_documents_texts_without_labels_and_without_words_give_no_hint():
-    assert hint(own_texts(0, count=38)) == ""
+    assert hint(own_texts(0, count=18)) == ""
     assert hint(own_texts(0, labelled=False)) == ""
     assert evidence_hint(own_texts(0), np.full(240, 100), 25, None, 60.0) == []
 
 
 def test_little_time_reads_few_documents_of_all_classes_even_of_sorted_files():
     own = own_texts(0, sort=True)
-    (text,) = evidence_hint(own, np.full(240, 100), 25, {}, 0.4)
+    (text,) = evidence_hint(own, np.full(240, 100), 25, {}, 0.2)
     assert "of the 100 documents" in text  # 6,000 words
 
 

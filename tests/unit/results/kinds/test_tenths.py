@@ -12,8 +12,9 @@ from lib.backbones.settings import BACKBONES
 from lib.backbones.tfidf.backbone import part_of
 from lib.core.errors import DataError
 from lib.evaluation.statistics import holm
-from lib.results.kinds.tenths import PARTS, WHOLE, TenthsTable, against_mean, predictions_by_part, scored
+from lib.results.kinds.tenths import TenthsTable
 from lib.results.scope import Scope
+from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
 WORDS = 50
