@@ -20,10 +20,10 @@ class FeatureMap(nn.Module):
     def __init__(self, heads: int, width: int) -> None:
         super().__init__()
         self.matrix = nn.Parameter(torch.empty(heads, width, width))  # W^T
-        self.reset()
+        self.reset_features()
 
     @torch.no_grad()
-    def reset(self) -> None:
+    def reset_features(self) -> None:
         """Set every W to the identity."""
         self.matrix.copy_(torch.eye(self.matrix.shape[-1], device=self.matrix.device).expand_as(self.matrix))
 

@@ -7,10 +7,12 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "lsh-h2-c64": {"kind": "encoder", "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}},
     "favor-m64": {"kind": "encoder", "mechanism": {"kind": "favor", "nb_features": 64}},
     "window-w128-g0": {"kind": "encoder", "mechanism": {"kind": "window", "width": 128}},
+    "hybrid": {"kind": "encoder", "mechanism": [*3 * [{"kind": "window", "width": 128}], {"kind": "sdpa"}]},
     "ssm": {"kind": "ssm"},
 }
 """Our whole encoders that are compared with those of transformers: kind of backbone and its own settings, by name. The
-window is that of ModernBERT's local layers."""
+window is that of ModernBERT's local layers; the hybrid has it in three of four layers, and exact attention in the
+fourth."""
 
 FORWARD_ONLY = frozenset({"mamba"})
 """Encoders whose training is not measured: the backward pass of Mamba's reference scan writes, for each token, a tensor

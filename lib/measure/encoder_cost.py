@@ -19,6 +19,7 @@ from transformers import Lfm2Config, Lfm2Model, MambaConfig, MambaModel, ModernB
 
 from lib.attention.contract import set_step
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES
 from lib.measure.compared import FORWARD_ONLY
 from lib.measure.cost import Computation, machine, repeated, spread
@@ -90,7 +91,9 @@ def own_encoder(parameters: Mapping[str, Any], encoder: Encoder) -> nn.Module:
     settings = kind(**{name: value for name, value in sizes.items() if name in kind.model_fields} | dict(parameters))
     model_class = BACKBONES.load(settings.kind, "backbone").Backbone.model_class
     config = model_class.config_class(vocab_size=VOCABULARY, **settings.model_dump(exclude={"kind"}))
-    return Called(model_class(config), lambda model, ids: model(input_ids=ids).last_hidden_state)
+    model = model_class(config)
+    use_onednn(model)  # as in a training
+    return Called(model, lambda model, ids: model(input_ids=ids).last_hidden_state)
 
 
 def state_space_layers(encoder: Encoder) -> int:

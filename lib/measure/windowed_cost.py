@@ -15,6 +15,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, ModernBertConfig
 
 from lib.attention.interface import WINDOWS
+from lib.backbones.onednn import use_onednn
 from lib.measure.cost import highest_mb, machine, resident_mb, spread, with_peak_mb
 from lib.measure.length_cost import WARM_UP
 from lib.measure.training_cost import TrainedModel
@@ -54,6 +55,8 @@ class Reader(TrainedModel):
         config = ModernBertConfig(**case.encoder)
         implementation = IMPLEMENTATIONS[case.implementation]
         model = AutoModelForSequenceClassification.from_config(config, attn_implementation=implementation)
+        if case.implementation == "ours":
+            use_onednn(model)  # as in a training
         super().__init__(model, DEVICE, DTYPE)
         self.vocabulary = config.vocab_size
         self.trains = case.trains

@@ -21,7 +21,7 @@ ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name
 
 def modules_of(mechanisms):
     """Return the modules of the kinds of `mechanisms`, whose changes make a measurement stale."""
-    kinds = {mechanism["kind"] for mechanism in mechanisms.values()}
+    kinds = {each["kind"] for entry in mechanisms.values() for each in (entry if isinstance(entry, list) else [entry])}
     return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "settings"))
 
 

@@ -35,8 +35,8 @@ class Mechanism(Attention):
 
     def reset_features(self) -> None:
         """Set the feature maps to their first weights."""
-        self.of_queries.reset()
-        self.of_keys.reset()
+        self.of_queries.reset_features()
+        self.of_keys.reset_features()
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

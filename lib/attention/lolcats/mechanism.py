@@ -47,8 +47,8 @@ class Mechanism(Attention):
     @torch.no_grad()
     def reset_features(self) -> None:
         """Set the feature maps and factors to their first weights."""
-        self.of_queries.reset()
-        self.of_keys.reset()
+        self.of_queries.reset_features()
+        self.of_keys.reset_features()
         self.factor.fill_(FIRST_FACTOR).logit_()
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:

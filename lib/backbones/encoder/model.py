@@ -11,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.attention.contract import Attention
+from lib.attention.feature_map import FeatureMap
 from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.embeddings import Embeddings
@@ -33,7 +34,7 @@ class EncoderPreTrainedModel(PreTrainedModel):
             spread = self.config.embedding_initializer_range or self.config.initializer_range
             module.weight.data *= spread / self.config.initializer_range
         # from_pretrained creates tensors without content. Those from a checkpoint are marked, and stay.
-        if isinstance(module, Attention) and not all(
+        if isinstance(module, Attention | FeatureMap) and not all(
             getattr(tensor, "_is_hf_initialized", False) for tensor in (*module.buffers(), *module.parameters())
         ):
             module.reset_features()

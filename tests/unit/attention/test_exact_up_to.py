@@ -37,6 +37,7 @@ WITH_BORDERS = {
     "topk": {"kind": "topk", "keys": 40},
     "topk_blocks": {"kind": "topk_blocks", "block_size": 8, "blocks": 3, "window": 1},
     "bigbird": {"kind": "bigbird", "block_size": 8, "window_blocks": 3, "global_blocks": 2, "random_blocks": 1},
+    "lolcats": {"kind": "lolcats", "block_size": 20, "window_blocks": 3},
 }
 """Settings with which 40 tokens are read exactly."""
 
@@ -84,6 +85,8 @@ def outputs_and_gradients(mechanism, real):
 @pytest.mark.parametrize("slopes", [None, SLOPES], ids=["plain", "ALiBi"])
 @pytest.mark.parametrize("name", WITH_BORDERS)
 def test_one_call_up_to_the_border_equals_the_mechanisms_own_computation(name, slopes, padding, monkeypatch):
+    if slopes and not MECHANISMS.parse(WITH_BORDERS[name]).takes_bias:
+        pytest.skip("takes no bias of distances")
     mechanism = build("", values=WITH_BORDERS[name], slopes=slopes)
     assert mechanism.settings.exact_up_to() == 40
     real = None if padding == "none" else torch.ones(2, 40).long()

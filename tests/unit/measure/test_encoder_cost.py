@@ -9,7 +9,7 @@ from lib.measure.summaries import encoder_summary
 from lib.measure.tables import COLUMNS
 
 SIZES = Encoder()
-SMALL = Encoder(hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64)
+SMALL = Encoder(hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64)
 MADE = [*ENCODERS, *PEER_ENCODERS]
 
 

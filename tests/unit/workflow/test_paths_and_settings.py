@@ -650,7 +650,8 @@ def test_documents_are_read_where_pictures_are_shown():
     shown = made.report.figures["pictures"]["scope"]
     assert made.report.inputs(shown) == ["results/data/imdb/prepared/test.parquet"]
     scope = read_scope(json.loads(json.dumps(shown)), made.report.inputs(shown))
-    assert [(name, list(labels)) for name, labels in scope.documents] == [("imdb", ["no", "yes"])]
+    shown = [(name, list(labels), split) for name, labels, split in scope.documents]
+    assert shown == [("imdb", ["no", "yes"], "test")]
 
 
 def test_datasets_that_no_run_reads_are_not_described():
