@@ -94,7 +94,7 @@ docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
-bench: setup .venv/.bench ## Measure what attention costs here, compared with other implementations (about 40 minutes on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, compared with other implementations (30 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, encoder_cost.csv, favor_error.csv, lsh_recall.csv"
@@ -114,7 +114,7 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
-test: setup ## Run the tests (about 10 minutes on 2 cores)
+test: setup ## Run the tests (16 minutes on 2 quiet cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # Without those for a GPU, which no installation brings.
@@ -122,7 +122,7 @@ test-skipped: setup ## Run the tests that the last run skipped, once you have in
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-skipped -m 'not study and not slow and not slurm and not gpu' \
 		-n $(CORES) --dist loadscope --no-loadscope-reorder
 
-test-studies: setup ## Run whole studies from their texts to their tables (6 minutes on 2 cores)
+test-studies: setup ## Run whole studies from their texts to their tables (about 20 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m study -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # By itself: it waits for Slurm more than it computes.

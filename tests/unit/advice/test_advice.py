@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def advise(folder, *arguments):
     given = ["--texts", folder / "reviews.csv", "--column", "review", "--study", folder / "small.yaml"]
     main = runpy.run_path(str(PROGRAM))["main"]
-    main([*map(str, given), "--device", "cpu", "--seconds", "60", *map(str, arguments)])
+    main([*map(str, given), "--device", "cpu", "--seconds", "15", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")
