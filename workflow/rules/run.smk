@@ -70,7 +70,7 @@ if plan.study.execution.runs == "made":
             execution=EXECUTION,
             work=WORK,
         message:
-            "{wildcards.place}, seed {wildcards.seed} (" + RESOURCES + ")"
+            f"{{wildcards.place}}, seed {{wildcards.seed}} ({RESOURCES})"
         shell:
             "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data}"
             " {params.tokenizer} {params.start} {params.best} --execution {params.execution:q} --work {params.work}"
