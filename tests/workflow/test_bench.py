@@ -64,7 +64,7 @@ def test_training_is_measured_and_summed_up(script, tmp_path):
 
 def test_whole_encoders_are_measured_and_summed_up(script, tmp_path):
     out, summary = tmp_path / "encoder_cost.csv", tmp_path / "encoder_cost.md"
-    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
     script("encoder_cost", "--encoder", json.dumps(sizes), "--lengths", 32, 64, "--seconds", 0.01, "--device", "cpu",
            "--dtype", "float32", "--out", out)  # fmt: skip
     script("measure_summary", "encoder_cost", "--table", out, "--out", summary)

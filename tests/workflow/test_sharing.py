@@ -28,9 +28,8 @@ def project(clone):
     }
     own = {"experiment": {"datasets": {"imdb": {"license": "cc0-1.0"}}}, "report": {"analyses": {"cost": cost}}}
     project.configure({"extends": "config.test.yaml"} | own, "my.yaml")
-    project.snakemake(
-        "--cores", 2, "--configfile", "my.yaml", "--", "results/tables/cost.csv", "results/tables/cost.md"
-    )
+    tables = [(project.results / "tables" / name).relative_to(project.folder) for name in ("cost.csv", "cost.md")]
+    project.snakemake("--cores", 2, "--configfile", "my.yaml", "--", *tables)
     return project
 
 
