@@ -5,7 +5,7 @@ Shapes: B batch, H heads, N tokens, d head width.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,13 @@ class Attention(nn.Module, ABC):
     Raises:
         ConfigError: the mechanism does not support its settings.
     """
+
+    needs_clean_padding: bool = True
+    """Whether `attend` relies on zeros at padding, and on others to clear the gradients there; otherwise it relies on
+    finite numbers alone, and gradients at padding are zeros if nobody reads the outputs there."""
+
+    is_traceable: ClassVar[bool] = False
+    """Whether `torch.compile` can trace `forward`: it draws nothing of its own, and launches no kernels by hand."""
 
     def __init__(
         self,
@@ -77,7 +84,15 @@ class Attention(nn.Module, ABC):
         self.computed_by: Literal["torch", "triton"] | None = None
         """Implementation of the last pass; None before the first one."""
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        padding_is_finite: bool = False,
+    ) -> Tensor:
         """Attend from every query to the real keys of its row.
 
         Args:
@@ -85,9 +100,11 @@ class Attention(nn.Module, ABC):
             key: [B, H, N, d]; the same tensor as `query` if the mechanism shares the two.
             value: [B, H, N, d].
             attention_mask: [B, N], 1 = real token; None = all real.
+            padding_is_finite: whether padding holds neither inf nor nan, and nobody reads its outputs. Most mechanisms
+                then need not clear it, which saves passes over memory, and no bit of a real token changes.
 
         Returns:
-            [B, H, N, d] in the type of `value`, zeros at padding.
+            [B, H, N, d] in the type of `value`; zeros at padding, or whatever is finite if `padding_is_finite`.
 
         Raises:
             ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, or a mechanism that
@@ -107,6 +124,8 @@ class Attention(nn.Module, ABC):
         real = attention_mask.bool()
         if self.hides_padding(query):
             return self.attend(query, key, value, real).to(value.dtype)
+        if padding_is_finite and not self.needs_clean_padding:
+            return attend(query, key, value, real).to(value.dtype)
         clean = without_padding(query, real)
         key = clean if key is query else without_padding(key, real)
         output = attend(clean, key, without_padding(value, real), real)
@@ -207,7 +226,8 @@ class Attention(nn.Module, ABC):
         """Compute the outputs of the mechanism.
 
         Args:
-            query: [B, H, N, d], zeros at padding unless `hides_padding`; likewise `key` and `value`.
+            query: [B, H, N, d], at padding zeros if `needs_clean_padding`, finite otherwise, anything at all if
+                `hides_padding`; likewise `key` and `value`.
             key: as `query`.
             value: as `query`.
             real: [B, N], true at real tokens; None = all real. A row may have none.

@@ -4,10 +4,12 @@ Shapes: B batch, H heads, N tokens, d width of a head or of an embedding.
 """
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 SINUSOIDAL_BASE = 10_000.0
 """Base of the frequencies of sinusoidal positions (Vaswani et al. 2017, section 3.5)."""
@@ -93,25 +95,60 @@ class Phases:
         return self.width * math.log(turns_of_the_first / times, self.base) / 2
 
 
-def rotate(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Turn each pair of consecutive dimensions of `states` by its position's phase.
+def rotate(rows: Sequence[Tensor], rotation: Tensor) -> list[Tensor]:
+    """Turn each pair of consecutive dimensions of some rows by its position's phase.
 
     Afterwards the product of a query and a key depends on their distance alone.
 
     Args:
-        states: queries or keys [B, H, N, d].
-        cosines: [N, d / 2].
-        sines: [N, d / 2].
+        rows: such as queries and keys, [B, H, N, d] each; H may differ.
+        rotation: cosine and sine of every phase [N, d / 2, 2], in float32.
 
     Returns:
-        Rotated states [B, H, N, d], in the type of `states`; the arithmetic is in float32.
+        The rotated rows [B, H, N, d], in their type; the arithmetic is in float32.
 
     Source:
         Equation 2.7 of the study; Su et al. 2021 (RoFormer), equation 34.
     """
-    # A pair is a complex number, and to turn it is to multiply it by another one.
-    pairs = torch.view_as_complex(states.float().unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * torch.complex(cosines, sines)).flatten(-2).to(states.dtype)
+    if not torch.compiler.is_compiling():
+        return list(_Rotated.apply(rotation, *rows))
+    # Compilers know no complex numbers, but make one kernel of all this.
+    cosines, sines = rotation.unbind(-1)
+    turned = []
+    for each in rows:
+        first, second = each.float().unflatten(-1, (-1, 2)).unbind(-1)
+        pairs = torch.stack([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+        turned.append(pairs.flatten(-2).to(each.dtype))
+    return turned
+
+
+class _Rotated(torch.autograd.Function):
+    """Multiply pairs as complex numbers, those of all rows in one tensor, since a GPU is busy sooner than the host."""
+
+    @staticmethod
+    def forward(ctx: Any, rotation: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+        """See `rotate`."""
+        ctx.save_for_backward(rotation)
+        return _turned(rows, torch.view_as_complex(rotation))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the rows: turned back."""
+        (rotation,) = ctx.saved_tensors
+        return None, *_turned(gradients, torch.view_as_complex(rotation).conj())
+
+
+def _turned(rows: Sequence[Tensor], phases: Tensor) -> tuple[Tensor, ...]:
+    """Return `rows` [B, H, N, d], each pair of dimensions times its one of `phases` [N, d / 2]."""
+    batch, _, length, width = rows[0].shape
+    heads = [each.shape[1] for each in rows]
+    # Laid out as projections are, heads behind tokens.
+    turned = torch.empty(batch, length, sum(heads), width, dtype=torch.float32, device=phases.device).transpose(1, 2)
+    for part, each in zip(turned.split(heads, dim=1), rows, strict=True):
+        part.copy_(each)
+    torch.view_as_complex(turned.unflatten(-1, (-1, 2))).mul_(phases)
+    return turned.to(rows[0].dtype).split(heads, dim=1)
 
 
 def sinusoids(cosines: Tensor, sines: Tensor, width: int) -> Tensor:

@@ -50,6 +50,12 @@ class Training(BaseSettings):
         "later) in bf16 and fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU with "
         "AVX-512 that is not Intel's, where torch's products take about twice as long.",
     )
+    compile: bool = Field(
+        False,
+        description="Whether `torch.compile` makes a few large kernels of each block of a model. On a GPU a training "
+        "then takes less time after its first minute (docs/gpu.md); the last digits differ. Needs the package triton "
+        "on a GPU, a C++ compiler on a CPU.",
+    )
     deterministic: bool = Field(
         False,
         description="Whether exact attention repeats bit for bit on a GPU, too, as everything else does. Its fastest "

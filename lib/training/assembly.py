@@ -6,6 +6,7 @@ from typing import NamedTuple
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
+from lib.backbones.compiled import compile_blocks
 from lib.backbones.contract import TokenBackbone
 from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES
@@ -47,6 +48,8 @@ def assemble(run: RunSettings) -> Components:
     set_kernels(model, run.execution.kernels)
     if run.execution.kernels == "auto":
         use_onednn(model)
+    if run.execution.compile:
+        compile_blocks(model)
     return Components(task, backbone, tokenizer, model)
 
 

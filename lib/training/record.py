@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from transformers import PreTrainedModel
 
 
-NUMERICAL = {"micro_batch_tokens", "kernels", "deterministic"}
+NUMERICAL = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
 
 

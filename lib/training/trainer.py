@@ -132,8 +132,12 @@ class Trainer(Predictor):
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             freeze(self.model, self.recipe, epoch)
             self.history.start_clock()
-            for batches in self._steps_of_epoch(epoch, begun, checkpoint):
-                self._step(batches)
+            steps = self._steps_of_epoch(epoch, begun, checkpoint)
+            batches = next(steps, None)
+            while batches is not None:
+                figures = self._step(batches)
+                batches = next(steps, None)  # while a GPU computes
+                self._read(figures)
                 bar.update()
                 request = self._request()
                 if is_due := self._is_evaluation_due():
@@ -174,7 +178,8 @@ class Trainer(Predictor):
         if checkpoint is not None and begun:
             checkpoints.load_random_states(checkpoint)
         for batches in share.batches():
-            yield [send_to_device(next(found), self.accelerator.device) for _ in batches]
+            # Without waiting: it would be for all that the GPU has still to do.
+            yield [send_to_device(next(found), self.accelerator.device, non_blocking=True) for _ in batches]
 
     def _order(self, epoch: int) -> LengthGroupedSampler:
         """Return the order of the training documents in an epoch."""
@@ -182,8 +187,15 @@ class Trainer(Predictor):
         order.set_epoch(epoch)
         return order
 
-    def _step(self, batches: list[Batch]) -> None:
-        """Do one optimiser step; the micro-batches are those of this process, and may be empty."""
+    def _step(self, batches: list[Batch]) -> torch.Tensor:
+        """Do one optimiser step, without waiting for a GPU, and return its figures.
+
+        Args:
+            batches: micro-batches of this process; may be empty.
+
+        Returns:
+            Loss, norm of the gradients and number of tokens [3], for `_read`.
+        """
         progress = self.progress
         filled = [batch for batch in batches if batch]
         labels = torch.as_tensor(items(filled), device=self.accelerator.device)
@@ -199,8 +211,6 @@ class Trainer(Predictor):
             step_loss = step_loss + loss
         distributed.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
-        self.loss, self.grad_norm = float(step_loss), float(norm)
-        self._check_finite(self.grad_norm + self.loss)
         self.notify("has_gradients")
         self.optimizer.step()
         if not self.accelerator.optimizer_step_was_skipped:  # fp16 skips steps until the scale of the loss fits
@@ -208,8 +218,14 @@ class Trainer(Predictor):
         self.model.zero_grad()
         progress.step += 1
         progress.epoch = progress.step / self.steps_per_epoch
-        progress.tokens += int(tokens)
         self.history.steps += 1
+        return torch.stack([torch.as_tensor(each, device=norm.device).double() for each in (step_loss, norm, tokens)])
+
+    def _read(self, figures: torch.Tensor) -> None:
+        """Read the figures of the last step, which waits for a GPU until it has done the step."""
+        self.loss, self.grad_norm, tokens = figures.tolist()
+        self.progress.tokens += int(tokens)
+        self._check_finite(self.grad_norm + self.loss)
         self.notify("stepped")
 
     def training_step(self, batch: Batch, labels: torch.Tensor) -> torch.Tensor:
@@ -259,7 +275,7 @@ class Trainer(Predictor):
         """
         self.non_finite = 0 if math.isfinite(norm_and_loss) else self.non_finite + 1
         if self.non_finite == NON_FINITE_STEPS:
-            self._refuse_non_finite(last=self.progress.step + 1)
+            self._refuse_non_finite(last=self.progress.step)
 
     def _refuse_non_finite(self, last: int) -> None:
         """Raise an error that names the first step with NaN or inf in loss or gradients, and its documents."""

@@ -162,6 +162,27 @@ def test_padding_is_exact(name, shortcuts, place):
 
 
 @every_way
+@pytest.mark.parametrize("training", [False, True])
+def test_padding_that_is_finite_changes_no_bit_though_nobody_clears_it(name, shortcuts, training):
+    length = 30
+    mask, cotangent = masks(length), cotangent_of(4, length)
+    mask[3, 0] = 1
+    real = mask.bool()[:, None, :, None]
+    mechanism = build(name).train(training)
+    tensors = draw(mechanism, 4, length)
+    others = [10 * rows.detach().flip(2) for rows in tensors]
+    changed = [torch.where(real, *pair).requires_grad_() for pair in zip(tensors, others, strict=True)]
+    if mechanism.settings.shares_query_and_key:
+        changed[1] = changed[0]
+    cleared = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent * real)
+    for given in (tensors, changed):
+        output, *gradients = run(lambda *rows: mechanism(*rows, mask, padding_is_finite=True), given, cotangent * real)
+        assert torch.equal(output * real, cleared[0])
+        assert output.isfinite().all()
+        assert all(map(torch.equal, gradients, cleared[1:]))
+
+
+@every_way
 def test_rows_of_a_batch_do_not_see_one_another(name, shortcuts):
     mechanism = build(name)
     tensors, mask, cotangent = draw(mechanism, 4, 50), masks(50), cotangent_of(4, 50)

@@ -120,6 +120,7 @@ class BlockSparse(Attention):
     Weight dropout acts on the weights of all parts. ALiBi lowers the scores of visible keys.
     """
 
+    needs_clean_padding = False
     dense_up_to: ClassVar[int] = DENSE
     """Most tokens that a CPU computes faster by one call under a dense mask, for queries that see a third of them."""
 

@@ -53,6 +53,10 @@ class Mechanism(Attention):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._drawn_at: int | None = None
+        settings = self.settings
+        # Stabilised features vanish at padding, gradients and all.
+        vanish = settings.phi == "exp" and settings.stabilize and settings.features == "positive"
+        self.needs_clean_padding = not vanish
         if self.settings.phi != "elu":
             shape = (self.num_heads, self.settings.draws, self.head_size)
             self.register_buffer("features", torch.empty(shape))  # [H, D, d]
@@ -71,9 +75,7 @@ class Mechanism(Attention):
 
     def hides_padding(self, rows: Tensor) -> bool:
         """See `Attention.hides_padding`."""
-        settings = self.settings
-        usual = settings.phi == "exp" and settings.stabilize and settings.features == "positive"
-        return usual and self.by_triton(rows)
+        return not self.needs_clean_padding and self.by_triton(rows)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; torch's operations compute in float32 at least, also under autocast.

@@ -28,6 +28,7 @@ class Mechanism(Attention):
     """
 
     settings: Settings
+    needs_clean_padding = False
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -36,6 +36,7 @@ class Mechanism(Attention):
     """
 
     settings: Settings
+    needs_clean_padding = False
     factor: nn.Parameter
 
     def __init__(self, **arguments: Any) -> None:

@@ -30,6 +30,7 @@ class Mechanism(Attention):
     """
 
     settings: Settings
+    needs_clean_padding = False
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

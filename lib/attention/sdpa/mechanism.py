@@ -21,6 +21,8 @@ class Mechanism(Attention):
     """
 
     settings: Settings
+    needs_clean_padding = False
+    is_traceable = True
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`."""

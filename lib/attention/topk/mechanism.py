@@ -39,6 +39,7 @@ class Mechanism(Attention):
     """
 
     settings: Settings
+    needs_clean_padding = True  # gradients are summed in an order that depends on what padding chooses
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

@@ -32,6 +32,7 @@ class Mechanism(BlockSparse):
     """
 
     settings: Settings
+    needs_clean_padding = True  # the last block of a text is averaged with the padding in it
 
     @torch.no_grad()
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:

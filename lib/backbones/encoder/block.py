@@ -48,27 +48,38 @@ class SelfAttention(nn.Module):
         )
         self.output = nn.Linear(width, config.hidden_size, bias=bias)
 
-    def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
+    def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
         """Return the attention's output.
 
         Args:
-            states: [B, N, D].
+            states: [B, N, D], finite at padding too.
             attention_mask: [B, N], 1 = real token; None = all real.
-            rotation: cosines and sines [N, d / 2] of rotary positions; None = no rotary positions.
+            rotation: see `project`.
 
         Returns:
-            Output [B, N, D].
+            Output [B, N, D], finite at padding.
+        """
+        return self.join(self.mechanism(*self.project(states, rotation), attention_mask, padding_is_finite=True))
+
+    def project(self, states: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values [B, H, N, d]; queries and keys are one tensor if the mechanism shares them.
+
+        Args:
+            states: [B, N, D].
+            rotation: cosines and sines of rotary positions [N, d / 2, 2]; None = no rotary positions.
         """
         place = states.device.type
         if torch.is_autocast_enabled(place):
             states = states.to(torch.get_autocast_dtype(place))  # converts once, not in each projection
         latent = self._latent(states)
         query, key = self._queries_and_keys(states, latent, rotation)
-        value = for_every_head(query, self._heads(self.value(latent)))
-        mixed = self.mechanism(query, key, value, attention_mask)
+        return query, key, for_every_head(query, self._heads(self.value(latent)))
+
+    def join(self, mixed: Tensor) -> Tensor:
+        """Return the output [B, N, D] from what the mechanism returned [B, H, N, d]."""
         return self.output(mixed.transpose(1, 2).flatten(2))
 
-    def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
+    def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
         """Return the attention weights [B, H, N, N], see `Attention.weights`; the arguments are those of `forward`."""
         query, key = self._queries_and_keys(states, self._latent(states), rotation)
         return self.mechanism.weights(query, key, attention_mask)
@@ -77,15 +88,17 @@ class SelfAttention(nn.Module):
         """Return the input of the projections of keys and values."""
         return states if self.latent is None else self.latent(states)
 
-    def _queries_and_keys(
-        self, states: Tensor, latent: Tensor, rotation: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, Tensor]:
-        query = self._heads(self.query(states), rotation)
-        return query, query if self.key is None else for_every_head(query, self._heads(self.key(latent), rotation))
+    def _queries_and_keys(self, states: Tensor, latent: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]:
+        rows = [self._heads(self.query(states))]
+        if self.key is not None:
+            rows.append(self._heads(self.key(latent)))
+        if rotation is not None:
+            rows = rotate(rows, rotation)
+        query, key = rows[0], rows[-1]
+        return query, key if key is query else for_every_head(query, key)
 
-    def _heads(self, projected: Tensor, rotation: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        heads = projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)
-        return heads if rotation is None else rotate(heads, *rotation)
+    def _heads(self, projected: Tensor) -> Tensor:
+        return projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)
 
 
 class EncoderBlock(nn.Module):
@@ -102,22 +115,26 @@ class EncoderBlock(nn.Module):
         self.output_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(
-        self,
-        states: Tensor,
-        attention_mask: Tensor | None,
-        rotation: tuple[Tensor, Tensor] | None,
-        checkpointed: bool = False,
+        self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None, checkpointed: bool = False
     ) -> Tensor:
         """Return the block's output [B, N, D].
 
         The first arguments are those of `SelfAttention.forward`; with `checkpointed`, the backward pass computes the
         whole block again, so nothing in it needs to be recomputed separately.
         """
-        attended = self.attention_dropout(self.attention(states, attention_mask, rotation))
+        rows = self.attention.project(states, rotation)
+        mixed = self.attention.mechanism(*rows, attention_mask, padding_is_finite=True)
+        return self.finish(states, mixed, checkpointed)
+
+    def finish(self, states: Tensor, mixed: Tensor, checkpointed: bool = False) -> Tensor:
+        """Return the block's output [B, N, D] from its input `states` and what the mechanism returned [B, H, N, d]."""
+        attended = self.attention_dropout(self.attention.join(mixed))
         states = self.attention_layer_norm(states + attended)
         expanded = self.intermediate(states)
         activated = functional.gelu(expanded)
-        with nullcontext() if checkpointed else _recomputed(activated, functional.gelu, expanded):
+        # A compiler decides by itself what the backward pass computes again; on a GPU it costs more than it saves.
+        kept = checkpointed or torch.compiler.is_compiling() or states.device.type != "cpu"
+        with nullcontext() if kept else _recomputed(activated, functional.gelu, expanded):
             transformed = self.output(activated)
         return self.output_layer_norm(states + self.output_dropout(transformed))
 
@@ -127,10 +144,11 @@ def _recomputed(result: Tensor, function: Callable[[Tensor], Tensor], argument: 
 
     Otherwise the widest tensor of a block would be stored twice, before and after a cheap function.
     """
-    storage, argument = result.untyped_storage().data_ptr(), argument.detach()
+    # The number of its memory's object, not an address: tensors without data have none.
+    storage, argument = result.untyped_storage()._cdata, argument.detach()
 
     def pack(tensor: Tensor) -> Tensor | torch.Size:
-        return tensor.shape if tensor.untyped_storage().data_ptr() == storage else tensor
+        return tensor.shape if tensor.untyped_storage()._cdata == storage else tensor
 
     def unpack(packed: Tensor | torch.Size) -> Tensor:
         if isinstance(packed, Tensor):

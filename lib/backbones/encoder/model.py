@@ -5,6 +5,7 @@ Shapes: B batch, N tokens, D hidden size.
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -101,11 +102,15 @@ class EncoderModel(EncoderPreTrainedModel):
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
-        rotation = self.phases(states.shape[1], states.device) if self.phases else None
+        rotation = torch.stack(self.phases(states.shape[1], states.device), dim=-1) if self.phases else None
         # Checked once, so that no block masks a batch without padding. On a GPU this would synchronise: see
         # `known_beforehand`.
         if attention_mask is not None and attention_mask.device.type == "cpu" and attention_mask.all():
             attention_mask = None
+        if attention_mask is not None:
+            # Cleared once, as a caller's `inputs_embeds` may hold anything there; blocks only make finite numbers of it.
+            attention_mask = attention_mask.bool()
+            states = states.masked_fill(~attention_mask[:, :, None], 0)
         history, attentions = [states], []
         block: Any
         for block in self.layers:

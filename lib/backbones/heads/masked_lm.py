@@ -35,14 +35,27 @@ class VocabularyHead(nn.Module):
         self.decoder = nn.Linear(width, config.vocab_size, bias=self.is_dense)
         self.divisor, self.cap = getattr(config, "score_divisor", 1.0), getattr(config, "score_cap", None)
 
-    def forward(self, states: Tensor) -> Tensor:
-        """Map states [..., D] to logits [..., V]."""
+    def forward(
+        self, states: Tensor, labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        """Return scores, or their loss, for which a compiler need not store all scores more than once.
+
+        Args:
+            states: [..., D].
+            labels: token at each of the states [L]; None = none.
+            num_items_in_batch: see `cross_entropy`.
+
+        Returns:
+            Without labels, scores [..., V]; with labels, the loss, a scalar.
+        """
         if self.is_dense:
             states = self.layer_norm(self.activation(self.dense(states)))
         scores = self.decoder(states)
         if self.divisor != 1.0:
             scores = scores / self.divisor
-        return scores if self.cap is None else torch.tanh(scores / self.cap) * self.cap
+        if self.cap is not None:
+            scores = torch.tanh(scores / self.cap) * self.cap
+        return scores if labels is None else cross_entropy(scores, labels, num_items_in_batch)
 
 
 class MaskedLM(TaskModel):
@@ -95,7 +108,7 @@ class MaskedLM(TaskModel):
             logits = self.head(states)
         else:
             states_of_labels, labels = select(states, labels, scored)
-            loss = cross_entropy(self.head(states_of_labels), labels, num_items_in_batch)
+            loss = self.head(states_of_labels, labels, num_items_in_batch)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )

@@ -12,6 +12,10 @@ from lib.backbones.positions import Phases, alibi_slopes, rotate, sinusoids
 CPU = torch.device("cpu")
 
 
+def rotation(phases, length):
+    return torch.stack(phases(length, CPU), dim=-1)
+
+
 def rotation_matrix(position, width, base, scale):
     """The block-diagonal matrix of equation 2.7."""
     matrix = torch.zeros(width, width, dtype=torch.float64)
@@ -28,7 +32,7 @@ def rotation_matrix(position, width, base, scale):
 def test_rotation_is_the_pairwise_matrix(base, scale):
     width, length = 6, 40
     states = torch.randn(2, 3, length, width, generator=torch.Generator().manual_seed(0))
-    rotated = rotate(states, *Phases(width, base, scale)(length, CPU))
+    (rotated,) = rotate([states], rotation(Phases(width, base, scale), length))
     for position in range(length):
         expected = states[:, :, position].double() @ rotation_matrix(position, width, base, scale).T
         torch.testing.assert_close(rotated[:, :, position].double(), expected, atol=2e-5, rtol=0)
@@ -37,8 +41,8 @@ def test_rotation_is_the_pairwise_matrix(base, scale):
 def test_scores_depend_on_the_distance_alone():
     generator = torch.Generator().manual_seed(1)
     query, key = torch.randn(2, 1, 1, 1, 8, generator=generator)
-    table = Phases(8, 10_000.0)(200, CPU)
-    turned_query, turned_key = (rotate(x.expand(1, 1, 200, 8), *table)[0, 0] for x in (query, key))
+    table = rotation(Phases(8, 10_000.0), 200)
+    turned_query, turned_key = (each[0, 0] for each in rotate([x.expand(1, 1, 200, 8) for x in (query, key)], table))
     scores = turned_query @ turned_key.T
     for distance in (0, 1, 17):
         diagonal = scores.diagonal(distance)
@@ -67,11 +71,11 @@ def test_tables_do_not_depend_on_what_was_asked_before():
 
 def test_low_precision_is_rotated_in_float32():
     states = torch.randn(1, 1, 3000, 8, generator=torch.Generator().manual_seed(2)).bfloat16()
-    table = Phases(8, 10_000.0)(3000, CPU)
-    assert table[0].dtype == torch.float32
-    rotated = rotate(states, *table)
+    table = rotation(Phases(8, 10_000.0), 3000)
+    assert table.dtype == torch.float32
+    (rotated,) = rotate([states], table)
     assert rotated.dtype == torch.bfloat16
-    torch.testing.assert_close(rotated, rotate(states.float(), *table).bfloat16(), atol=0, rtol=0)
+    torch.testing.assert_close(rotated, rotate([states.float()], table)[0].bfloat16(), atol=0, rtol=0)
 
 
 def test_tables_made_in_inference_mode_serve_training():
