@@ -31,6 +31,9 @@ REPETITIONS = 5
 GPU_REPETITIONS = 30
 """Repetitions on a GPU, where a pass may take less than a millisecond."""
 
+VARIANTS = 10_000
+"""Times that torch may compile a function in a process that measures."""
+
 Queue = Literal["shared", "filled", "own"]
 """What a computation finds in a GPU's queue: what other computations have left there; so much that the GPU never waits
 for a launch of its own; or nothing, so that no other's work hides its launches."""
@@ -285,6 +288,16 @@ def fused_attention(counter: FlopCounterMode) -> str | None:
         if found:
             return found[1]
     return None
+
+
+def compile_without_limit() -> None:
+    """Let torch compile a function for every model and shape that is measured in this process.
+
+    After 8 variants it would compute without compiling, and warn at most.
+    """
+    from torch._dynamo import config  # on demand, since its import takes seconds
+
+    config.recompile_limit = config.accumulated_recompile_limit = VARIANTS
 
 
 def highest_mb(device: torch.device) -> float:

@@ -15,9 +15,9 @@ COLUMNS: dict[str, list[str]] = {
         "host_ms", "clock_mhz", "repetitions", "processor", "torch",
     ],
     "training_cost": [
-        "implementation", "model", "kernels", "step", "batch", "tokens", "median_ms", "tokens_per_s",
-        "gemm_share", "peak_mb", "host_ms", "clock_mhz", "device", "dtype", "threads", "repetitions",
-        "processor", "torch",
+        "implementation", "model", "kernels", "compiled", "step", "length", "batch", "tokens", "median_ms",
+        "min_ms", "max_ms", "tokens_per_s", "gemm_share", "peak_mb", "host_ms", "clock_mhz", "device", "dtype",
+        "threads", "repetitions", "processor", "torch",
     ],
     "encoder_cost": [
         "implementation", "model", "parameters", "pass", "length", "batch", "tokens", "hidden_size", "median_ms",
@@ -55,6 +55,9 @@ MODERN = "modernbert"
 """Others are compared with this whole encoder."""
 BY_TRITON = " (triton)"
 """Ends the name of a mechanism that computed with Triton kernels."""
+
+COMPILED = " (compiled)"
+"""Ends the name of a model whose blocks torch compiled."""
 
 LEAST = 3
 """Repetitions that a comparison of times needs: fewer show no spread."""

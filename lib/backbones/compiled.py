@@ -1,0 +1,15 @@
+"""Compilation of the blocks of a model by torch, which fuses operations between matrix products."""
+
+from torch import nn
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Let torch compile each block of a model, in place, for texts of any length.
+
+    Args:
+        model: whose lists of modules hold its blocks, as those of our encoders and of transformers do.
+    """
+    for part in model.modules():
+        if isinstance(part, nn.ModuleList):
+            for block in part:
+                block.compile(dynamic=True)
