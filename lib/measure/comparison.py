@@ -75,8 +75,12 @@ class Case(ABC):
 
     def with_kernels(self, mechanism: Mechanisms) -> Iterator[Self]:
         """Yield the case by torch's operations, and by Triton kernels on a GPU if a mechanism of it has some."""
+        yield from self.by_kernels(any(has_kernels(each.kind) for each in each_of(mechanism)))
+
+    def by_kernels(self, there: bool) -> Iterator[Self]:
+        """Yield the case by torch's operations, and by Triton kernels on a GPU if these are there."""
         yield replace(self, kernels="torch")
-        if self.device == "cuda" and any(has_kernels(each.kind) for each in each_of(mechanism)):
+        if self.device == "cuda" and there:
             yield replace(self, kernels="triton")
 
 

@@ -37,6 +37,10 @@ COLUMNS: dict[str, list[str]] = {
         "mechanism", "length", "heads", "head_size", "device", "dtype", "threads", "matrix_mb", "computed_mb",
         "peak_mb", "kept_mb", "seconds", "skipped", "processor", "torch",
     ],
+    "scan_cost": [
+        "implementation", "kernels", "pass", "length", "batch", "heads", "head_size", "state_size", "median_ms",
+        "min_ms", "max_ms", "host_ms", "error", "device", "dtype", "threads", "repetitions", "processor", "torch",
+    ],
     "favor_error": ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"],
     "lsh_recall": ["norm", "cosine", "length", "effective_keys", "chunk_size", "hashes", "sorting", "seed", "recall"],
     "grid_hours": [

@@ -25,6 +25,7 @@ from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
+from lib.backbones.settings import BACKBONES
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
 from lib.data.padding import known_beforehand, pad_ids
@@ -104,8 +105,12 @@ class TrainingCase(Case):
 
     def ways(self, *, compile: bool) -> Iterator["TrainingCase"]:
         """Yield the case by torch's operations, by kernels if there are some, and compiled if that is asked for."""
-        attends = self.mechanism is not None and _kind(self.mechanism) != STATE_SPACE
-        ways = list(self.with_kernels(parse_mechanisms(self.mechanism))) if attends else [self]
+        if self.mechanism is None:
+            ways = [self]
+        elif _kind(self.mechanism) == STATE_SPACE:
+            ways = list(self.by_kernels(BACKBONES.has(STATE_SPACE, "kernels")))
+        else:
+            ways = list(self.with_kernels(parse_mechanisms(self.mechanism)))
         yield from ways
         if compile:
             yield replace(ways[-1], compiled=True)
