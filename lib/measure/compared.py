@@ -56,6 +56,10 @@ PACKAGES = {
 FORMULA = "published formula"
 """Implementation of a formula as its paper writes it, in plain operations, where no package has it."""
 
+FLEX = "flex-attention"
+"""Implementation by torch's FlexAttention, which compiles a kernel for a mask; on a GPU, since it has gradients there
+only."""
+
 PEERS = {
     "sdpa": ["torch"],
     "lsh-h2-c64": ["reformer-pytorch"],
@@ -67,7 +71,8 @@ PEERS = {
     "favor-m256": ["performer-pytorch"],
     f"linformer-k256{PROJECTED}": ["linformer"],
     "topk-k64": ["x-transformers"],
-    "window-w256-g0": ["local-attention"],
+    "window-w256-g0": ["local-attention", FLEX],
+    "window-w256-g1": [FLEX],
     "cosformer": [FORMULA],
 }
 """Which rows of ours have which peers."""

@@ -307,6 +307,12 @@ def highest_mb(device: torch.device) -> float:
     return resident_peak_mb()
 
 
+def forget_peak(device: torch.device) -> None:
+    """Begin anew to look for the highest memory of a GPU."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def resident_mb() -> float:
     """Return the resident memory of this process, in MiB."""
     import psutil  # of no use on a GPU, whose machine may lack it

@@ -141,9 +141,7 @@ def scan_cost(*, lengths: Sequence[int], tokens: int, seconds: float, **setting:
     for length, kind in itertools.product(lengths, PASSES):
         cases = list(scan_cases(length=length, batch=max(1, tokens // length), kind=kind, **setting))
         prepared = {case.kernels: case.prepare() for case in cases}
-        prepared = {
-            case.kernels: prepared[case.kernels] for case in cases if runs(prepared[case.kernels], case, place)
-        }
+        prepared = {case.kernels: prepared[case.kernels] for case in cases if runs(prepared[case.kernels], case, place)}
         taken = repeated(prepared, {}, seconds, place, "filled")
         for kernels, timed in prepared.items():
             measured = {"host_ms": 1000 * host_seconds(timed, place), "error": timed.error()}
