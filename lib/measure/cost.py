@@ -31,8 +31,8 @@ REPETITIONS = 5
 GPU_REPETITIONS = 30
 """Repetitions on a GPU, where a pass may take less than a millisecond."""
 
-VARIANTS = 10_000
-"""Times that torch may compile a function in a process that measures."""
+VARIANTS = 64
+"""Times that torch may compile a function in a process that measures: for several models, and shapes of each."""
 
 Queue = Literal["shared", "filled", "own"]
 """What a computation finds in a GPU's queue: what other computations have left there; so much that the GPU never waits
@@ -290,14 +290,14 @@ def fused_attention(counter: FlopCounterMode) -> str | None:
     return None
 
 
-def compile_without_limit() -> None:
-    """Let torch compile a function for every model and shape that is measured in this process.
+def compile_variants() -> None:
+    """Let torch compile a function for every model and shape that is measured in this process, up to `VARIANTS`.
 
-    After 8 variants it would compute without compiling, and warn at most.
+    After 8 of them, as many as one training needs, it would compute without compiling, and warn at most.
     """
     from torch._dynamo import config  # on demand, since its import takes seconds
 
-    config.recompile_limit = config.accumulated_recompile_limit = VARIANTS
+    config.recompile_limit = VARIANTS
 
 
 def highest_mb(device: torch.device) -> float:

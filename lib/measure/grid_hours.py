@@ -54,7 +54,7 @@ def grid_hours(
     *,
     device: str,
     kernels: Kernels,
-    compile: bool = False,
+    compile: bool,
     models: Sequence[str] | None,
     seconds: float,
     encoder: Mapping[str, Any],

@@ -22,7 +22,7 @@ from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least
 from lib.core.errors import ConfigError
 from lib.measure.compared import FLEX, FORMULA, PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
-from lib.measure.cost import KeptBytes, compile_without_limit, forget_peak, fused_attention, operation_counter
+from lib.measure.cost import KeptBytes, compile_variants, forget_peak, fused_attention, operation_counter
 
 logger = logging.getLogger(__name__)
 
@@ -258,7 +258,7 @@ def _flex_attention(case: AttentionCase) -> nn.Module:
 
     rows = case.batch if ragged else None
     blocks = create_block_mask(sees, rows, None, case.length, case.length, device=case.device)
-    compile_without_limit()
+    compile_variants()
     compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False)
     function: Callable[..., Any] = compiled if case.device == "cuda" else flex_attention
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.attention.contract import set_kernels
+from lib.attention.contract import set_kernels, set_step
 from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
 from lib.backbones.compiled import compile_blocks
 from lib.backbones.encoder.configuration import EncoderConfig
@@ -31,7 +31,7 @@ from lib.backbones.ssm.model import SsmModel
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, Name, compare
-from lib.measure.cost import compile_without_limit, interleaved, operation_counter
+from lib.measure.cost import compile_variants, interleaved, operation_counter
 from lib.measure.tables import COLUMNS, LEAST
 from lib.measure.token_lengths import typical_lengths
 
@@ -153,7 +153,7 @@ class TrainedModel:
         self.model = model.to(device).train()
         set_kernels(self.model, kernels)
         if compiled:
-            compile_without_limit()
+            compile_variants()
             compile_blocks(self.model)
         self.device, self.dtype = torch.device(device), getattr(torch, dtype)
         trained = [weight for weight in self.model.parameters() if weight.requires_grad]
@@ -178,6 +178,7 @@ class TimedTraining(TrainedModel):
         torch.manual_seed(0)
         fused = True if case.device == "cuda" else None  # on a GPU, as the Trainer's
         super().__init__(_model(case), case.device, case.dtype, case.kernels, fused=fused, compiled=case.compiled)
+        self.steps_taken = 0
         masked = case.step == "mlm"
         self.batches_a_step = 1 if masked else max(1, DOCUMENTS_A_STEP // case.batch)
         batches = _masked_batches(case) if masked else _document_batches(case)
@@ -193,6 +194,8 @@ class TimedTraining(TrainedModel):
             self.loss(batch).backward()
             if number % self.batches_a_step == 0 or number == len(self.batches):
                 self.update()
+                self.steps_taken += 1
+                set_step(self.model, self.steps_taken)  # as in training: rotations of LSH are drawn again
 
 
 def training_cost(

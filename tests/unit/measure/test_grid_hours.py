@@ -41,7 +41,9 @@ def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, reposit
     monkeypatch.setattr(estimates, "SIMULATED", 500)
     found = ModelSteps(made_steps(), made_steps(lengths=(128, 512)), 4)
     monkeypatch.setattr(module, "measure_turns", lambda exact, cases, *_, **__: {key: [found] for key in cases})
-    hours = grid_hours(str(repository / STUDY), device="cpu", kernels="auto", models=None, seconds=1, encoder={})
+    hours = grid_hours(
+        str(repository / STUDY), device="cpu", kernels="auto", compile=False, models=None, seconds=1, encoder={}
+    )
     assert hours.groupby("stage", sort=False).size().to_dict() == {"pretrain": 9, "tapt": 27, "finetune": 27}
     minutes = published_runs("grid")["minutes_per_epoch"]
     assert hours["published_hours"].sum() == pytest.approx(107.3, abs=0.1)
