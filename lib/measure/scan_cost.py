@@ -81,7 +81,7 @@ class ScanCase:
     def scan(self) -> Scan:
         """Return what scans."""
         if self.implementation == PEER:
-            return partial(_by_peer, getattr(import_module("fla.ops.simple_gla"), f"{self.kernels}_simple_gla"))
+            return partial(by_peer, getattr(import_module("fla.ops.simple_gla"), f"{self.kernels}_simple_gla"))
         if self.kernels == "triton":
             kernels = BACKBONES.load("ssm", "kernels").ScanByTriton
             return lambda *arguments: kernels.apply(*arguments, False)
@@ -164,7 +164,16 @@ def scan_cases(**setting: Any) -> Iterator[ScanCase]:
             yield ScanCase(implementation=PEER, kernels=kernels, **setting)
 
 
-def _by_peer(kernels: Callable[..., Any], inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor) -> Tensor:
+def by_peer(kernels: Callable[..., Any], inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor) -> Tensor:
+    """Return the scan [B, N, H, P] by a function of `PEER`, which has directions for each head.
+
+    Args:
+        kernels: of the package.
+        inputs: [B, N, H, P].
+        log_decay: [B, N, H].
+        write: [B, N, S].
+        read: [B, N, S].
+    """
     heads = inputs.shape[2]
     read, write = (each[:, :, None].expand(-1, -1, heads, -1) for each in (read, write))
     return kernels(q=read, k=write, v=inputs, g=log_decay, scale=1.0)[0]

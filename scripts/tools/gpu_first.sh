@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The first minutes on a machine with a GPU: list its hardware, run the tests of kernels, and measure the costs.
 #
-#   bash scripts/tools/gpu_first.sh FOLDER             # the parts of FIRST, in under nine minutes
+#   bash scripts/tools/gpu_first.sh FOLDER             # the parts of FIRST, the most important first, in nine minutes
 #   bash scripts/tools/gpu_first.sh FOLDER all         # all parts, in about half an hour
 #   bash scripts/tools/gpu_first.sh FOLDER PART ...    # these parts
 #
 # Needs no .venv and no network: PYTHON names the python whose torch sees the GPU (python3), which also has transformers,
 # pydantic, pandas, scikit-learn and pytest. Every part has its own time limit, and its log and tables in FOLDER; a part that
-# fails or runs out of time does not stop the others. The scan is compared with flash-linear-attention if PYTHONPATH has it.
+# fails or runs out of time does not stop the others. TOTAL is the seconds of all parts, 530 if none is named. The scan is compared with flash-linear-attention if PYTHONPATH has it.
 # TEST_DEVICE=cpu runs it at tiny sizes on a CPU. TESTS names other tests than those of the kernels.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -28,24 +28,26 @@ select="" compile="--compile"
 sizes="" windows="1024 4096 16384" scans="512 2048 16384" encoder="" hours="" epochs="--documents 1024" long=512 short=128
 if [ "$device" = cpu ]; then
   on="$on --dtype float32"
-  sizes="--lengths 128 256 --seconds 0.01" windows="64 128" scans="64 128"
-  small='{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}'
+  sizes="--lengths 256 512 --seconds 0.01" windows="256 512" scans="64 128"
+  small='{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}'
   few_trained='{"sdpa": {"kind": "sdpa"}, "ssm": {"kind": "ssm"}}' trained="sdpa ssm" compile=""
   long=64 short=32 encoder="--documents 8 --batch 4 --document-batch 4 --repetitions 1" epochs="" hours="--seconds 1"
   select="-k weights or slopes"
 fi
 
 part() { # NAME SECONDS COMMAND...: run a command, at most so long
-  local name=$1 seconds=$2 begun=$SECONDS status
+  local name=$1 seconds=$2 begun=$SECONDS left=$((total - SECONDS)) status
   shift 2
   if [[ " ${wanted[*]} " != *" $name "* && " ${wanted[*]} " != " all " ]]; then return; fi
+  seconds=$((seconds < left ? seconds : left))
+  if [ "$seconds" -lt 1 ]; then echo "== $name: no time is left"; return; fi
   timeout --kill-after=5 "$seconds" "$@" > "$folder/$name.log" 2>&1
   status=$?
   echo "== $name: status $status, $((SECONDS - begun)) s"
   tail -n "${LINES_SHOWN:-30}" "$folder/$name.log" | cut -c1-220
 }
-wanted=("$@")
-[ ${#wanted[@]} -gt 0 ] || wanted=("${FIRST[@]}")
+wanted=("$@") total=${TOTAL:-86400}
+[ ${#wanted[@]} -gt 0 ] || wanted=("${FIRST[@]}") total=${TOTAL:-530}
 
 part machine 20 "$python" -c "
 import os, sys, torch
@@ -61,16 +63,16 @@ steps() { # NAME SECONDS LENGTH: training steps at a length
   part "$1" "$2" "$python" scripts/training_cost.py $on $compile --steps mlm --lengths "$3" --repetitions 10 \
     --names $trained ${encoder:+--encoder "$small" --mechanisms "$few_trained"} $encoder --out "$folder/$1.csv"
 }
-steps training 120 $long
-steps training-short 80 $short
-part epochs 80 "$python" scripts/training_cost.py $on $compile --steps finetune_epoch_padded finetune_epoch \
+steps training 130 $long
+steps training-short 90 $short
+part epochs 90 "$python" scripts/training_cost.py $on $compile --steps finetune_epoch_padded finetune_epoch \
   --names sdpa $epochs ${encoder:+--encoder "$small" --mechanisms "$few_trained"} $encoder \
   --out "$folder/epochs.csv"
-part window 60 "$python" scripts/attention_cost.py $on $sizes --names sdpa window-w256-g0 window-w256-g1 \
+part window 100 "$python" scripts/attention_cost.py $on $sizes --names sdpa window-w256-g0 window-w256-g1 \
   --lengths $windows --out "$folder/attention_window.csv"
-part scan 40 "$python" scripts/tools/scan_cost.py $on --lengths $scans ${sizes:+--tokens 128 --seconds 0.01} \
+part scan 50 "$python" scripts/tools/scan_cost.py $on --lengths $scans ${sizes:+--tokens 128 --seconds 0.01} \
   --out "$folder/scan_cost.csv"
-part hours-compiled 50 "$python" scripts/tools/grid_hours.py --device $device $compile --models sdpa favor-m64 \
+part hours-compiled 90 "$python" scripts/tools/grid_hours.py --device $device $compile --models sdpa favor-m64 \
   ${encoder:+--encoder "$small"} ${hours:---seconds 10} --out "$folder/grid_hours_compiled.csv"
 
 part hours 240 "$python" scripts/tools/grid_hours.py --device $device ${encoder:+--encoder "$small" --models sdpa} $hours \
