@@ -31,9 +31,6 @@ REPETITIONS = 5
 GPU_REPETITIONS = 30
 """Repetitions on a GPU, where a pass may take less than a millisecond."""
 
-VARIANTS = 64
-"""Times that torch may compile a function in a process that measures: for several models, and shapes of each."""
-
 Queue = Literal["shared", "filled", "own"]
 """What a computation finds in a GPU's queue: what other computations have left there; so much that the GPU never waits
 for a launch of its own; or nothing, so that no other's work hides its launches."""
@@ -290,16 +287,6 @@ def fused_attention(counter: FlopCounterMode) -> str | None:
     return None
 
 
-def compile_variants() -> None:
-    """Let torch compile a function for every model and shape that is measured in this process, up to `VARIANTS`.
-
-    After 8 of them, as many as one training needs, it would compute without compiling, and warn at most.
-    """
-    from torch._dynamo import config  # on demand, since its import takes seconds
-
-    config.recompile_limit = VARIANTS
-
-
 def highest_mb(device: torch.device) -> float:
     """Return the highest memory of this process so far, in MiB: allocated on a GPU, resident on a CPU."""
     if device.type == "cuda":
@@ -307,8 +294,8 @@ def highest_mb(device: torch.device) -> float:
     return resident_peak_mb()
 
 
-def forget_peak(device: torch.device) -> None:
-    """Begin anew to look for the highest memory of a GPU."""
+def reset_peak(device: torch.device) -> None:
+    """Reset the highest memory of a GPU to what is in use now; on a CPU nothing is reset."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 

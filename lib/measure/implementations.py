@@ -22,11 +22,14 @@ from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least
 from lib.core.errors import ConfigError
 from lib.measure.compared import FLEX, FORMULA, PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
-from lib.measure.cost import KeptBytes, compile_variants, forget_peak, fused_attention, operation_counter
+from lib.measure.cost import KeptBytes, fused_attention, operation_counter, reset_peak
 
 logger = logging.getLogger(__name__)
 
 Padding = Literal["none", "ragged"]
+
+VARIANTS = 64
+"""Shapes and masks that FlexAttention may be compiled for in a process."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class AttentionCase(Case):
         """Return the memory and the counts of one pass; operations of a compiled one are not seen."""
         attention = self.prepare()
         if self.implementation == FLEX:
-            forget_peak(torch.device(self.device))  # that of making the mask
+            reset_peak(torch.device(self.device))  # that of making the mask
             with KeptBytes(attention.parameters) as kept:
                 output = attention.forward()
             attention.backward(output)
@@ -258,7 +261,7 @@ def _flex_attention(case: AttentionCase) -> nn.Module:
 
     rows = case.batch if ragged else None
     blocks = create_block_mask(sees, rows, None, case.length, case.length, device=case.device)
-    compile_variants()
+    torch._dynamo.config.recompile_limit = VARIANTS
     compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False)
     function: Callable[..., Any] = compiled if case.device == "cuda" else flex_attention
 

@@ -31,7 +31,7 @@ from lib.backbones.ssm.model import SsmModel
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, Name, compare
-from lib.measure.cost import compile_variants, interleaved, operation_counter
+from lib.measure.cost import interleaved, operation_counter
 from lib.measure.tables import COLUMNS, LEAST
 from lib.measure.token_lengths import typical_lengths
 
@@ -153,7 +153,6 @@ class TrainedModel:
         self.model = model.to(device).train()
         set_kernels(self.model, kernels)
         if compiled:
-            compile_variants()
             compile_blocks(self.model)
         self.device, self.dtype = torch.device(device), getattr(torch, dtype)
         trained = [weight for weight in self.model.parameters() if weight.requires_grad]

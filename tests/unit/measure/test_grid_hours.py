@@ -57,6 +57,21 @@ def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, reposit
     assert "Lengths of arxiv, hyperpartisan, imdb, wikipedia are assumed" in text
 
 
+@pytest.mark.parametrize("compile", [False, True])
+def test_blocks_are_compiled_on_request(monkeypatch, repository, compile):
+    found, asked = ModelSteps(made_steps(), made_steps(lengths=(128, 512)), 4), []
+
+    def measured(exact, cases, masked, *_, **__):
+        asked.extend(each.compiled for each in (masked, *cases.values()))
+        return {key: [found] for key in cases}
+
+    monkeypatch.setattr(module, "measure_turns", measured)
+    monkeypatch.setattr(estimates, "SIMULATED", 500)
+    options = {"device": "cpu", "kernels": "auto", "models": ["favor-m64"], "seconds": 1, "encoder": {}}
+    grid_hours(str(repository / STUDY), compile=compile, **options)
+    assert asked == [compile] * 3  # exact attention too, which others are compared with
+
+
 def test_the_quickest_of_all_turns_counts_batch_by_batch():
     slow_end, slow_start = ([(2, 128, a), (8, 512, b)] for a, b in ((1.0, 9.0), (2.0, 8.0)))
     turns = [ModelSteps(made_steps(batches=each), made_steps(batches=each), 4) for each in (slow_end, slow_start)]
