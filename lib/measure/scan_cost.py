@@ -147,7 +147,8 @@ def scan_cost(*, lengths: Sequence[int], tokens: int, seconds: float, **setting:
             measured = {"host_ms": 1000 * host_seconds(timed, place), "error": timed.error()}
             row = {**asdict(timed.case), **measured, **machine(timed.case.device, timed.case.dtype)}
             rows.append(row | {"pass": kind} | spread(taken[kernels]))
-            logger.info("%s, %d tokens, %s: %.3g ms", kernels, length, kind, rows[-1]["median_ms"])
+            found = (kernels, length, kind, rows[-1]["median_ms"], rows[-1]["error"])
+            logger.info("%s, %d tokens, %s: %.3g ms, error %.2g", *found)
     return pd.DataFrame(rows, columns=COLUMNS["scan_cost"])
 
 

@@ -5,10 +5,12 @@
 #   bash scripts/tools/gpu_first.sh FOLDER all         # all parts, in about half an hour
 #   bash scripts/tools/gpu_first.sh FOLDER PART ...    # these parts
 #
-# Needs no .venv and no network: PYTHON names the python whose torch sees the GPU (python3), which also has transformers,
-# pydantic, pandas, scikit-learn and pytest. Every part has its own time limit, and its log and tables in FOLDER; a part that
-# fails or runs out of time does not stop the others. TOTAL is the seconds of all parts, 530 if none is named. The scan is compared with flash-linear-attention if PYTHONPATH has it.
-# TEST_DEVICE=cpu runs it at tiny sizes on a CPU. TESTS names other tests than those of the kernels.
+# Needs no .venv and no network: PYTHON names the python whose torch sees the GPU (python3), which also has
+# transformers, pydantic, pandas, scikit-learn and pytest. Every part has its own time limit, and its log and tables in
+# FOLDER; a part that fails or runs out of time does not stop the others. TOTAL is the seconds of all parts, 530 if none
+# is named. The scan is compared with flash-linear-attention if PYTHONPATH has it. TESTS names files of tests, and
+# CHOSEN some of their tests, as pytest's -k does. TEST_DEVICE=cpu runs all at tiny sizes on a CPU, and compiles
+# nothing.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(realpath -m "${1:?which folder is to be written?}")
@@ -20,11 +22,11 @@ workers=${WORKERS:-$(nproc)}
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 TEST_DEVICE=$device
 unset TRITON_INTERPRET
 FIRST=(machine tests training training-short epochs window scan hours-compiled)
-few='{"sdpa": {"kind": "sdpa"}, "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "favor-m64": {"kind": "favor", "nb_features": 64}, "favor-m256": {"kind": "favor", "nb_features": 256}}'
+few='{"sdpa": {"kind": "sdpa"}, "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "favor-m64": {"kind": "favor", "nb_features": 64}, "favor-m256": {"kind": "favor", "nb_features": 256}, "window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1}}'
 trained="sdpa lsh-h2-c64 favor-m64 window-w256-g0 ssm"
 on="--device $device"
 tests=${TESTS:-tests/gpu tests/unit/attention tests/unit/backbones/ssm}
-select="" compile="--compile"
+select=${CHOSEN:-} compile="--compile"
 sizes="" windows="1024 4096 16384" scans="512 2048 16384" encoder="" hours="" epochs="--documents 1024" long=512 short=128
 if [ "$device" = cpu ]; then
   on="$on --dtype float32"
@@ -32,7 +34,7 @@ if [ "$device" = cpu ]; then
   small='{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}'
   few_trained='{"sdpa": {"kind": "sdpa"}, "ssm": {"kind": "ssm"}}' trained="sdpa ssm" compile=""
   long=64 short=32 encoder="--documents 8 --batch 4 --document-batch 4 --repetitions 1" epochs="" hours="--seconds 1"
-  select="-k weights or slopes"
+  select=${CHOSEN:-weights or slopes}
 fi
 
 part() { # NAME SECONDS COMMAND...: run a command, at most so long
@@ -58,7 +60,7 @@ for name in ('triton', 'transformers', 'numpy', 'pydantic', 'fla'):
 if torch.cuda.is_available(): print(torch.cuda.get_device_properties(0))
 "
 part tests 90 "$python" -m pytest $tests -q -p no:cacheprovider -n "$workers" --dist worksteal -m "gpu or not slow" \
-  ${select:+"$select"}
+  ${select:+-k "$select"}
 steps() { # NAME SECONDS LENGTH: training steps at a length
   part "$1" "$2" "$python" scripts/training_cost.py $on $compile --steps mlm --lengths "$3" --repetitions 10 \
     --names $trained ${encoder:+--encoder "$small" --mechanisms "$few_trained"} $encoder --out "$folder/$1.csv"
@@ -70,7 +72,7 @@ part epochs 90 "$python" scripts/training_cost.py $on $compile --steps finetune_
   --out "$folder/epochs.csv"
 part window 100 "$python" scripts/attention_cost.py $on $sizes --names sdpa window-w256-g0 window-w256-g1 \
   --lengths $windows --out "$folder/attention_window.csv"
-part scan 50 "$python" scripts/tools/scan_cost.py $on --lengths $scans ${sizes:+--tokens 128 --seconds 0.01} \
+part scan 130 "$python" scripts/tools/scan_cost.py $on --lengths $scans ${sizes:+--tokens 128 --seconds 0.01} \
   --out "$folder/scan_cost.csv"
 part hours-compiled 90 "$python" scripts/tools/grid_hours.py --device $device $compile --models sdpa favor-m64 \
   ${encoder:+--encoder "$small"} ${hours:---seconds 10} --out "$folder/grid_hours_compiled.csv"
@@ -82,8 +84,8 @@ for tool in memcheck racecheck; do
   for width in 64 80; do
     if [ -n "$checker" ]; then
       PYTORCH_NO_CUDA_MEMORY_CACHING=1 part "$tool-$width" 120 "$checker" --tool "$tool" --target-processes all \
-        "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m64 --lengths 150 \
-        --tokens 300 --head-size "$width" --padding ragged --once --out "$folder/unused.csv" &
+        "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m64 \
+        window-w256-g1 --lengths 150 --tokens 300 --head-size "$width" --padding ragged --once --out "$folder/unused.csv" &
     fi
   done
 done
@@ -91,6 +93,6 @@ wait
 part attention-few 150 "$python" scripts/attention_cost.py $on $sizes --mechanisms "$few" --out "$folder/attention_few.csv"
 part kernel-times 90 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" ${sizes:+--lengths 64 --tokens 128} \
   --out "$folder/kernel_times.csv"
-part sweep 180 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m256 --sweep \
-  --lengths ${sizes:+64} ${sizes:-2048 16384} --workers "$workers" --seconds 150 --out "$folder/sweep.csv"
+part sweep 180 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m256 \
+  window-w256-g1 --sweep --lengths ${sizes:+64} ${sizes:-2048 16384} --workers "$workers" --seconds 150 --out "$folder/sweep.csv"
 part attention 300 "$python" scripts/attention_cost.py $on $sizes --out "$folder/attention_cost.csv"
