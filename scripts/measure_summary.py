@@ -1,10 +1,12 @@
-"""Summarise measurements as Markdown from their table.
+"""Summarise measurements as Markdown from their table, or from several as one.
 
 python scripts/measure_summary.py training_cost --table FILE --out FILE
 """
 
 import sys
 from collections.abc import Sequence
+
+import pandas as pd
 
 from lib.core import program
 from lib.core.files import write_text
@@ -32,10 +34,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("summary", choices=SUMMARIES, help="what to sum up")
-    parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of the program of the same name")
+    parser.add_argument(
+        "--table", nargs="+", required=True, metavar="FILE", help="CSV files of the program of the same name"
+    )
     parser.add_argument("--out", required=True, metavar="FILE", help="Markdown file to write")
     arguments = parser.parse_args(argv)
-    table = read_table(arguments.table, arguments.summary)
+    table = pd.concat([read_table(path, arguments.summary) for path in arguments.table], ignore_index=True)
     write_text(arguments.out, SUMMARIES[arguments.summary](table))
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 
 from lib.measure.compared import (
+    FLEX,
     LONGEST_NAIVE,
     LONGEST_PADDED,
     LONGEST_TORCH,
@@ -96,5 +97,7 @@ def _is_measured(peer: str, own: AttentionCase, with_peers: bool) -> bool:
     """Return whether `peer` is measured together with our row; `with_peers`: whether most peers are, at its length."""
     if peer == "torch":
         return own.length <= LONGEST_TORCH
+    if peer == FLEX:
+        return own.device == "cuda"
     shortest, longest = REACH.get(own.parameters["kind"], (own.length, own.length))
     return with_peers and shortest <= own.length <= longest

@@ -31,6 +31,13 @@ EXTRA: dict[str, dict[str, Any]] = {
 }
 """Mechanisms that are measured in addition to those of the study: parameters by name."""
 
+BESIDE_THE_GRID: dict[str, dict[str, Any]] = {
+    "window-w256-g0": EXTRA["window-w256-g0"],
+    "ssm": ENCODERS["ssm"],
+}
+"""What is trained on a GPU in addition to the mechanisms of the study: attention within a window, and the state-space
+encoder."""
+
 NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}
 """Exact attention in plain operations, which holds the N x N matrices: its parameters by its name."""
 
@@ -49,6 +56,10 @@ PACKAGES = {
 FORMULA = "published formula"
 """Implementation of a formula as its paper writes it, in plain operations, where no package has it."""
 
+FLEX = "flex-attention"
+"""Implementation by torch's FlexAttention, which compiles a kernel for a mask; on a GPU, since it has gradients there
+only."""
+
 PEERS = {
     "sdpa": ["torch"],
     "lsh-h2-c64": ["reformer-pytorch"],
@@ -60,7 +71,8 @@ PEERS = {
     "favor-m256": ["performer-pytorch"],
     f"linformer-k256{PROJECTED}": ["linformer"],
     "topk-k64": ["x-transformers"],
-    "window-w256-g0": ["local-attention"],
+    "window-w256-g0": ["local-attention", FLEX],
+    "window-w256-g1": [FLEX],
     "cosformer": [FORMULA],
 }
 """Which rows of ours have which peers."""

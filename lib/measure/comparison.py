@@ -49,7 +49,12 @@ class Case(ABC):
     @property
     def name(self) -> Name:
         """The fields that it is named by."""
-        return *(getattr(self, field) for field in self.NAMED_BY), self.kernels
+        return *(str(getattr(self, field)) for field in self.NAMED_BY), self.kernels
+
+    @property
+    def counted_as(self) -> Name:
+        """The name of the same case by torch's operations, which are counted: those of kernels are not seen."""
+        return replace(self, kernels="torch").name
 
     @property
     @abstractmethod
@@ -70,8 +75,12 @@ class Case(ABC):
 
     def with_kernels(self, mechanism: Mechanisms) -> Iterator[Self]:
         """Yield the case by torch's operations, and by Triton kernels on a GPU if a mechanism of it has some."""
+        yield from self.by_kernels(any(has_kernels(each.kind) for each in each_of(mechanism)))
+
+    def by_kernels(self, there: bool) -> Iterator[Self]:
+        """Yield the case by torch's operations, and by Triton kernels on a GPU if these are there."""
         yield replace(self, kernels="torch")
-        if self.device == "cuda" and any(has_kernels(each.kind) for each in each_of(mechanism)):
+        if self.device == "cuda" and there:
             yield replace(self, kernels="triton")
 
 
@@ -84,7 +93,7 @@ def compare(
     """Yield a row for every case; on a GPU, one that fails is left out with a warning.
 
     Args:
-        cases: on one device; one by Triton kernels comes after the same one by torch's operations.
+        cases: on one device; one whose operations are not seen comes after the one that it is `counted_as`.
         times: returns the seconds of every repetition of each computation, see `lib.measure.cost`.
         host_repetitions: of `host_ms`, their median; 0 = it is not measured.
 
@@ -110,9 +119,9 @@ def compare(
         case, median = by_name[name], statistics.median(taken)
         small = case.small()
         counted, peak = with_peak_mb(type(case).count, case, device=place, warm_up=None if small is None else (small,))
-        if case.kernels == "torch":
-            operations[name[:-1]] = counted.operations
-        done = operations.get(name[:-1], math.nan)
+        if name == case.counted_as:
+            operations[name] = counted.operations
+        done = operations.get(case.counted_as, math.nan)
         yield {
             **vars(case),
             **asdict(counted),

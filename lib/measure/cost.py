@@ -294,6 +294,12 @@ def highest_mb(device: torch.device) -> float:
     return resident_peak_mb()
 
 
+def reset_peak(device: torch.device) -> None:
+    """Reset the highest memory of a GPU to what is in use now; on a CPU nothing is reset."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def resident_mb() -> float:
     """Return the resident memory of this process, in MiB."""
     import psutil  # of no use on a GPU, whose machine may lack it

@@ -26,7 +26,7 @@ from lib.measure.cost import Computation, machine, repeated, spread
 from lib.measure.implementations import Called
 from lib.measure.length_cost import Limits
 from lib.measure.tables import COLUMNS, OURS
-from lib.measure.training_cost import VOCABULARY, TrainedModel
+from lib.measure.training_cost import VOCABULARY, TrainedModel, state_space_layers
 
 logger = logging.getLogger(__name__)
 
@@ -94,11 +94,6 @@ def own_encoder(parameters: Mapping[str, Any], encoder: Encoder) -> nn.Module:
     model = model_class(config)
     use_onednn(model)  # as in a training
     return Called(model, lambda model, ids: model(input_ids=ids).last_hidden_state)
-
-
-def state_space_layers(encoder: Encoder) -> int:
-    """Return how many state-space layers have about the weights of the blocks of `encoder`: 7 for 4."""
-    return round(7 / 4 * encoder.num_hidden_layers)
 
 
 def modernbert(encoder: Encoder) -> nn.Module:

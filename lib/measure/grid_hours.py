@@ -54,6 +54,7 @@ def grid_hours(
     *,
     device: str,
     kernels: Kernels,
+    compile: bool,
     models: Sequence[str] | None,
     seconds: float,
     encoder: Mapping[str, Any],
@@ -64,6 +65,7 @@ def grid_hours(
         study: its file, such as `config/config.yaml`.
         device: `auto`, `cpu` or `cuda`.
         kernels: what attention computes with.
+        compile: whether torch compiles the blocks.
         models: to measure; None = all of the grid that read tokens.
         seconds: about as long as steps are measured, all together.
         encoder: fields of the grid's encoders to change, for a trial.
@@ -99,7 +101,7 @@ def grid_hours(
 
         def case(model: str, stage: str) -> StepsCase:
             task = next(iter(graph.experiment.stages[stage].data.values())).task
-            return StepsCase(graph.backbone_at(model, stage, None), task, str(tokenizer), hardware, kernels)
+            return StepsCase(graph.backbone_at(model, stage, None), task, str(tokenizer), hardware, kernels, compile)
 
         # A GPU is slow on small batches.
         many = hardware.micro_batch_tokens // lengths[0] if hardware.device == "cuda" else 4

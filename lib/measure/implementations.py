@@ -20,13 +20,16 @@ from torch.nn import functional
 from lib.attention.contract import build, set_kernels, set_step
 from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least, parse_mechanisms
 from lib.core.errors import ConfigError
-from lib.measure.compared import FORMULA, PACKAGES, PROJECTED
+from lib.measure.compared import FLEX, FORMULA, PACKAGES, PROJECTED
 from lib.measure.comparison import Case, Counted
-from lib.measure.cost import KeptBytes, fused_attention, operation_counter
+from lib.measure.cost import KeptBytes, fused_attention, operation_counter, reset_peak
 
 logger = logging.getLogger(__name__)
 
 Padding = Literal["none", "ragged"]
+
+VARIANTS = 64
+"""Shapes and masks that FlexAttention may be compiled for in a process."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class AttentionCase(Case):
     """A forward and backward pass of attention.
 
     Args:
-        implementation: `ours`, `torch`, `transformers`, `FORMULA`, or one of `PACKAGES`.
+        implementation: `ours`, `torch`, `FLEX`, `transformers`, `FORMULA`, or one of `PACKAGES`.
         mechanism: name of the row.
         parameters: parameters of the mechanism, `kind` included; of a list, a pass goes through each of its layers.
         length: N.
@@ -111,8 +114,14 @@ class AttentionCase(Case):
         return AttentionPass(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
 
     def count(self) -> CountedPass:
-        """Return the memory and the counts of one pass."""
+        """Return the memory and the counts of one pass; operations of a compiled one are not seen."""
         attention = self.prepare()
+        if self.implementation == FLEX:
+            reset_peak(torch.device(self.device))  # that of making the mask
+            with KeptBytes(attention.parameters) as kept:
+                output = attention.forward()
+            attention.backward(output)
+            return CountedPass(bytes_kept=kept.total)
         with operation_counter() as counter:
             with KeptBytes(attention.parameters) as kept:
                 output = attention.forward()
@@ -229,6 +238,35 @@ def _torch(case: AttentionCase) -> nn.Module:
     def attend(_: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         allowed = None if mask is None else mask[:, None, None]
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+
+    return Called(nn.Identity(), attend)
+
+
+def _flex_attention(case: AttentionCase) -> nn.Module:
+    """Return FlexAttention under the mask of a window; the mask of its blocks is made once, before any pass.
+
+    With padding, blocks without a real token are skipped, of queries as well as of keys.
+    """
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    reach, number = case.settings.width // 2, case.settings.global_tokens
+    ragged = case.padding == "ragged"
+    lengths = ragged_mask(case.batch, case.length, case.device).sum(1) if ragged else None
+
+    def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        seen = (query - key).abs() <= reach
+        if number:
+            seen = seen | (query < number) | (key < number)
+        return seen if lengths is None else seen & (query < lengths[row]) & (key < lengths[row])
+
+    rows = case.batch if ragged else None
+    blocks = create_block_mask(sees, rows, None, case.length, case.length, device=case.device)
+    torch._dynamo.config.recompile_limit = VARIANTS
+    compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False)
+    function: Callable[..., Any] = compiled if case.device == "cuda" else flex_attention
+
+    def attend(_: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        return function(query, key, value, block_mask=blocks)
 
     return Called(nn.Identity(), attend)
 
@@ -389,6 +427,7 @@ def _reformer(case: AttentionCase, sizes: dict[str, int]) -> nn.Module:
 _MAKERS: dict[str, Callable[[AttentionCase], nn.Module]] = {
     "ours": _Ours,
     "torch": _torch,
+    FLEX: _flex_attention,
     "reformer-pytorch": _reformer_pytorch,
     "transformers": _transformers,
     "performer-pytorch": _performer_pytorch,

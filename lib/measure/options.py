@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from lib.core import program
+from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, write_text
 
 GRID = Path(__file__).parents[2] / "config" / "config.yaml"
@@ -19,6 +20,7 @@ MEANINGS = {
     "batch": "sequences of a step",
     "busy": "other processes that compute without end",
     "chunk_sizes": "tokens of a chunk",
+    "compile": "also with blocks that torch compiles",
     "document_batch": "documents of a batch",
     "documents": "documents of an epoch",
     "dropout": "of the weights",
@@ -41,6 +43,8 @@ MEANINGS = {
     "seconds": "time to repeat a row in, or of a sweep",
     "seeds": "of inputs and draws",
     "spins": "values of GOMP_SPINCOUNT",
+    "state_size": "numbers that a head carries for each of its channels",
+    "steps": "kinds of work",
     "sweep": "try other launches",
     "tokens": "tokens of a batch",
     "trains": "a step of training in place of a forward pass",
@@ -57,7 +61,7 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
         documentation: the program's own.
         on_device: whether there are options for the device and the type to compute with.
         defaults: by the name of the option, see `MEANINGS`. An option has the type of its default: mappings are JSON,
-            sequences take several values, False makes a switch.
+            sequences take several values, False makes a switch. With `mechanisms` there is `--names`, too.
     """
     result = program.parser(documentation)
     result.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
@@ -81,7 +85,27 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
             result.add_argument(flag, nargs="+", type=type(default[0]), default=default, help=text)
         else:
             result.add_argument(flag, type=type(default), default=default, help=f"{meaning} ({default})")
+    if "mechanisms" in defaults:
+        result.add_argument("--names", nargs="+", metavar="NAME", help="mechanisms to measure (all)")
     return result
+
+
+def arguments_of(options: argparse.ArgumentParser, argv: Sequence[str] | None) -> dict[str, Any]:
+    """Return the values of the options in `argv`, and of all mechanisms those that are named.
+
+    Raises:
+        ConfigError: a named mechanism is not there.
+    """
+    arguments = vars(options.parse_args(argv))
+    if names := arguments.pop("names", None):
+        mechanisms = arguments["mechanisms"]
+        if unknown := sorted(set(names) - set(mechanisms)):
+            raise ConfigError(
+                f"--names {' '.join(unknown)}: no mechanism has that name. Expected some of: {', '.join(mechanisms)}. "
+                "Add others with --mechanisms."
+            )
+        arguments["mechanisms"] = {name: mechanisms[name] for name in names}
+    return arguments
 
 
 def of_the_grid() -> dict[str, dict[str, Any]]:
@@ -93,7 +117,7 @@ def measure(
     options: argparse.ArgumentParser, function: Callable[..., pd.DataFrame], argv: Sequence[str] | None
 ) -> None:
     """Write what `function` returns for the options in `argv`."""
-    arguments = vars(options.parse_args(argv))
+    arguments = arguments_of(options, argv)
     out = arguments.pop("out")
     write_table(out, function(**arguments))
 

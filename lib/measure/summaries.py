@@ -6,7 +6,18 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.measure.tables import BY_TRITON, EXACT, LEAST, MODERN, OURS, QUOTED_GB, Crossover, attention_rows, crossovers
+from lib.measure.tables import (
+    BY_TRITON,
+    COMPILED,
+    EXACT,
+    LEAST,
+    MODERN,
+    OURS,
+    QUOTED_GB,
+    Crossover,
+    attention_rows,
+    crossovers,
+)
 
 ONCE = "*"
 """Marks a number that was measured once."""
@@ -54,8 +65,9 @@ def training_summary(costs: pd.DataFrame) -> str:
     rows = [
         {
             "implementation": row["implementation"],
-            "model": row["model"] + (BY_TRITON if row["kernels"] == "triton" else ""),
+            "model": _model(row),
             "step (random ids)": STEPS[row["step"]],
+            "longest [tokens]": f"{row['length']:,}",
             "sequences per batch": f"{row['batch']:,}",
             "tokens": f"{row['tokens']:,}",
             "time [ms]": _time(row["median_ms"], row["repetitions"]),
@@ -215,6 +227,11 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
             }
         )
     return rows
+
+
+def _model(row: pd.Series) -> str:
+    """Return the name of a model, and how it was computed."""
+    return row["model"] + (BY_TRITON if row["kernels"] == "triton" else "") + (COMPILED if row["compiled"] else "")
 
 
 def _crossing(crossing: Mapping[str, Crossover | None], mechanism: str) -> str:

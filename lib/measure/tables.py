@@ -15,9 +15,9 @@ COLUMNS: dict[str, list[str]] = {
         "host_ms", "clock_mhz", "repetitions", "processor", "torch",
     ],
     "training_cost": [
-        "implementation", "model", "kernels", "step", "batch", "tokens", "median_ms", "tokens_per_s",
-        "gemm_share", "peak_mb", "host_ms", "clock_mhz", "device", "dtype", "threads", "repetitions",
-        "processor", "torch",
+        "implementation", "model", "kernels", "compiled", "step", "length", "batch", "tokens", "median_ms",
+        "min_ms", "max_ms", "tokens_per_s", "gemm_share", "peak_mb", "host_ms", "clock_mhz", "device", "dtype",
+        "threads", "repetitions", "processor", "torch",
     ],
     "encoder_cost": [
         "implementation", "model", "parameters", "pass", "length", "batch", "tokens", "hidden_size", "median_ms",
@@ -37,6 +37,10 @@ COLUMNS: dict[str, list[str]] = {
         "mechanism", "length", "heads", "head_size", "device", "dtype", "threads", "matrix_mb", "computed_mb",
         "peak_mb", "kept_mb", "seconds", "skipped", "processor", "torch",
     ],
+    "scan_cost": [
+        "implementation", "kernels", "pass", "length", "batch", "heads", "head_size", "state_size", "median_ms",
+        "min_ms", "max_ms", "host_ms", "error", "device", "dtype", "threads", "repetitions", "processor", "torch",
+    ],
     "favor_error": ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"],
     "lsh_recall": ["norm", "cosine", "length", "effective_keys", "chunk_size", "hashes", "sorting", "seed", "recall"],
     "grid_hours": [
@@ -55,6 +59,9 @@ MODERN = "modernbert"
 """Others are compared with this whole encoder."""
 BY_TRITON = " (triton)"
 """Ends the name of a mechanism that computed with Triton kernels."""
+
+COMPILED = " (compiled)"
+"""Ends the name of a model whose blocks torch compiled."""
 
 LEAST = 3
 """Repetitions that a comparison of times needs: fewer show no spread."""

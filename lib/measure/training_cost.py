@@ -3,11 +3,12 @@
 All inputs are random ids. The documents of the epoch are as long as IMDb's reviews; nothing else of them is IMDb's.
 """
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,30 +16,41 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.attention.contract import set_kernels
+from lib.attention.contract import set_kernels, set_step
 from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
+from lib.backbones.compiled import compile_blocks
 from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.backbones.heads.masked_lm import MaskedLM
+from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
+from lib.backbones.settings import BACKBONES
+from lib.backbones.ssm.configuration import SsmConfig
+from lib.backbones.ssm.model import SsmModel
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
-from lib.measure.comparison import Case, Counted, compare
+from lib.measure.comparison import Case, Counted, Name, compare
 from lib.measure.cost import interleaved, operation_counter
-from lib.measure.tables import COLUMNS
+from lib.measure.tables import COLUMNS, LEAST
 from lib.measure.token_lengths import typical_lengths
 
 BERT = "bert"
+STATE_SPACE = "ssm"
+"""Kind of the state-space encoder, which has no attention mechanism."""
+
 VOCABULARY = 30_522
 LENGTH = 512
-"""Tokens of a sequence of masked language modelling, and most of a document."""
+"""Most tokens of a document, and of a sequence of masked language modelling."""
+SHORT = 128
+"""Tokens of three quarters of the sequences of the study's pretraining."""
 
 DOCUMENTS_A_STEP = 64
 """Batch size of the study's recipe, whatever the micro-batches."""
 
 PREDICTED = 0.15
 
-Work = Literal["mlm", "finetune_epoch", "finetune_epoch_padded"]
+Work = Literal["mlm", "finetune_epoch_padded", "finetune_epoch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,28 +60,39 @@ class TrainingCase(Case):
     Args:
         implementation: `ours` or `transformers`.
         model: name of the mechanism, or `bert`.
-        mechanism: its parameters, or a list that repeats over the layers; None for BERT.
+        mechanism: its parameters, or a list that repeats over the layers; `STATE_SPACE` as the only kind for that
+            encoder; None for BERT.
         encoder: sizes and dropouts.
-        step: `mlm`, a step of masked language modelling on sequences of 512 tokens; `finetune_epoch`, an epoch of
-            classification of documents in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
+        step: `mlm`, a step of masked language modelling on sequences of `length` tokens; `finetune_epoch`, an epoch of
+            classification of documents in batches of similar length; `finetune_epoch_padded`, every batch as long as
+            the longest document.
+        length: most tokens of a sequence.
         documents: number of documents of an epoch, random ids of the lengths of IMDb's reviews.
+        compiled: whether torch compiles the blocks.
     """
 
-    NAMED_BY = ("model", "step")
+    NAMED_BY = ("model", "step", "length", "compiled")
 
     implementation: str
     model: str
     mechanism: dict[str, Any] | list[dict[str, Any]] | None
     encoder: Encoder
     step: Work
+    length: int = LENGTH
     documents: int
+    compiled: bool = False
+
+    @property
+    def counted_as(self) -> Name:
+        """See `Case.counted_as`: the operations of compiled blocks are not seen."""
+        return replace(self, kernels="torch", compiled=False).name
 
     @property
     def lengths(self) -> list[int]:
         """Tokens of each sequence."""
         if self.step == "mlm":
-            return [LENGTH] * self.batch
-        return typical_lengths("imdb", self.documents, LENGTH).tolist()
+            return [self.length] * self.batch
+        return typical_lengths("imdb", self.documents, self.length).tolist()
 
     @property
     def tokens(self) -> int:
@@ -80,14 +103,29 @@ class TrainingCase(Case):
         """Return the training."""
         return TimedTraining(self)
 
+    def ways(self, *, compile: bool) -> Iterator["TrainingCase"]:
+        """Yield the case by torch's operations, by kernels if there are some, and compiled if that is asked for."""
+        if self.mechanism is None:
+            ways = [self]
+        elif _kind(self.mechanism) == STATE_SPACE:
+            ways = list(self.by_kernels(BACKBONES.has(STATE_SPACE, "kernels")))
+        else:
+            ways = list(self.with_kernels(parse_mechanisms(self.mechanism)))
+        yield from ways
+        if compile:
+            yield replace(ways[-1], compiled=True)
+
     def count(self) -> Counted:
         """Train on the first batch as often as memory grows; the longest batch needs most, and comes first."""
         training = replace(self, documents=min(self.documents, self.batch)).prepare()
-        with operation_counter() as counter:
+        operations = math.nan
+        if self.step == "mlm" and self.name == self.counted_as:
+            with operation_counter() as counter:
+                training()
+            operations = counter.get_total_flops()
+        for _ in range(3):  # the optimiser's state exists from the second time on, and memory settles
             training()
-        for _ in range(2):  # the optimiser's state exists from the second time on, and memory settles
-            training()
-        return Counted(counter.get_total_flops() if self.step == "mlm" else math.nan)
+        return Counted(operations)
 
 
 class TrainedModel:
@@ -99,13 +137,23 @@ class TrainedModel:
         dtype: of the forward pass, such as `float32`.
         kernels: what our attention computes with.
         fused: whether AdamW is a single kernel; None = torch chooses.
+        compiled: whether torch compiles the blocks.
     """
 
     def __init__(
-        self, model: nn.Module, device: str, dtype: str, kernels: Kernels = "torch", *, fused: bool | None = None
+        self,
+        model: nn.Module,
+        device: str,
+        dtype: str,
+        kernels: Kernels = "torch",
+        *,
+        fused: bool | None = None,
+        compiled: bool = False,
     ) -> None:
         self.model = model.to(device).train()
         set_kernels(self.model, kernels)
+        if compiled:
+            compile_blocks(self.model)
         self.device, self.dtype = torch.device(device), getattr(torch, dtype)
         trained = [weight for weight in self.model.parameters() if weight.requires_grad]
         self.weights = sum(weight.numel() for weight in trained)
@@ -128,7 +176,8 @@ class TimedTraining(TrainedModel):
     def __init__(self, case: TrainingCase) -> None:
         torch.manual_seed(0)
         fused = True if case.device == "cuda" else None  # on a GPU, as the Trainer's
-        super().__init__(_model(case), case.device, case.dtype, case.kernels, fused=fused)
+        super().__init__(_model(case), case.device, case.dtype, case.kernels, fused=fused, compiled=case.compiled)
+        self.steps_taken = 0
         masked = case.step == "mlm"
         self.batches_a_step = 1 if masked else max(1, DOCUMENTS_A_STEP // case.batch)
         batches = _masked_batches(case) if masked else _document_batches(case)
@@ -144,74 +193,118 @@ class TimedTraining(TrainedModel):
             self.loss(batch).backward()
             if number % self.batches_a_step == 0 or number == len(self.batches):
                 self.update()
+                self.steps_taken += 1
+                set_step(self.model, self.steps_taken)  # as in training: rotations of LSH are drawn again
 
 
 def training_cost(
     mechanisms: Mapping[str, Any],
     *,
+    lengths: Sequence[int],
+    steps: Sequence[Work],
     batch: int,
     document_batch: int,
     repetitions: int,
+    compile: bool,
     **setting: Any,
 ) -> pd.DataFrame:
     """Return what training costs, a row for each implementation, model and work; on a GPU, what fails is left out.
 
+    Models of one kind of work and length take turns.
+
     Args:
-        mechanisms: parameters by name, or lists of such that repeat over the layers.
+        mechanisms: parameters by name, or lists of such that repeat over the layers; `{"kind": "ssm"}` for the
+            state-space encoder.
+        lengths: tokens of a sequence of masked language modelling.
+        steps: kinds of work.
         batch: sequences of a step of masked language modelling.
         document_batch: documents of a batch.
-        repetitions: of a step; an epoch, which has many steps, is measured once.
+        repetitions: of a step; an epoch, which has many steps, is measured `LEAST` times.
+        compile: whether every model is measured with compiled blocks as well.
         setting: `encoder`, `documents`, `device` and `dtype` of the cases, see `TrainingCase`.
 
     Returns:
-        Table `training_cost` of `lib.measure.tables`; `batch` is sequences held at a time, `tokens` counts
-        real ones, and `peak_mb` is that of three passes over the first batch; see `lib.measure.comparison.compare`.
+        Table `training_cost` of `lib.measure.tables`; `length` is the most tokens of a sequence, `batch` is sequences
+        held at a time, `tokens` counts real ones, and `peak_mb` is that of three passes over the first batch; see
+        `lib.measure.comparison.compare`.
 
     Raises:
         RunError: memory did not suffice.
     """
-    place = torch.device(setting["device"])
-    cases = list(training_cases(mechanisms, batch=batch, document_batch=document_batch, **setting))
-    turns = partial(interleaved, device=place, queue="own")
+    turns = partial(interleaved, device=torch.device(setting["device"]), queue="own")
+    step_turns, epoch_turns = partial(turns, repetitions=repetitions, warm=True), partial(turns, repetitions=LEAST)
+    sizes = {"batch": batch, "document_batch": document_batch}
+    planned = training_cases(mechanisms, lengths=lengths, steps=steps, compile=compile, **sizes, **setting)
+    rows: list[dict[str, Any]] = []
     # One kind of work after the other, so that no more models are held at once than are compared.
-    steps, epochs = ([case for case in cases if (case.step == "mlm") == masked] for masked in (True, False))
-    rows = [
-        *compare(steps, partial(turns, repetitions=repetitions, warm=True), host_repetitions=3),
-        *compare(epochs, partial(turns, repetitions=1), host_repetitions=0),
-    ]
+    for (masked, _), group in itertools.groupby(planned, key=lambda case: (case.step == "mlm", case.length)):
+        rows += compare(list(group), step_turns if masked else epoch_turns, host_repetitions=3 if masked else 0)
     return pd.DataFrame(rows, columns=COLUMNS["training_cost"])
 
 
 def training_cases(
-    mechanisms: Mapping[str, Any], *, batch: int, document_batch: int, **setting: Any
+    mechanisms: Mapping[str, Any],
+    *,
+    lengths: Sequence[int],
+    batch: int,
+    document_batch: int,
+    steps: Sequence[Work] = get_args(Work),
+    compile: bool = False,
+    **setting: Any,
 ) -> Iterator[TrainingCase]:
     """Yield what `training_cost` measures: a step of every model and BERT, epochs of exact attention and BERT.
 
-    Arguments are those of `training_cost`.
+    On a CPU, where an epoch takes long, BERT has padded batches only. Arguments are those of `training_cost`.
     """
     models: dict[str, Any] = {BERT: None, **mechanisms}
-    kinds = {name: kinds_of(each_of(parse_mechanisms(parameters))) for name, parameters in mechanisms.items()}
-    exact = [name for name, kind in kinds.items() if kind == "sdpa"][:1]
-    wanted: list[tuple[str, Work, int]] = [(model, "mlm", batch) for model in models]
-    wanted += [(model, "finetune_epoch_padded", document_batch) for model in (BERT, *exact)]
-    wanted += [(model, "finetune_epoch", document_batch) for model in exact]
-    for model, work, size in wanted:
-        owner = "transformers" if model == BERT else "ours"
-        case = TrainingCase(
-            implementation=owner, model=model, mechanism=models[model], step=work, batch=size, **setting
-        )
-        yield from case.with_kernels(parse_mechanisms(case.mechanism)) if case.mechanism else (case,)
+    exact = [name for name, each in mechanisms.items() if _kind(each) == "sdpa"][:1]
+    grouped = (BERT, *exact) if setting["device"] == "cuda" else exact
+    wanted: list[tuple[str, Work, int, int]] = [
+        *((model, "mlm", length, batch) for length in lengths for model in models),
+        *((model, "finetune_epoch_padded", LENGTH, document_batch) for model in (BERT, *exact)),
+        *((model, "finetune_epoch", LENGTH, document_batch) for model in grouped),
+    ]
+    for model, work, length, size in wanted:
+        if work in steps:
+            case = TrainingCase(
+                implementation="transformers" if model == BERT else "ours",
+                model=model,
+                mechanism=models[model],
+                step=work,
+                length=length,
+                batch=size,
+                **setting,
+            )
+            yield from case.ways(compile=compile)
+
+
+def state_space_layers(encoder: Encoder) -> int:
+    """Return how many state-space layers have about the weights of the blocks of `encoder`: 7 for 4."""
+    return round(7 / 4 * encoder.num_hidden_layers)
+
+
+def _kind(mechanism: Any) -> str:
+    """Return the kind of a mechanism, of several, or of the state-space encoder."""
+    return STATE_SPACE if mechanism == {"kind": STATE_SPACE} else kinds_of(each_of(parse_mechanisms(mechanism)))
 
 
 def _model(case: TrainingCase) -> PreTrainedModel:
     masked, encoder = case.step == "mlm", case.encoder
-    if case.mechanism is not None:
+    if case.mechanism is None:
+        return (BertForMaskedLM if masked else BertForSequenceClassification)(_bert(encoder))
+    head = MaskedLM if masked else SequenceClassification
+    if _kind(case.mechanism) == STATE_SPACE:
+        sizes = {"hidden_size": encoder.hidden_size, "num_hidden_layers": state_space_layers(encoder)}
+        model = head.on(SsmModel)(SsmConfig(vocab_size=VOCABULARY, **sizes))
+    else:
         sizes = encoder.model_dump(exclude={"kind", "mechanism"})
-        config = EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **sizes)
-        model = (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
-        use_onednn(model)
-        return model
-    config = BertConfig(
+        model = head.on(EncoderModel)(EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **sizes))
+    use_onednn(model)
+    return model
+
+
+def _bert(encoder: Encoder) -> BertConfig:
+    return BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=encoder.hidden_size,
         num_hidden_layers=encoder.num_hidden_layers,
@@ -221,12 +314,11 @@ def _model(case: TrainingCase) -> PreTrainedModel:
         attention_probs_dropout_prob=encoder.attention_dropout,
         max_position_embeddings=LENGTH,
     )
-    return (BertForMaskedLM if masked else BertForSequenceClassification)(config)
 
 
 def _masked_batches(case: TrainingCase) -> list[dict[str, Tensor]]:
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(1000, VOCABULARY, (case.batch, LENGTH), generator=generator)
+    ids = torch.randint(1000, VOCABULARY, (case.batch, case.length), generator=generator)
     predicted = torch.rand(ids.shape, generator=generator) < PREDICTED
     return [{"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.masked_fill(~predicted, -100)}]
 
@@ -238,7 +330,7 @@ def _document_batches(case: TrainingCase) -> list[dict[str, Tensor]]:
     for start in range(0, len(order), case.batch):
         chosen = order[start : start + case.batch]
         rows: list[Any] = [generator.integers(1000, VOCABULARY, lengths[index]) for index in chosen]
-        width = max(map(len, rows)) if case.step == "finetune_epoch" else LENGTH
+        width = max(map(len, rows)) if case.step == "finetune_epoch" else case.length
         ids, mask = pad_ids(rows, width, 0)
         batches.append({"input_ids": ids, "attention_mask": mask, "labels": torch.tensor(chosen) % 2})
     return batches

@@ -69,6 +69,7 @@ class StepsCase:
         tokenizer: folder.
         hardware: of this machine.
         kernels: what attention computes with.
+        compiled: whether torch compiles the blocks.
     """
 
     backbone: BackboneSettings
@@ -76,6 +77,7 @@ class StepsCase:
     tokenizer: str
     hardware: Hardware
     kernels: Kernels = "auto"
+    compiled: bool = False
 
 
 @dataclass
@@ -120,7 +122,8 @@ class RandomTraining(TrainedModel):
         model = task.model(backbone.config(self.tokenizer, task.model_options()))
         use_onednn(model)
         dtype = DTYPES[case.hardware.precision]
-        super().__init__(model, case.hardware.device, dtype, case.kernels, fused=True)  # as in a training
+        # As in a training.
+        super().__init__(model, case.hardware.device, dtype, case.kernels, fused=True, compiled=case.compiled)
         self.collate = task.collator(self.tokenizer)
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)

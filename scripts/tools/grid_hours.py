@@ -2,6 +2,7 @@
 
 python scripts/tools/grid_hours.py
 python scripts/tools/grid_hours.py --device cuda --kernels triton --out results/tables/grid_hours.csv
+python scripts/tools/grid_hours.py --device cuda --compile --models sdpa favor-m64
 
 Prints hours per stage and the published ones; --out writes the hours of every run.
 """
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--kernels", choices=get_args(Kernels), default="auto", help="implementation of attention (auto)"
     )
+    parser.add_argument("--compile", action="store_true", help="with blocks that torch compiles")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="models of the grid (all)")
     seconds = 60.0 if torch.cuda.is_available() else 300.0
     parser.add_argument(

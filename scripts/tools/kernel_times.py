@@ -31,15 +31,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         workers=1,
         seconds=120.0,
     )
-    parser.add_argument("--names", nargs="+", metavar="NAME", help="mechanisms (all)")
     parser.add_argument("--padding", choices=["none", "ragged"], default="none", help="none")
-    arguments = vars(parser.parse_args(argv))
-    out, names = arguments.pop("out"), arguments.pop("names")
+    arguments = options.arguments_of(parser, argv)
+    out = arguments.pop("out")
     once, sweeping, workers, seconds = (arguments.pop(name) for name in ("once", "sweep", "workers", "seconds"))
-    mechanisms = arguments.pop("mechanisms")
-    chosen = {name: mechanisms[name] for name in names or mechanisms}
     # The last one of a mechanism and length computes with Triton kernels, if there are some.
-    cases = list({(case.mechanism, case.length): case for case in own_cases(chosen, **arguments)}.values())
+    cases = list({(case.mechanism, case.length): case for case in own_cases(**arguments)}.values())
     if once:
         for case in cases:
             case.prepare()()

@@ -10,7 +10,7 @@ MADE = {
     "batch": 4, "heads": 8, "head_size": 64, "device": "cpu", "dtype": "float32", "threads": 2, "median_ms": 100.0,
     "min_ms": 90.0, "max_ms": 110.0, "bytes_kept": 1000, "gemm_share": 0.5, "peak_mb": 10.0, "repetitions": 2,
     "tokens": 2048, "vocabulary": 32_000, "tokens_per_s": 1000.0, "processor": "Some Processor", "torch": "2.0",
-    "kernels": "torch", "host_ms": float("nan"), "clock_mhz": float("nan"),
+    "kernels": "torch", "compiled": False, "length": 512, "host_ms": float("nan"), "clock_mhz": float("nan"),
     "family": "attention", "hidden_size": 512, "us_per_token": 50.0, "skipped": None, "seconds": 1.0, "kept_mb": 5.0,
 }  # fmt: skip
 

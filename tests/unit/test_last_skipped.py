@@ -27,9 +27,11 @@ def test_what_was_skipped_runs_after_an_installation_and_nothing_else(processes,
     def passed(*arguments):
         command = [sys.executable, "-m", "pytest", "-p", "last_skipped", "-rp", *processes, *arguments]
         environment = os.environ | {"PYTHONPATH": f"{helpers}{os.pathsep}{packages}"}
-        said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
-        return {line.partition("::")[2] for line in said.splitlines() if line.startswith("PASSED ")}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {line.partition("::")[2] for line in done.stdout.splitlines() if line.startswith("PASSED ")}
 
+    assert passed("-p", "no:cacheprovider") == {"test_always", "test_of[os]"}
     assert passed() == {"test_always", "test_of[os]"}
     packages.mkdir()
     (packages / "extra.py").touch()

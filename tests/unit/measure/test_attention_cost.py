@@ -8,7 +8,7 @@ import yaml
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
-from lib.measure.compared import EXTRA, FORMULA, NAIVE, PROJECTED
+from lib.measure.compared import EXTRA, FLEX, FORMULA, NAIVE, PROJECTED
 from lib.measure.cost import REPETITIONS
 from lib.measure.implementations import AttentionCase, is_installed, ragged_mask
 from lib.measure.tables import COLUMNS, LEAST
@@ -239,6 +239,30 @@ def test_packages_compute_what_ours_computes(implementation, mechanism, paramete
         real = ragged_mask(2, 64, "cpu")
         outputs = [(each if each.dim() == 3 else each.transpose(1, 2))[real] for each in outputs]
     torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", ["none", "ragged"])
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_flex_attention_computes_what_our_window_computes(padding, number):
+    """It has no gradients on a CPU."""
+    settings = {"parameters": LOCAL | {"global_tokens": number}, "padding": padding, "length": 200}
+    ours, theirs = (case(owner, "window", **settings).prepare() for owner in ("ours", FLEX))
+    for tensor in theirs.inputs:
+        tensor.requires_grad_(False)
+    torch.testing.assert_close(ours.forward(), theirs.forward(), rtol=1e-4, atol=1e-5)
+
+
+def test_flex_attention_is_measured_on_a_gpu_at_every_length_with_and_without_padding():
+    windows = {name: each for name, each in EXTRA.items() if each["kind"] == "window"}
+    rows = {
+        device: {
+            (each.mechanism, each.length, each.padding)
+            for each in attention_cases(windows, LENGTHS, heads=8, head_size=64, device=device, dtype="bfloat16")
+            if each.implementation == FLEX
+        }
+        for device in ("cpu", "cuda")
+    }
+    assert rows == {"cpu": set(), "cuda": set(itertools.product(windows, LENGTHS, ("none", "ragged")))}
 
 
 def test_the_published_formula_of_cosformer_is_ours_without_padding():

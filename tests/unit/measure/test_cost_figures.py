@@ -229,8 +229,22 @@ def test_the_summary_of_training_says_that_its_inputs_are_random():
         "step of masked language modelling", "epoch of fine-tuning, all padded", "epoch of fine-tuning"
     ]  # fmt: skip
     assert [row["time [ms]"] for row in rows] == ["100", "100*", "100*"]
+    assert [row["longest [tokens]"] for row in rows] == ["512"] * 3
     assert "All inputs are random ids." in text
     assert "2 of 3 rows were measured once" in text
+
+
+def test_the_summary_of_training_names_how_a_model_was_computed():
+    ways = [("torch", False), ("triton", False), ("torch", True), ("triton", True)]
+    text = training_summary(
+        training_table(
+            {"implementation": "ours", "model": "m", "step": "mlm", "length": 128, "kernels": kernels, "compiled": each}
+            for kernels, each in ways
+        )
+    )
+    (rows,) = markdown_tables(text)
+    assert [row["model"] for row in rows] == ["m", "m (triton)", "m (compiled)", "m (triton) (compiled)"]
+    assert {row["longest [tokens]"] for row in rows} == {"128"}
 
 
 def test_a_table_without_exact_attention_is_refused():

@@ -41,7 +41,9 @@ def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, reposit
     monkeypatch.setattr(estimates, "SIMULATED", 500)
     found = ModelSteps(made_steps(), made_steps(lengths=(128, 512)), 4)
     monkeypatch.setattr(module, "measure_turns", lambda exact, cases, *_, **__: {key: [found] for key in cases})
-    hours = grid_hours(str(repository / STUDY), device="cpu", kernels="auto", models=None, seconds=1, encoder={})
+    hours = grid_hours(
+        str(repository / STUDY), device="cpu", kernels="auto", compile=False, models=None, seconds=1, encoder={}
+    )
     assert hours.groupby("stage", sort=False).size().to_dict() == {"pretrain": 9, "tapt": 27, "finetune": 27}
     minutes = published_runs("grid")["minutes_per_epoch"]
     assert hours["published_hours"].sum() == pytest.approx(107.3, abs=0.1)
@@ -53,6 +55,21 @@ def test_the_whole_grid_has_63_runs_and_the_published_hours(monkeypatch, reposit
     assert "107.32" in text
     assert "9 models, 63 runs" in text
     assert "Lengths of arxiv, hyperpartisan, imdb, wikipedia are assumed" in text
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_blocks_are_compiled_on_request(monkeypatch, repository, compile):
+    found, asked = ModelSteps(made_steps(), made_steps(lengths=(128, 512)), 4), []
+
+    def measured(exact, cases, masked, *_, **__):
+        asked.extend(each.compiled for each in (masked, *cases.values()))
+        return {key: [found] for key in cases}
+
+    monkeypatch.setattr(module, "measure_turns", measured)
+    monkeypatch.setattr(estimates, "SIMULATED", 500)
+    options = {"device": "cpu", "kernels": "auto", "models": ["favor-m64"], "seconds": 1, "encoder": {}}
+    grid_hours(str(repository / STUDY), compile=compile, **options)
+    assert asked == [compile] * 3  # exact attention too, which others are compared with
 
 
 def test_the_quickest_of_all_turns_counts_batch_by_batch():

@@ -1,6 +1,7 @@
 """Where the time of a pass goes, and launches tried; torch's operations stand for kernels where there is no GPU."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -108,13 +109,39 @@ def test_one_pass_of_each_measures_nothing(repository, tmp_path):
 @pytest.mark.slow
 def test_the_first_minutes_on_a_gpu_run_to_their_end_without_one(repository, tmp_path):
     done = subprocess.run(
-        ["bash", "scripts/tools/gpu_first.sh", str(tmp_path / "out")],
+        ["bash", "scripts/tools/gpu_first.sh", str(tmp_path / "out"), "all"],
         cwd=repository,
         env=os.environ | {"TEST_DEVICE": "cpu", "PYTHON": sys.executable, "WORKERS": "2"},
         capture_output=True,
         text=True,
     )
     parts = [line for line in done.stdout.splitlines() if line.startswith("== ")]
+    assert parts
     assert all("status 0" in part for part in parts), done.stdout
-    tables = ("attention_few", "kernel_times", "sweep", "training_cost", "grid_hours", "attention_cost")
+    tables = {
+        *("training", "training-short", "epochs", "attention_window", "scan_cost", "grid_hours_compiled"),
+        *("attention_few", "kernel_times", "sweep", "grid_hours", "attention_cost"),
+    }
     assert {f"{name}.csv" for name in tables} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def first_minutes(repository, folder, *parts, **environment):
+    return subprocess.run(
+        ["bash", "scripts/tools/gpu_first.sh", str(folder), *parts],
+        cwd=repository,
+        env=os.environ | {"TEST_DEVICE": "cpu", "PYTHON": "true"} | environment,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def test_the_first_minutes_have_the_named_parts_alone_and_end_in_time(repository, tmp_path):
+    assert re.findall("== (.*): status 0", first_minutes(repository, tmp_path, "scan", "machine")) == [
+        "machine",
+        "scan",
+    ]
+    first = re.findall("== (.*): status 0", first_minutes(repository, tmp_path))
+    assert first[:3] == ["machine", "tests", "training"]
+    every = re.findall("== (.*): status 0", first_minutes(repository, tmp_path, "all"))
+    assert set(first) < set(every)
+    assert "== machine: no time is left" in first_minutes(repository, tmp_path, TOTAL="0")

@@ -68,6 +68,7 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     cases = training_cases(
         {name: mechanisms[name] for name in first_of_kind.values()},
         encoder=Encoder(),
+        lengths=(512,),
         batch=4,
         documents=64,
         document_batch=4,
@@ -75,11 +76,11 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     )
     summary = training_summary(
         training_table(
-            {"implementation": case.implementation, "model": case.model, "step": case.step, "batch": case.batch}
+            {name: getattr(case, name) for name in ("implementation", "model", "step", "length", "batch")}
             for case in cases
         )
     )
-    keys = ("implementation", "model", "step (random ids)", "sequences per batch")
+    keys = ("implementation", "model", "step (random ids)", "longest [tokens]", "sequences per batch")
     section = page.partition("## Training")[2].partition("<!-- end of training_cost -->")[0]
     (measured,), (shown,) = markdown_tables(summary), markdown_tables(section)
     assert list(shown[0]) == list(measured[0])
