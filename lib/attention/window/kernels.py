@@ -304,20 +304,20 @@ def _forward(
     queries = load_rows(start, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
     starts = start_of(key, key_strides, sequence, heads), start_of(value, value_strides, sequence, heads)
     strides = key_strides[2], value_strides[2]
-    own = queries, ranks, tokens
+    own = queries, first, ranks, tokens
     highest = tl.full([ROWS], LOWEST, tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, PADDED], tl.float32)
     low, high = _reached(first, number, real, REACH, ROWS)
     for start in range(low, high, COLUMNS):
-        seen = start + tl.arange(0, COLUMNS)
-        scores, _, values = _meet(own, starts, strides, order, line, seen, high, slope, BIASED, REACH, WIDTH, PADDED)
+        scores, _, values = _meet(
+            own, starts, strides, order, line, start, high, slope, BIASED, REACH, WIDTH, PADDED, COLUMNS
+        )
         highest, total, mixed = _take(scores, values, highest, total, mixed, SCALE)
     if GLOBAL:
         for start in range(0, tl.where(low < high, number, 0), FEW):
-            seen = start + tl.arange(0, FEW)
             scores, _, values = _meet(
-                own, starts, strides, order, line, seen, number, slope, BIASED, FARTHEST, WIDTH, PADDED
+                own, starts, strides, order, line, start, number, slope, BIASED, FARTHEST, WIDTH, PADDED, FEW
             )
             highest, total, mixed = _take(scores, values, highest, total, mixed, SCALE)
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
@@ -383,18 +383,18 @@ def _query_gradients(
     normaliser = tl.load(normalisers + places, mask=shown, other=float("inf"))
     starts = start_of(key, key_strides, sequence, heads), start_of(value, value_strides, sequence, heads)
     strides = key_strides[2], value_strides[2]
-    own = queries, ranks, tokens
+    own = queries, first, ranks, tokens
     of_queries = tl.zeros([ROWS, PADDED], tl.float32)
     low, high = _reached(first, number, real, REACH, ROWS)
     for start in range(low, high, COLUMNS):
-        seen = start + tl.arange(0, COLUMNS)
-        scores, keys, values = _meet(own, starts, strides, order, line, seen, high, slope, BIASED, REACH, WIDTH, PADDED)
+        scores, keys, values = _meet(
+            own, starts, strides, order, line, start, high, slope, BIASED, REACH, WIDTH, PADDED, COLUMNS
+        )
         of_queries = _add_as_queries(scores, keys, values, gradients, normaliser, mean, of_queries, SCALE)
     if GLOBAL:
         for start in range(0, tl.where(low < high, number, 0), FEW):
-            seen = start + tl.arange(0, FEW)
             scores, keys, values = _meet(
-                own, starts, strides, order, line, seen, number, slope, BIASED, FARTHEST, WIDTH, PADDED
+                own, starts, strides, order, line, start, number, slope, BIASED, FARTHEST, WIDTH, PADDED, FEW
             )
             of_queries = _add_as_queries(scores, keys, values, gradients, normaliser, mean, of_queries, SCALE)
     mine = (ranks >= number) & (ranks < length)
@@ -450,7 +450,7 @@ def _key_gradients(
     strides = query_strides[2], gradient_strides[2]
     normalisers += sequence.to(tl.int64) * length
     means += sequence.to(tl.int64) * length
-    own = keys, ranks, tokens
+    own = keys, first, ranks, tokens
     of_keys = tl.zeros([ROWS, PADDED], tl.float32)
     of_values = tl.zeros([ROWS, PADDED], tl.float32)
     low, high = _reached(first, number, real, REACH, ROWS)
@@ -459,7 +459,7 @@ def _key_gradients(
         normaliser = tl.load(normalisers + asking, mask=asking < high, other=float("inf"))
         mean = tl.load(means + asking, mask=asking < high, other=0.0)
         scores, queries, gradients = _meet(
-            own, starts, strides, order, line, asking, high, slope, BIASED, REACH, WIDTH, PADDED
+            own, starts, strides, order, line, start, high, slope, BIASED, REACH, WIDTH, PADDED, COLUMNS
         )
         of_keys, of_values = _add_as_keys(
             scores, queries, gradients, values, normaliser, mean, of_keys, of_values, SCALE
@@ -470,7 +470,7 @@ def _key_gradients(
             normaliser = tl.load(normalisers + asking, mask=asking < number, other=float("inf"))
             mean = tl.load(means + asking, mask=asking < number, other=0.0)
             scores, queries, gradients = _meet(
-                own, starts, strides, order, line, asking, number, slope, BIASED, FARTHEST, WIDTH, PADDED
+                own, starts, strides, order, line, start, number, slope, BIASED, FARTHEST, WIDTH, PADDED, FEW
             )
             of_keys, of_values = _add_as_keys(
                 scores, queries, gradients, values, normaliser, mean, of_keys, of_values, SCALE
@@ -518,14 +518,15 @@ def _forward_of_few(
     queries = load_rows(start, query_strides[2], tokens, ranks < number, WIDTH, PADDED)
     starts = start_of(key, key_strides, sequence, heads), start_of(value, value_strides, sequence, heads)
     strides = key_strides[2], value_strides[2]
-    own = queries, ranks, tokens
+    own = queries, first, ranks, tokens
     highest = tl.full([FEW], LOWEST, tl.float32)
     total = tl.zeros([FEW], tl.float32)
     mixed = tl.zeros([FEW, PADDED], tl.float32)
     high = tl.minimum(part * PART + PART, real)
     for start in range(part * PART, tl.where(first < number, high, 0), COLUMNS):
-        seen = start + tl.arange(0, COLUMNS)
-        scores, _, values = _meet(own, starts, strides, order, line, seen, high, slope, BIASED, FARTHEST, WIDTH, PADDED)
+        scores, _, values = _meet(
+            own, starts, strides, order, line, start, high, slope, BIASED, FARTHEST, WIDTH, PADDED, COLUMNS
+        )
         highest, total, mixed = _take(scores, values, highest, total, mixed, SCALE)
     total = tl.maximum(total, 1.0)
     lines = line_of_part + ranks
@@ -585,7 +586,7 @@ def _backward_of_few(
     gradients = load_rows(gradient, gradient_strides[2], tokens, shown, WIDTH, PADDED)
     normaliser = tl.load(normalisers + ranks, mask=shown, other=float("inf"))
     mean = tl.load(means + ranks, mask=shown, other=0.0)
-    as_queries, as_keys = (queries, ranks, tokens), (keys, ranks, tokens)
+    as_queries, as_keys = (queries, first, ranks, tokens), (keys, first, ranks, tokens)
     of_queries = tl.zeros([FEW, PADDED], tl.float32)
     of_keys = tl.zeros([FEW, PADDED], tl.float32)
     of_values = tl.zeros([FEW, PADDED], tl.float32)
@@ -594,12 +595,12 @@ def _backward_of_few(
         others = start + tl.arange(0, COLUMNS)
         starts, strides = (key, value), (key_strides[2], value_strides[2])
         scores, other_keys, other_values = _meet(
-            as_queries, starts, strides, order, line, others, high, slope, BIASED, FARTHEST, WIDTH, PADDED
+            as_queries, starts, strides, order, line, start, high, slope, BIASED, FARTHEST, WIDTH, PADDED, COLUMNS
         )
         of_queries = _add_as_queries(scores, other_keys, other_values, gradients, normaliser, mean, of_queries, SCALE)
         starts, strides = (query, gradient), (query_strides[2], gradient_strides[2])
         scores, other_queries, other_gradients = _meet(
-            as_keys, starts, strides, order, line, others, high, slope, BIASED, FARTHEST, WIDTH, PADDED
+            as_keys, starts, strides, order, line, start, high, slope, BIASED, FARTHEST, WIDTH, PADDED, COLUMNS
         )
         other_normaliser = tl.load(normalisers + others, mask=others < high, other=float("inf"))
         other_mean = tl.load(means + others, mask=others < high, other=0.0)
@@ -711,31 +712,34 @@ def _meet(
     strides,
     order,
     line,
-    ranks,
+    start,
     high,
     slope,
     BIASED: tl.constexpr,
     REACH: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     """Return the scores of a tile with another, which is loaded, and two tensors' rows of the other one.
 
     Args:
-        own: rows of the tile, their ranks and their tokens.
+        own: rows of the tile, its first rank, all its ranks, and its tokens.
         starts: where the sequence starts in the tensor that scores are formed with, and in another one.
         strides: of the tokens of both.
         order: see `_tokens`.
         line: see there.
-        ranks: of the other tile.
+        start: first rank of the other tile.
         high: ranks from here on are absent.
         slope: of ALiBi, for scores that are not scaled yet.
         BIASED: whether there are slopes.
         REACH: greatest distance of ranks that see each other.
         WIDTH: d.
         PADDED: d, as kernels hold it.
+        COLUMNS: tokens of the other tile.
     """
-    own_rows, own_ranks, own_tokens = own
+    own_rows, first, own_ranks, own_tokens = own
+    ranks = start + tl.arange(0, COLUMNS)
     there = ranks < high
     tokens = _tokens(order, line, ranks, high)
     rows = load_rows(starts[0], strides[0], tokens, there, WIDTH, PADDED)
@@ -743,8 +747,11 @@ def _meet(
     scores = product(own_rows, tl.trans(rows))
     if BIASED:
         scores -= slope * tl.abs(own_tokens[:, None] - tokens[None, :])
-    near = tl.abs(own_ranks[:, None] - tl.where(there, ranks, NOWHERE)[None, :]) <= REACH
-    return tl.where(near, scores, float("-inf")), rows, other_rows
+    farthest = tl.maximum(start + COLUMNS - 1 - first, first + own_ranks.shape[0] - 1 - start)
+    if (farthest > REACH) | (start + COLUMNS > high):  # in most tiles, everything is seen
+        near = tl.abs(own_ranks[:, None] - tl.where(there, ranks, NOWHERE)[None, :]) <= REACH
+        scores = tl.where(near, scores, float("-inf"))
+    return scores, rows, other_rows
 
 
 @triton.jit
