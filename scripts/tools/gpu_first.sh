@@ -16,7 +16,7 @@ device=${TEST_DEVICE:-cuda}
 workers=${WORKERS:-$(nproc)}
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 TEST_DEVICE=$device
 unset TRITON_INTERPRET
-few='{"sdpa": {"kind": "sdpa"}, "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "favor-m64": {"kind": "favor", "nb_features": 64}, "favor-m256": {"kind": "favor", "nb_features": 256}}'
+few='{"sdpa": {"kind": "sdpa"}, "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "favor-m64": {"kind": "favor", "nb_features": 64}, "favor-m256": {"kind": "favor", "nb_features": 256}, "window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1}}'
 on="--device $device"
 tests="tests/gpu tests/unit/attention"
 select=""
@@ -56,8 +56,8 @@ for tool in memcheck racecheck; do
   for width in 64 80; do
     if [ -n "$checker" ]; then
       PYTORCH_NO_CUDA_MEMORY_CACHING=1 part "$tool-$width" 120 "$checker" --tool "$tool" --target-processes all \
-        "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m64 --lengths 150 \
-        --tokens 300 --head-size "$width" --padding ragged --once --out "$folder/unused.csv" &
+        "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m64 \
+        window-w256-g1 --lengths 150 --tokens 300 --head-size "$width" --padding ragged --once --out "$folder/unused.csv" &
     fi
   done
 done
@@ -65,8 +65,8 @@ wait
 part attention-few 150 "$python" scripts/attention_cost.py $on $sizes --mechanisms "$few" --out "$folder/attention_few.csv"
 part kernel-times 90 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" ${sizes:+--lengths 64 --tokens 128} \
   --out "$folder/kernel_times.csv"
-part sweep 180 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m256 --sweep \
-  --lengths ${sizes:+64} ${sizes:-2048 16384} --workers "$workers" --seconds 150 --out "$folder/sweep.csv"
+part sweep 180 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" --names lsh-h2-c64 favor-m256 \
+  window-w256-g1 --sweep --lengths ${sizes:+64} ${sizes:-2048 16384} --workers "$workers" --seconds 150 --out "$folder/sweep.csv"
 part training 150 "$python" scripts/training_cost.py $on ${encoder:+--encoder "$small"} $encoder \
   --out "$folder/training_cost.csv"
 part hours 240 "$python" scripts/tools/grid_hours.py --device $device ${encoder:+--encoder "$small"} $hours --out "$folder/grid_hours.csv"

@@ -35,7 +35,7 @@ from lib.attention.tiles import (
 )
 
 NOWHERE = tl.constexpr(2**31 - 1)
-"""Rank of what is absent, beyond every window."""
+"""Rank of absent tokens, beyond every window."""
 
 FARTHEST = tl.constexpr(2**30)
 """Greatest reach of a window: from one end of every text to the other, and not to `NOWHERE`."""
@@ -134,7 +134,7 @@ class _Window(NamedTuple):
 
 
 class _Attend(torch.autograd.Function):
-    """Keeps what exact attention keeps: its arguments, the output, and the log-sum-exp of every query's scores."""
+    """Keeps its arguments, the output and the log-sum-exp of every query's scores, as exact attention does."""
 
     @staticmethod
     def forward(
@@ -192,7 +192,7 @@ class _Plan(NamedTuple):
     Args:
         programs: their number.
         sizes: H and N.
-        constants: what a kernel is compiled for.
+        constants: values that a kernel is compiled for.
     """
 
     programs: int
@@ -301,8 +301,8 @@ def _forward(
     line = (sequence // heads).to(tl.int64) * length
     ranks = first + tl.arange(0, ROWS)
     tokens = _tokens(order, line, ranks, length)
-    start = start_of(query, query_strides, sequence, heads)
-    queries = load_rows(start, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    place = start_of(query, query_strides, sequence, heads)
+    queries = load_rows(place, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
     starts = start_of(key, key_strides, sequence, heads), start_of(value, value_strides, sequence, heads)
     strides = key_strides[2], value_strides[2]
     own = queries, first, ranks, tokens
@@ -372,12 +372,12 @@ def _query_gradients(
     ranks = first + tl.arange(0, ROWS)
     tokens = _tokens(order, line, ranks, length)
     shown = ranks < real
-    start = start_of(query, query_strides, sequence, heads)
-    queries = load_rows(start, query_strides[2], tokens, shown, WIDTH, PADDED)
-    start = start_of(gradient, gradient_strides, sequence, heads)
-    gradients = load_rows(start, gradient_strides[2], tokens, shown, WIDTH, PADDED)
-    start = start_of(output, output_strides, sequence, heads)
-    outputs = load_rows(start, output_strides[2], tokens, shown, WIDTH, PADDED)
+    place = start_of(query, query_strides, sequence, heads)
+    queries = load_rows(place, query_strides[2], tokens, shown, WIDTH, PADDED)
+    place = start_of(gradient, gradient_strides, sequence, heads)
+    gradients = load_rows(place, gradient_strides[2], tokens, shown, WIDTH, PADDED)
+    place = start_of(output, output_strides, sequence, heads)
+    outputs = load_rows(place, output_strides[2], tokens, shown, WIDTH, PADDED)
     mean = tl.sum(outputs.to(tl.float32) * gradients.to(tl.float32), 1)
     places = sequence.to(tl.int64) * length + ranks
     tl.store(means + places, mean, mask=ranks < length)
@@ -443,10 +443,10 @@ def _key_gradients(
     ranks = first + tl.arange(0, ROWS)
     tokens = _tokens(order, line, ranks, length)
     shown = ranks < real
-    start = start_of(key, key_strides, sequence, heads)
-    keys = load_rows(start, key_strides[2], tokens, shown, WIDTH, PADDED)
-    start = start_of(value, value_strides, sequence, heads)
-    values = load_rows(start, value_strides[2], tokens, shown, WIDTH, PADDED)
+    place = start_of(key, key_strides, sequence, heads)
+    keys = load_rows(place, key_strides[2], tokens, shown, WIDTH, PADDED)
+    place = start_of(value, value_strides, sequence, heads)
+    values = load_rows(place, value_strides[2], tokens, shown, WIDTH, PADDED)
     starts = start_of(query, query_strides, sequence, heads), start_of(gradient, gradient_strides, sequence, heads)
     strides = query_strides[2], gradient_strides[2]
     normalisers += sequence.to(tl.int64) * length
@@ -515,8 +515,8 @@ def _forward_of_few(
     line = (sequence // heads).to(tl.int64) * length
     ranks = first + tl.arange(0, FEW)
     tokens = _tokens(order, line, ranks, number)
-    start = start_of(query, query_strides, sequence, heads)
-    queries = load_rows(start, query_strides[2], tokens, ranks < number, WIDTH, PADDED)
+    place = start_of(query, query_strides, sequence, heads)
+    queries = load_rows(place, query_strides[2], tokens, ranks < number, WIDTH, PADDED)
     starts = start_of(key, key_strides, sequence, heads), start_of(value, value_strides, sequence, heads)
     strides = key_strides[2], value_strides[2]
     own = queries, first, ranks, tokens
