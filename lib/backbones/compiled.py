@@ -1,12 +1,13 @@
 """Compilation of a model's blocks by `torch.compile`: fewer and larger kernels, and less work for the host."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-from lib.attention.contract import Attention, mechanisms
+from lib.attention.contract import mechanisms
 from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.heads.masked_lm import VocabularyHead
 
@@ -21,26 +22,31 @@ def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
     two compiled pieces of its block.
 
     Args:
-        model: changed in place; names and values of its weights stay.
+        model: changed in place, whose lists of modules hold its blocks; names and values of its weights stay.
         backend: of `torch.compile`.
     """
     torch._dynamo.config.recompile_limit = VERSIONS
     if backend == "inductor":
         # Nothing is chosen by measuring: a choice would differ from process to process, and with it the last digits.
         torch._inductor.config.deterministic = True
-    compiled = functools.partial(torch.compile, dynamic=True, backend=backend)
-    blocks = set(getattr(model, "_no_split_modules", None) or ())
-    for module in list(model.modules()):
-        if isinstance(module, EncoderBlock) and not module.attention.mechanism.is_traceable:
-            module.attention.project = compiled(module.attention.project)  # type: ignore[method-assign]
-            module.finish = compiled(module.finish)  # type: ignore[method-assign]
-        elif isinstance(module, VocabularyHead) or type(module).__name__ in blocks:
-            for mechanism in mechanisms(module):
-                _leave_out(mechanism)
-            module.compile(dynamic=True, backend=backend)
+    compiled: Any = functools.partial(torch.compile, dynamic=True, backend=backend)
+    for block in _blocks(model):
+        if isinstance(block, EncoderBlock) and not block.attention.mechanism.is_traceable:
+            block.attention.project = compiled(block.attention.project)
+            block.finish = compiled(block.finish)
+            continue
+        for mechanism in mechanisms(block):
+            if not mechanism.is_traceable:
+                mechanism.forward = torch.compiler.disable(mechanism.forward)  # type: ignore[method-assign]
+        block.compile(dynamic=True, backend=backend)
 
 
-def _leave_out(mechanism: Attention) -> None:
-    if not mechanism.is_traceable:
-        forward: Any = torch.compiler.disable(mechanism.forward)
-        mechanism.forward = forward  # type: ignore[method-assign]
+def _blocks(module: nn.Module) -> Iterator[Any]:
+    """Yield the entries of the outermost lists of modules, and a vocabulary head."""
+    for child in module.children():
+        if isinstance(child, nn.ModuleList):
+            yield from child
+        elif isinstance(child, VocabularyHead):
+            yield child
+        else:
+            yield from _blocks(child)

@@ -183,7 +183,7 @@ def kernel_resources(
         heads: H.
         head_size: d.
         dtype: type of the inputs.
-        dropout: probability of dropping a weight, for mechanisms that can.
+        dropout: probability of dropping a weight, for mechanisms that can. Those whose kernels cannot have no rows.
         alibi: whether scores have the bias of ALiBi, for mechanisms that can.
         architectures: compute capabilities, 10 times major plus minor.
 

@@ -22,6 +22,10 @@ pytestmark = [
     pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="torch sees no GPU"),
 ]
 GRID = yaml.safe_load((Path(__file__).parents[2] / "config/config.yaml").read_text())["experiment"]["mechanisms"]
+GRID |= {  # which has no mechanism of this kind
+    "window-w64-g0": {"kind": "window", "width": 64},
+    "window-w16-g3": {"kind": "window", "width": 16, "global_tokens": 3},
+}
 WAYS = [(name, "torch") for name in EXAMPLES | BIASED | GRID]
 BY_TRITON = [(name, "triton") for name, values in GRID.items() if has_kernels(values["kind"])]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -9,11 +9,12 @@ from lib.training.run import train
 
 LSH = {"mechanism": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16}}
 FAVOR = {"mechanism": {"kind": "favor", "nb_features": 16}}
+WINDOW = {"mechanism": {"kind": "window", "width": 8, "global_tokens": 1}}
 HYBRID = {"mechanism": [{"kind": "sdpa"}, FAVOR["mechanism"]], "num_hidden_layers": 2}
 ONE_STEP = {"epochs": 1, "steps": 1, "batch_size": 4}
 
 
-@pytest.mark.parametrize("backbone", [LSH, FAVOR, HYBRID], ids=["lsh", "favor", "hybrid"])
+@pytest.mark.parametrize("backbone", [LSH, FAVOR, WINDOW, HYBRID], ids=["lsh", "favor", "window", "hybrid"])
 def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     records = {}

@@ -12,7 +12,6 @@ Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per ch
 """
 
 import math
-import os
 from typing import Any, NamedTuple
 
 import torch
@@ -21,12 +20,21 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, Launch, launch, size_class
+from lib.attention.kernels import Launch, launch, size_class
+from lib.attention.tiles import (
+    count_of,
+    load_rows,
+    padded_width,
+    product,
+    rows_apart,
+    slope_of,
+    start_of,
+    tile_of,
+    tiles_of,
+)
 
 ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
-
-EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 LAUNCHES = {
     "half": {
@@ -119,7 +127,7 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
     padding = triton.cdiv(length, chunk) + 1  # above every bucket
     number = torch.int32 if (padding + 1) << bits <= 2**31 else torch.int64
     packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
-    query = _rows_apart(query)
+    query = rows_apart(query)
     how = LAUNCHES[size_class(query)]["hash"]
     columns = triton.cdiv(triton.cdiv(length, chunk), 2)
     tensors = (query, real, counts, rotations, packed)
@@ -127,14 +135,14 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
     constants = {
         "CHUNK": chunk,
         "WIDTH": width,
-        "PADDED": _padded(width),
+        "PADDED": padded_width(width),
         "BLOCK": rotations.shape[-1],
         "ROWS": how.rows,
         "COLUMNS": min(how.columns, max(16, triton.next_power_of_2(columns))),
         "num_warps": how.warps,
         "num_stages": how.stages,
     }
-    launch(_hash, _programs(query, how), *tensors, *strides, heads, rounds, length, bits, padding, **constants)
+    launch(_hash, tiles_of(query, how), *tensors, *strides, heads, rounds, length, bits, padding, **constants)
     return packed.sort(dim=-1).values
 
 
@@ -161,7 +169,7 @@ class _Attend(torch.autograd.Function):
         ctx: Any, query: Tensor, value: Tensor, order: Tensor, counts: Tensor | None, window: _Window
     ) -> Tensor:
         """Return the output [B, H, N, d]."""
-        query, value = _rows_apart(query), _rows_apart(value)
+        query, value = rows_apart(query), rows_apart(value)
         normalisers = torch.empty(order.shape, dtype=torch.float32, device=order.device)
         output = torch.empty_like(value)
         sums = _sums(output, order)
@@ -179,7 +187,7 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query and value [B, H, N, d]."""
         query, value, order, counts, normalisers = ctx.saved_tensors
-        gradient = _rows_apart(gradient)
+        gradient = rows_apart(gradient)
         inputs = (query, value, gradient, order, counts, ctx.window.slopes, normalisers)
         strides = (query.stride()[:3], value.stride()[:3], gradient.stride()[:3])
         means = torch.empty_like(normalisers)
@@ -197,11 +205,6 @@ class _Attend(torch.autograd.Function):
         return of_query, of_value, None, None, None
 
 
-def _rows_apart(rows: Tensor) -> Tensor:
-    """Return `rows` [B, H, N, d], copied if the numbers of a row do not lie side by side."""
-    return rows if rows.stride(-1) == 1 else rows.contiguous()
-
-
 def _sums(result: Tensor, order: Tensor) -> Tensor:
     """Return the buffer for the sum over the rounds before the last one: float32, laid out like `result`."""
     return result if order.shape[1] == 1 else torch.empty_like(result, dtype=torch.float32)
@@ -210,17 +213,6 @@ def _sums(result: Tensor, order: Tensor) -> Tensor:
 def _targets(sums: Tensor, result: Tensor, order: Tensor) -> list[Tensor]:
     """Return where each round writes to."""
     return [sums] * (order.shape[1] - 1) + [result]
-
-
-def _padded(width: int) -> int:
-    """Return the width of a head as the kernels hold it: a power of two that matrix units can take."""
-    return max(16, triton.next_power_of_2(width))
-
-
-def _programs(query: Tensor, how: Launch) -> int:
-    """Return how many programs take a tile of tokens each."""
-    batch, heads, length, _ = query.shape
-    return triton.cdiv(length, how.rows) * batch * heads
 
 
 def _arguments(
@@ -235,13 +227,13 @@ def _arguments(
         "MASKED": window.masked,
         "DROPPED": round(window.dropout * 2**32),
         "WIDTH": width,
-        "PADDED": _padded(width),
+        "PADDED": padded_width(width),
         "ROWS": how.rows,
         "COLUMNS": how.columns,
         "num_warps": how.warps,
         "num_stages": how.stages,
     }
-    return _programs(query, how), (heads, order.shape[1], length, bits_of(length), window.seed), constants
+    return tiles_of(query, how), (heads, order.shape[1], length, bits_of(length), window.seed), constants
 
 
 @triton.jit(do_not_specialize=["length", "bits", "padding"])
@@ -266,11 +258,11 @@ def _hash(
     COLUMNS: tl.constexpr,
 ):
     """Write bucket and number of a tile of tokens, in every round."""
-    sequence, first = _place(length, ROWS)
+    sequence, first = tile_of(length, ROWS)
     tokens = first + tl.arange(0, ROWS)
     inside = tokens < length
-    limit = (tl.cdiv(_count(counts, sequence, heads, length), CHUNK) + 1) // 2  # columns that the sequence uses
-    rows = _rows(_start(query, query_strides, sequence, heads), query_strides[2], tokens, inside, WIDTH, PADDED)
+    limit = (tl.cdiv(count_of(counts, sequence, heads, length), CHUNK) + 1) // 2  # columns that the sequence uses
+    rows = load_rows(start_of(query, query_strides, sequence, heads), query_strides[2], tokens, inside, WIDTH, PADDED)
     depth = tl.arange(0, PADDED)
     head = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1] + (depth * rotation_strides[2])[:, None]
     for turn in range(rounds):
@@ -283,9 +275,9 @@ def _hash(
             there = used & (depth < WIDTH)[:, None]
             rotation = tl.load(head + turn * rotation_strides[3] + places[None, :], mask=there, other=0.0)
             part = rotation.to(rows.dtype)
-            projection = _product(rows, part)
+            projection = product(rows, part)
             if rows.dtype != tl.float32:
-                projection = _product(rows, (rotation - part.to(tl.float32)).to(rows.dtype), projection)
+                projection = product(rows, (rotation - part.to(tl.float32)).to(rows.dtype), projection)
             size = tl.where(used, tl.abs(projection), -1.0)
             better = size > best
             bucket = tl.where(better, columns[None, :] + tl.where(projection < 0, limit, 0), bucket)
@@ -329,18 +321,18 @@ def _forward(
     FIRST: tl.constexpr,
 ):
     """Add a round's output of a tile of tokens, and write its normalisers: the log-sum-exp of the scores, base 2."""
-    sequence, first = _place(length, ROWS)
-    real = _count(counts, sequence, heads, length)
+    sequence, first = tile_of(length, ROWS)
+    real = count_of(counts, sequence, heads, length)
     line = (sequence.to(tl.int64) * rounds + turn) * length
     stream = sequence * rounds + turn
-    query = _start(query, query_strides, sequence, heads)
-    value = _start(value, value_strides, sequence, heads)
-    slope = _slope(slopes, sequence, heads)
+    query = start_of(query, query_strides, sequence, heads)
+    value = start_of(value, value_strides, sequence, heads)
+    slope = slope_of(slopes, sequence, heads)
     BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
-    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    queries = load_rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
     highest = tl.full([ROWS], ITSELF, tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, PADDED], tl.float32)
@@ -349,8 +341,8 @@ def _forward(
         seen_ranks = start + tl.arange(0, COLUMNS)
         seen_packed = tl.load(order + line + seen_ranks, mask=seen_ranks < high, other=0)
         seen_tokens = _token(seen_packed, bits)
-        keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
-        values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        keys = load_rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        values = load_rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         seen = (keys, seen_ranks, seen_packed)
         scores = _scores((queries, ranks, packed), seen, high, bits, slope, BIASED, SCALE, CHUNK, MASKED, ROWS)
         higher = tl.maximum(highest, tl.max(scores, 1))
@@ -360,7 +352,7 @@ def _forward(
         if DROPPED:
             kept, _ = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
             weights = tl.where(kept, weights, 0.0)
-        mixed = _product(weights.to(values.dtype), values, mixed * shrink[:, None])
+        mixed = product(weights.to(values.dtype), values, mixed * shrink[:, None])
         highest = higher
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
     mixed *= tl.where(ranks < real, _share(DROPPED) / (total * rounds), 0.0)[:, None]
@@ -397,20 +389,20 @@ def _means(
     COLUMNS: tl.constexpr,
 ):
     """Write the mean of the gradients of a token's weights, weighted by them; the softmax subtracts it from each."""
-    stream, first = _place(length, ROWS)  # a sequence and round
+    stream, first = tile_of(length, ROWS)  # a sequence and round
     sequence = stream // rounds
-    real = _count(counts, sequence, heads, length)
+    real = count_of(counts, sequence, heads, length)
     line = stream.to(tl.int64) * length
-    query = _start(query, query_strides, sequence, heads)
-    value = _start(value, value_strides, sequence, heads)
-    gradient = _start(gradient, gradient_strides, sequence, heads)
-    slope = _slope(slopes, sequence, heads)
+    query = start_of(query, query_strides, sequence, heads)
+    value = start_of(value, value_strides, sequence, heads)
+    gradient = start_of(gradient, gradient_strides, sequence, heads)
+    slope = slope_of(slopes, sequence, heads)
     BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
-    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
-    gradients = _rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    queries = load_rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    gradients = load_rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
     normaliser = tl.load(normalisers + line + ranks, mask=ranks < length, other=float("inf"))
     mean = tl.zeros([ROWS], tl.float32)
     low, high = _window(first, real, CHUNK, ROWS)
@@ -418,11 +410,11 @@ def _means(
         seen_ranks = start + tl.arange(0, COLUMNS)
         seen_packed = tl.load(order + line + seen_ranks, mask=seen_ranks < high, other=0)
         seen_tokens = _token(seen_packed, bits)
-        keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
-        values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        keys = load_rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        values = load_rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         seen = (keys, seen_ranks, seen_packed)
         scores = _scores((queries, ranks, packed), seen, high, bits, slope, BIASED, SCALE, CHUNK, MASKED, ROWS)
-        of_weights = _product(gradients, tl.trans(values))
+        of_weights = product(gradients, tl.trans(values))
         if DROPPED:
             kept, _ = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
             of_weights = tl.where(kept, of_weights, 0.0)
@@ -466,21 +458,21 @@ def _backward(
     FIRST: tl.constexpr,
 ):
     """Add a round's gradients of a tile of tokens, as queries and as keys of the tokens that they see."""
-    sequence, first = _place(length, ROWS)
-    real = _count(counts, sequence, heads, length)
+    sequence, first = tile_of(length, ROWS)
+    real = count_of(counts, sequence, heads, length)
     line = (sequence.to(tl.int64) * rounds + turn) * length
     stream = sequence * rounds + turn
-    query = _start(query, query_strides, sequence, heads)
-    value = _start(value, value_strides, sequence, heads)
-    gradient = _start(gradient, gradient_strides, sequence, heads)
-    slope = _slope(slopes, sequence, heads)
+    query = start_of(query, query_strides, sequence, heads)
+    value = start_of(value, value_strides, sequence, heads)
+    gradient = start_of(gradient, gradient_strides, sequence, heads)
+    slope = slope_of(slopes, sequence, heads)
     BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
-    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
-    values = _rows(value, value_strides[2], tokens, ranks < real, WIDTH, PADDED)
-    gradients = _rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    queries = load_rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    values = load_rows(value, value_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    gradients = load_rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
     normaliser = tl.load(normalisers + line + ranks, mask=ranks < length, other=float("inf"))
     mean = tl.load(means + line + ranks, mask=ranks < length, other=0.0)
     of_query = tl.zeros([ROWS, PADDED], tl.float32)
@@ -491,9 +483,9 @@ def _backward(
         is_seen = seen_ranks < high
         seen_packed = tl.load(order + line + seen_ranks, mask=is_seen, other=0)
         seen_tokens = _token(seen_packed, bits)
-        seen_queries = _rows(query, query_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
-        seen_values = _rows(value, value_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
-        seen_gradients = _rows(gradient, gradient_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_queries = load_rows(query, query_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_values = load_rows(value, value_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_gradients = load_rows(gradient, gradient_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
         seen_normaliser = tl.load(normalisers + line + seen_ranks, mask=is_seen, other=float("inf"))
         seen_mean = tl.load(means + line + seen_ranks, mask=is_seen, other=0.0)
         seen = (seen_queries, seen_ranks, seen_packed)
@@ -502,20 +494,20 @@ def _backward(
             kept, kept_as_key = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
         # As queries.
         weights = tl.exp2(scores - normaliser[:, None])
-        of_weights = _product(gradients, tl.trans(seen_values))
+        of_weights = product(gradients, tl.trans(seen_values))
         if DROPPED:
             of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
         of_scores = weights * (of_weights - mean[:, None])
         # As keys.
         weights = tl.exp2(scores - seen_normaliser[None, :])
-        of_weights = _product(values, tl.trans(seen_gradients))
+        of_weights = product(values, tl.trans(seen_gradients))
         if DROPPED:
             of_weights = tl.where(kept_as_key, of_weights * _share(DROPPED), 0.0)
         of_scores += weights * (of_weights - seen_mean[None, :])
         if DROPPED:
             weights = tl.where(kept_as_key, weights, 0.0)
-        of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
-        of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
+        of_value = product(weights.to(gradients.dtype), seen_gradients, of_value)
+        of_query = product(of_scores.to(queries.dtype), seen_queries, of_query)
     shown = (ranks < real)[:, None]
     of_query = tl.where(shown, of_query * (SCALE * 0.6931471805599453 / rounds), 0.0)  # scores are base 2
     of_value = tl.where(shown, of_value * (_share(DROPPED) / rounds), 0.0)
@@ -543,7 +535,7 @@ def _scores(
     """
     left, left_ranks, left_packed = left_tile
     right, right_ranks, right_packed = right_tile
-    scores = _product(left, tl.trans(right)) * SCALE + tl.where(right_ranks < high, 0.0, float("-inf"))[None, :]
+    scores = product(left, tl.trans(right)) * SCALE + tl.where(right_ranks < high, 0.0, float("-inf"))[None, :]
     if BIASED:
         left_tokens, right_tokens = _token(left_packed, bits), _token(right_packed, bits)
         scores -= slope * tl.abs(left_tokens[:, None] - right_tokens[None, :])
@@ -557,14 +549,6 @@ def _scores(
 
 
 @triton.jit
-def _product(left, right, sums=None):
-    """Return the product of two tiles in float32, added to `sums` if there are some."""
-    if EMULATED:  # by the interpreter, which would multiply the bits of bfloat16
-        left, right = left.to(tl.float32), right.to(tl.float32)
-    return tl.dot(left, right, sums, input_precision="ieee")
-
-
-@triton.jit
 def _window(first, real, CHUNK: tl.constexpr, ROWS: tl.constexpr):
     """Return the first rank that a tile of tokens sees, and the one after the last."""
     low = tl.maximum(first // CHUNK - 1, 0) * CHUNK
@@ -573,51 +557,9 @@ def _window(first, real, CHUNK: tl.constexpr, ROWS: tl.constexpr):
 
 
 @triton.jit
-def _place(length, ROWS: tl.constexpr):
-    """Return the number of this program's sequence, and the first token of its tile."""
-    tiles = tl.cdiv(length, ROWS)
-    return tl.program_id(0) // tiles, tl.program_id(0) % tiles * ROWS
-
-
-@triton.jit
-def _count(counts, sequence, heads, length):
-    """Return the number of real tokens of a sequence."""
-    if counts is None:
-        return length
-    else:
-        return tl.load(counts + sequence // heads).to(tl.int32)
-
-
-@triton.jit
-def _start(rows, strides, sequence, heads):
-    """Return where the rows of a sequence start in [B, H, N, d]."""
-    return rows + (sequence // heads).to(tl.int64) * strides[0] + (sequence % heads).to(tl.int64) * strides[1]
-
-
-@triton.jit
-def _slope(slopes, sequence, heads):
-    """Return the slope of ALiBi of a sequence's head, base 2."""
-    if slopes is None:
-        return 0.0
-    else:
-        return tl.load(slopes + sequence % heads) * 1.4426950408889634
-
-
-@triton.jit
 def _token(packed, bits):
     """Return the tokens of packed buckets and tokens."""
     return packed & ((1 << bits) - 1)
-
-
-@triton.jit
-def _rows(start, stride, tokens, shown, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Return the rows of `tokens`; zeros for those that are not shown."""
-    columns = tl.arange(0, PADDED)
-    places = (start + tokens.to(tl.int64) * stride)[:, None] + columns[None, :]
-    if WIDTH == PADDED:
-        return tl.load(places, mask=shown[:, None], other=0.0)
-    else:
-        return tl.load(places, mask=shown[:, None] & (columns < WIDTH)[None, :], other=0.0)
 
 
 @triton.jit
@@ -635,7 +577,7 @@ def _add(
     FIRST: tl.constexpr,
 ):
     """Write `rows`, added to the sums of the rounds before, as the rows of `tokens` of a sequence."""
-    sums, target = _start(sums, strides, sequence, heads), _start(target, strides, sequence, heads)
+    sums, target = start_of(sums, strides, sequence, heads), start_of(target, strides, sequence, heads)
     columns = tl.arange(0, PADDED)
     offsets = (tokens.to(tl.int64) * strides[2])[:, None] + columns[None, :]
     mask = inside[:, None] & (columns < WIDTH)[None, :]

@@ -1,6 +1,7 @@
 """Attention within a sliding window, with global tokens, by torch's operations: every token sees those nearby.
 
-N tokens cost O(N (width + global_tokens)) in time and O(N) in memory. See `lib.attention.block_sparse`.
+N tokens cost O(N (width + global_tokens)) in time and O(N) in memory. See `lib.attention.block_sparse`. `kernels.py` is
+for GPUs in half precision; both must equal `reference.py`.
 """
 
 from collections.abc import Iterator
@@ -27,6 +28,26 @@ class Mechanism(BlockSparse):
     """
 
     settings: Settings
+
+    def is_exact_at(self, query: Tensor) -> bool:
+        """See `Attention.is_exact_at`; kernels take short texts, too."""
+        return super().is_exact_at(query) and not self.hides_padding(query)
+
+    def hides_padding(self, rows: Tensor) -> bool:
+        """See `Attention.hides_padding`; there are no kernels for dilated windows, and none that drop weights."""
+        if self.settings.dilation == 1 and not (self.dropout and self.training):
+            return self.by_triton(rows)
+        self.computed_by = "torch"
+        return False
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
+        """See `BlockSparse.attend`; by Triton kernels, products are in the type of the rows."""
+        if not self.hides_padding(query):
+            return super().attend(query, key, value, real)
+        from lib.attention.window import kernels  # needs the package triton
+
+        reach, few = self.settings.width // 2, self.settings.global_tokens
+        return kernels.attend(query, key, value, real, self.slopes(query.device), reach=reach, global_tokens=few)
 
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the windows, the global tokens as keys, and as queries."""

@@ -83,7 +83,8 @@ def test_tables_made_in_inference_mode_serve_training():
     with torch.inference_mode():
         phases(5, CPU)
     states = torch.ones(1, 1, 5, 4, requires_grad=True)
-    rotate(states, *phases(5, CPU)).sum().backward()
+    (rotated,) = rotate([states], rotation(phases, 5))
+    rotated.sum().backward()
     assert states.grad is not None
 
 

@@ -18,6 +18,7 @@ MECHANISMS = {
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
     "favor-m64": {"kind": "favor", "nb_features": 64},
 }
+WINDOW = {"window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1}}
 
 
 def program(*arguments, **environment):
@@ -55,6 +56,20 @@ def test_every_kernel_compiles_and_fits(architecture, spilled, tmp_path):
     assert table["shared_kib"].max() <= 80
 
 
+@pytest.mark.parametrize("architecture", [90, pytest.param(80, marks=pytest.mark.slow)])
+def test_the_kernels_of_windows_compile_and_fit(architecture, tmp_path):
+    """They drop no weights, so they are compiled without dropout."""
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    options = ("--mechanisms", json.dumps(WINDOW), "--length", "300", "--architectures", str(architecture))
+    done = program(*options, "--out", str(tmp_path / "table.csv"))
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "table.csv")
+    few = {"_forward_of_few", "_backward_of_few", "_join"}
+    assert set(table["kernel"]) == few | {"_order", "_forward", "_query_gradients", "_key_gradients"}
+    assert table["spilled_bytes"].max() <= (64 if architecture == 90 else 320)
+    assert table["shared_kib"].max() <= 80
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
@@ -64,10 +79,14 @@ def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
         "lsh-h1-c24": {"kind": "lsh", "num_hashes": 1, "chunk_size": 24, "mask_within_chunks": True},
         "favor-m512": {"kind": "favor", "nb_features": 512},
     }
-    options = ("--mechanisms", json.dumps(many), "--head-size", "128", "--dtype", dtype, "--dropout", "0.1", "--alibi")
-    done = program(*options, "--out", str(tmp_path / "table.csv"))
-    assert done.returncode == 0, done.stderr
-    assert pd.read_csv(tmp_path / "table.csv")["shared_kib"].max() <= 110
+    few = {"window-w64-g100": {"kind": "window", "width": 64, "global_tokens": 100}}
+    for mechanisms, dropout in ((many, "0.1"), (few, "0")):
+        options = ("--mechanisms", json.dumps(mechanisms), "--head-size", "128", "--dtype", dtype, "--alibi")
+        done = program(*options, "--dropout", dropout, "--out", str(tmp_path / "table.csv"))
+        assert done.returncode == 0, done.stderr
+        table = pd.read_csv(tmp_path / "table.csv")
+        assert set(table["mechanism"]) == set(mechanisms)
+        assert table["shared_kib"].max() <= 110
 
 
 def test_an_interpreter_cannot_compile(tmp_path):

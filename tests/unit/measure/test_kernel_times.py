@@ -28,6 +28,7 @@ MECHANISMS = {
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
     "lsh-h2-c8": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8},
     "favor-m64": {"kind": "favor", "nb_features": 64},
+    "window-w16-g1": {"kind": "window", "width": 16, "global_tokens": 1},
 }
 SIZES = {
     "lengths": [64, 32],
