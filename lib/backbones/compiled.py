@@ -1,14 +1,11 @@
 """Compilation of a model's blocks by `torch.compile`: fewer and larger kernels, and less work for the host."""
 
-import functools
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import nn
 
 from lib.attention.contract import mechanisms
-from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.heads.masked_lm import VocabularyHead
 
 VERSIONS = 64
@@ -18,8 +15,8 @@ VERSIONS = 64
 def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
     """Compile the blocks of a model, and its vocabulary head, for batches of any size.
 
-    Blocks of the same kind share what is compiled. A mechanism that cannot be traced is computed as before, between the
-    two compiled pieces of its block.
+    Blocks of the same kind share what is compiled. A mechanism that cannot be traced is computed as before, between
+    the compiled pieces of its block.
 
     Args:
         model: changed in place, whose lists of modules hold its blocks; names and values of its weights stay.
@@ -29,19 +26,14 @@ def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
     if backend == "inductor":
         # Nothing is chosen by measuring: a choice would differ from process to process, and with it the last digits.
         torch._inductor.config.deterministic = True
-    compiled: Any = functools.partial(torch.compile, dynamic=True, backend=backend)
     for block in _blocks(model):
-        if isinstance(block, EncoderBlock) and not block.attention.mechanism.is_traceable:
-            block.attention.project = compiled(block.attention.project)
-            block.finish = compiled(block.finish)
-            continue
         for mechanism in mechanisms(block):
             if not mechanism.is_traceable:
                 mechanism.forward = torch.compiler.disable(mechanism.forward)  # type: ignore[method-assign]
         block.compile(dynamic=True, backend=backend)
 
 
-def _blocks(module: nn.Module) -> Iterator[Any]:
+def _blocks(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the entries of the outermost lists of modules, and a vocabulary head."""
     for child in module.children():
         if isinstance(child, nn.ModuleList):

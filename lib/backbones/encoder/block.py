@@ -4,8 +4,10 @@ The block has projections, rotary positions, dropout and norms; the mechanism on
 Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
 """
 
+import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -125,6 +127,14 @@ class EncoderBlock(nn.Module):
         rows = self.attention.project(states, rotation)
         mixed = self.attention.mechanism(*rows, attention_mask, padding_is_finite=True)
         return self.finish(states, mixed, checkpointed)
+
+    def compile(self, **options: Any) -> None:
+        """Compile the block, in two pieces if its mechanism cannot be traced; `options` as of `torch.compile`."""
+        if self.attention.mechanism.is_traceable:
+            return super().compile(**options)
+        compiled: Any = functools.partial(torch.compile, **options)
+        self.attention.project = compiled(self.attention.project)  # type: ignore[method-assign]
+        self.finish = compiled(self.finish)  # type: ignore[method-assign]
 
     def finish(self, states: Tensor, mixed: Tensor, checkpointed: bool = False) -> Tensor:
         """Return the block's output [B, N, D] from its input `states` and what the mechanism returned [B, H, N, d]."""

@@ -108,7 +108,7 @@ class EncoderModel(EncoderPreTrainedModel):
         if attention_mask is not None and attention_mask.device.type == "cpu" and attention_mask.all():
             attention_mask = None
         if attention_mask is not None:
-            # Cleared once, as a caller's `inputs_embeds` may hold anything there; blocks only make finite numbers of it.
+            # Once, as a caller's `inputs_embeds` may hold anything there; blocks make finite numbers of finite ones.
             attention_mask = attention_mask.bool()
             states = states.masked_fill(~attention_mask[:, :, None], 0)
         history, attentions = [states], []
