@@ -135,7 +135,11 @@ def test_kernels_run_on_the_device_of_their_rows():
     from lib.attention.contract import build
     from lib.attention.settings import MECHANISMS
 
-    for values in ({"kind": "lsh", "num_hashes": 2, "chunk_size": 16}, {"kind": "favor", "nb_features": 32}):
+    for values in (
+        {"kind": "lsh", "num_hashes": 2, "chunk_size": 16},
+        {"kind": "favor", "nb_features": 32},
+        {"kind": "window", "width": 16, "global_tokens": 1},
+    ):
         results = []
         for device in ("cuda:0", "cuda:1"):
             mechanism = build(MECHANISMS.parse(values), num_heads=2, head_size=32, layer=0, seed=0).to(device).eval()

@@ -24,6 +24,7 @@ CASES = {  # width, global tokens, head width, slopes, tokens
     "windows within tiles": (16, 0, 32, None, 70),
     "windows over tiles": (128, 0, 64, None, 140),
     "tiles wholly within windows": (64, 0, 80, None, 75),
+    "tiles of which all but one pair is near": (30, 0, 80, None, 55),
     "wide heads": (16, 1, 128, None, 40),
     "one global token": (16, 1, 16, SLOPES, 70),
     "several": (64, 3, 5, None, 110),
