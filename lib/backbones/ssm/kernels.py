@@ -44,14 +44,14 @@ class Launch(NamedTuple):
     states: tuple[int, int]
     passing: tuple[int, int]
     outputs: tuple[int, int]
-    gradients: tuple[int, int]
+    directions: tuple[int, int]
 
 
 LAUNCHES = {
-    "half": Launch(64, 512, (4, 1), (4, 3), (4, 6), (4, 2), (8, 2)),
-    "half wide": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (8, 1)),
-    "single": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (8, 1)),
-    "single wide": Launch(16, 512, (4, 1), (4, 1), (4, 6), (4, 1), (8, 1)),
+    "half": Launch(64, 512, (4, 1), (4, 3), (4, 6), (4, 2), (4, 2)),
+    "half wide": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
+    "single": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
+    "single wide": Launch(16, 512, (4, 1), (4, 1), (4, 6), (4, 1), (4, 1)),
 }
 """Launches by type of the inputs and by whether a head or its state is wider than 64."""
 
@@ -82,11 +82,7 @@ class ScanByTriton(torch.autograd.Function):
         plan = _plan(inputs, write, reverse)
         passed = _add_decays(plan, log_decay)
         before = _states(plan, inputs, write, passed, backwards=False)
-        outputs = torch.empty_like(inputs, memory_format=torch.contiguous_format)
-        tensors = (inputs, write, read, passed, before, outputs)
-        plan.launch(
-            _outputs_kernel, "outputs", *tensors, inputs.stride(), write.stride(), read.stride(), outputs.stride()
-        )
+        outputs = _outputs(plan, inputs, write, read, passed, before, backwards=False)
         ctx.save_for_backward(inputs, log_decay, write, read, passed)
         ctx.plan = plan
         return outputs
@@ -99,19 +95,20 @@ class ScanByTriton(torch.autograd.Function):
         plan = ctx.plan
         before = _states(plan, inputs, write, passed, backwards=False)
         after = _states(plan, gradient, read, passed, backwards=True)
-        of_inputs = torch.empty_like(inputs, memory_format=torch.contiguous_format)
+        of_inputs = _outputs(plan, gradient, read, write, passed, after, backwards=True)
+        of_write, of_read = passed.new_empty(2, plan.groups, *write.shape)  # of each group of heads
+        of_sums, of_last = torch.empty_like(passed), passed.new_empty(passed.shape[1:4])
+        for backwards in (False, True):
+            rows, own, target = (inputs, write, of_write) if backwards else (gradient, read, of_read)
+            others, directions = (gradient, read) if backwards else (inputs, write)
+            tensors = (rows, others, own, directions, passed, before, after, target, of_sums[int(backwards)], of_last)
+            strides = (each.stride() for each in (rows, others, own, directions, target))
+            plan.launch(_directions_kernel, "directions", *tensors, *strides, BACKWARDS=backwards)
         of_decay = torch.empty_like(log_decay, memory_format=torch.contiguous_format)
-        # The sums over the heads of each group.
-        of_write, of_read = passed.new_empty(2, plan.groups, *write.shape)
-        plan.launch(
-            _gradients_kernel,
-            "gradients",
-            *(inputs, write, read, gradient, passed, before, after, of_inputs, of_decay, of_write, of_read),
-            *(inputs.stride(), write.stride(), read.stride(), gradient.stride(), of_inputs.stride()),
-            *(of_decay.stride(), of_write.stride()),
-        )
-        of_directions = (parts[0] if plan.groups == 1 else parts.sum(0) for parts in (of_write, of_read))
-        return (of_inputs, of_decay, *(each.to(write.dtype) for each in of_directions), None)
+        plan.launch_on_decays(_decay_gradients_kernel, of_decay, of_sums, of_last, of_decay.stride(), passed.stride(0))
+        # A sum of one number is that number.
+        of_directions = (parts.sum(0).to(write.dtype) for parts in (of_write, of_read))
+        return of_inputs, of_decay, *of_directions, None
 
 
 class _Plan(NamedTuple):
@@ -146,6 +143,13 @@ class _Plan(NamedTuple):
         programs = batch * self.chunks * self.groups
         launch(kernel, programs, *arguments, *numbers, **constants, **blocks, **self.options(name))
 
+    def launch_on_decays(self, kernel: Any, *arguments: Any) -> None:
+        """Start the programs of a kernel that takes a chunk and a block of heads, to add up along the chunk."""
+        batch, length, heads, *_ = self.shape
+        programs = batch * self.chunks * triton.cdiv(heads, HEADS)
+        blocks = {"REVERSE": self.reverse, "CHUNK": self.how.chunk, "BLOCK_HEADS": HEADS}
+        launch(kernel, programs, *arguments, heads, self.chunks, length, **blocks, **self.options("sums"))
+
     def options(self, name: str) -> dict[str, int]:
         """Return the options of the launch of a kernel."""
         warps, stages = getattr(self.how, name)
@@ -164,17 +168,9 @@ def _plan(inputs: Tensor, write: Tensor, reverse: bool) -> _Plan:
 
 def _add_decays(plan: _Plan, log_decay: Tensor) -> Tensor:
     """Return the cumulative log-decays of each chunk [2, B, C, H, Q], base 2: the sum of two float32 numbers."""
-    batch, length, heads, *_ = plan.shape
+    batch, _, heads, *_ = plan.shape
     passed = log_decay.new_empty(2, batch, plan.chunks, heads, plan.how.chunk, dtype=torch.float32)
-    launch(
-        _sums_kernel,
-        batch * plan.chunks * triton.cdiv(heads, HEADS),
-        *(log_decay, passed, log_decay.stride(), passed.stride(0), heads, plan.chunks, length),
-        REVERSE=plan.reverse,
-        CHUNK=plan.how.chunk,
-        BLOCK_HEADS=HEADS,
-        **plan.options("sums"),
-    )
+    plan.launch_on_decays(_sums_kernel, log_decay, passed, log_decay.stride(), passed.stride(0))
     return passed
 
 
@@ -206,6 +202,27 @@ def _states(plan: _Plan, rows: Tensor, directions: Tensor, passed: Tensor, *, ba
         **plan.options("passing"),
     )
     return carried
+
+
+def _outputs(
+    plan: _Plan, inputs: Tensor, write: Tensor, read: Tensor, passed: Tensor, carried: Tensor, *, backwards: bool
+) -> Tensor:
+    """Return the readout [B, N, H, P], or the gradients of inputs, whose own inputs are the gradients of the readout.
+
+    Args:
+        plan: the plan of the scan.
+        inputs: [B, N, H, P].
+        write: [B, N, S].
+        read: [B, N, S].
+        passed: [2, B, C, H, Q].
+        carried: as `_states` returns it [B, C, H, P, S].
+        backwards: return gradients; then `write` are the directions of the readout, and `read` those of the inputs.
+    """
+    outputs = torch.empty_like(inputs, memory_format=torch.contiguous_format)
+    tensors = (inputs, write, read, passed, carried, outputs)
+    strides = (each.stride() for each in (inputs, write, read, outputs))
+    plan.launch(_outputs_kernel, "outputs", *tensors, *strides, BACKWARDS=backwards)
+    return outputs
 
 
 @triton.jit
@@ -265,19 +282,32 @@ def _work(share, groups, heads, chunks):
 
 
 @triton.jit
-def _decays(passed, number, count, CHUNK: tl.constexpr):
-    """Return the cumulative log-decays of a chunk and head [Q] and the last of them, each as high and low part."""
+def _decays(passed, number, count, CHUNK: tl.constexpr, TO_END: tl.constexpr):
+    """Return the cumulative log-decays of a chunk and head [Q], as high and low parts, and what is left at an edge.
+
+    That is what decays leave of each token at the end of the chunk, or at the token of what was before the chunk.
+    """
     start = passed + number * CHUNK
     high, low = tl.load(start + tl.arange(0, CHUNK)), tl.load(start + count + tl.arange(0, CHUNK))
-    return high, low, tl.load(start + CHUNK - 1), tl.load(start + count + CHUNK - 1)
+    if TO_END:
+        last_high, last_low = tl.load(start + CHUNK - 1), tl.load(start + count + CHUNK - 1)
+        return high, low, tl.exp2((last_high - high) + (last_low - low))
+    else:
+        return high, low, tl.exp2(high)
 
 
 @triton.jit
-def _between(high, low, CHUNK: tl.constexpr):
-    """Return what decays leave at each token (rows) of each earlier one (columns), [Q, Q]; zero of later ones."""
+def _between(high, low, CHUNK: tl.constexpr, BACKWARDS: tl.constexpr):
+    """Return what decays leave of earlier tokens (columns) at each (rows), or of it at later ones if backwards [Q, Q].
+
+    It is zero for all other pairs.
+    """
     tokens = tl.arange(0, CHUNK)
     exponents = (high[:, None] - high[None]) + (low[:, None] - low[None])
-    return tl.exp2(tl.where(tokens[:, None] >= tokens[None], exponents, float("-inf")))
+    if BACKWARDS:
+        return tl.exp2(tl.where(tokens[:, None] <= tokens[None], -exponents, float("-inf")))
+    else:
+        return tl.exp2(tl.where(tokens[:, None] >= tokens[None], exponents, float("-inf")))
 
 
 @triton.jit(do_not_specialize=["chunks", "length"])
@@ -339,8 +369,7 @@ def _states_kernel(
     dtype: tl.constexpr = rows.dtype.element_ty
     directed = _directions(directions, row, places, inside, direction_strides, SIZE, BLOCK_SIZE).to(dtype)
     for head in range(first, last):
-        high, low, last_high, last_low = _decays(passed, number + head, count, CHUNK)
-        kept = tl.exp2(high) if BACKWARDS else tl.exp2((last_high - high) + (last_low - low))
+        _, _, kept = _decays(passed, number + head, count, CHUNK, not BACKWARDS)
         pointers, there = _of_head(rows, row, head, places, inside, row_strides, WIDTH, BLOCK_WIDTH)
         values = (tl.load(pointers, there, 0.0).to(tl.float32) * kept[:, None]).to(dtype)
         targets, there = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
@@ -381,7 +410,7 @@ def _outputs_kernel(
     write,
     read,
     passed,
-    before,
+    carried,
     outputs,
     input_strides,
     write_strides,
@@ -392,6 +421,7 @@ def _outputs_kernel(
     heads,
     chunks,
     length,
+    BACKWARDS: tl.constexpr,
     REVERSE: tl.constexpr,
     CHUNK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -399,52 +429,53 @@ def _outputs_kernel(
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Read out the tokens of a chunk: what they hold of each other, and of the state before it."""
+    """Read out the tokens of a chunk: what they hold of each other, and of the state before it.
+
+    Backwards, it computes the gradient of the inputs: they hold of later tokens, and of the state after the chunk.
+    """
     row, chunk, number, first, last = _work(share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
     tokens = chunk * CHUNK + tl.arange(0, CHUNK)
     places, inside = _places(tokens, length, REVERSE), tokens < length
-    dtype: tl.constexpr = inputs.dtype.element_ty
+    dtype: tl.constexpr = outputs.dtype.element_ty
     written = _directions(write, row, places, inside, write_strides, SIZE, BLOCK_SIZE).to(dtype)
     reading = _directions(read, row, places, inside, read_strides, SIZE, BLOCK_SIZE).to(dtype)
-    scores = _dot(reading, tl.trans(written))
+    products = _dot(reading, tl.trans(written))
     for head in range(first, last):
-        high, low, _, _ = _decays(passed, number + head, count, CHUNK)
+        high, low, kept = _decays(passed, number + head, count, CHUNK, BACKWARDS)
         pointers, there = _of_head(inputs, row, head, places, inside, input_strides, WIDTH, BLOCK_WIDTH)
         values = tl.load(pointers, there, 0.0)
         pointers, present = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
-        state = tl.load(before + pointers, present, 0.0)
-        result = _dot(reading, tl.trans(state)) * tl.exp2(high)[:, None]
-        result = _dot((scores * _between(high, low, CHUNK)).to(dtype), values, result)
+        state = tl.load(carried + pointers, present, 0.0)
+        result = _dot(reading, tl.trans(state)) * kept[:, None]
+        result = _dot((products * _between(high, low, CHUNK, BACKWARDS)).to(dtype), values, result)
         pointers, there = _of_head(outputs, row, head, places, inside, output_strides, WIDTH, BLOCK_WIDTH)
         tl.store(pointers, result.to(dtype), there)
 
 
 @triton.jit(do_not_specialize=["share", "groups", "chunks", "length"])
-def _gradients_kernel(
-    inputs,
-    write,
-    read,
-    gradient,
+def _directions_kernel(
+    rows,
+    others,
+    own_directions,
+    other_directions,
     passed,
     before,
     after,
-    of_inputs,
-    of_decay,
-    of_write,
-    of_read,
-    input_strides,
-    write_strides,
-    read_strides,
+    gradients,
+    of_sums,
+    of_last,
+    row_strides,
+    other_strides,
+    own_strides,
+    directions_strides,
     gradient_strides,
-    of_input_strides,
-    of_decay_strides,
-    of_direction_strides,
     share,
     groups,
     heads,
     chunks,
     length,
+    BACKWARDS: tl.constexpr,
     REVERSE: tl.constexpr,
     CHUNK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -452,62 +483,79 @@ def _gradients_kernel(
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Compute the gradients at the tokens of a chunk; those of the directions are summed over a group of heads."""
+    """Compute the gradients of the directions of the readout at the tokens of a chunk, summed over a group of heads.
+
+    Rows are the gradients of the outputs, and the others the inputs. Backwards, it is the other way about, and the
+    gradients are those of the directions of inputs. Further, the sum of the gradients of all exponents of a token and
+    another one or the state; backwards, also that of the exponent of the whole chunk.
+    """
     row, chunk, number, first, last = _work(share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
     numbers = tl.arange(0, CHUNK)
     tokens = chunk * CHUNK + numbers
     places, inside = _places(tokens, length, REVERSE), tokens < length
-    dtype: tl.constexpr = inputs.dtype.element_ty
-    written = _directions(write, row, places, inside, write_strides, SIZE, BLOCK_SIZE).to(dtype)
-    reading = _directions(read, row, places, inside, read_strides, SIZE, BLOCK_SIZE).to(dtype)
-    scores = _dot(reading, tl.trans(written))
-    of_scores = tl.zeros([CHUNK, CHUNK], tl.float32)
-    of_reading = tl.zeros([CHUNK, BLOCK_SIZE], tl.float32)
-    of_written = tl.zeros([CHUNK, BLOCK_SIZE], tl.float32)
+    dtype: tl.constexpr = rows.dtype.element_ty
+    own = _directions(own_directions, row, places, inside, own_strides, SIZE, BLOCK_SIZE).to(dtype)
+    directed = _directions(other_directions, row, places, inside, directions_strides, SIZE, BLOCK_SIZE).to(dtype)
+    products = _dot(own, tl.trans(directed))
+    of_products = tl.zeros([CHUNK, CHUNK], tl.float32)
+    of_own = tl.zeros([CHUNK, BLOCK_SIZE], tl.float32)
     for head in range(first, last):
-        high, low, last_high, last_low = _decays(passed, number + head, count, CHUNK)
-        from_before, to_after = tl.exp2(high), tl.exp2((last_high - high) + (last_low - low))
-        pointers, there = _of_head(inputs, row, head, places, inside, input_strides, WIDTH, BLOCK_WIDTH)
+        high, low, kept = _decays(passed, number + head, count, CHUNK, BACKWARDS)
+        pointers, there = _of_head(rows, row, head, places, inside, row_strides, WIDTH, BLOCK_WIDTH)
         values = tl.load(pointers, there, 0.0)
-        pointers, there = _of_head(gradient, row, head, places, inside, gradient_strides, WIDTH, BLOCK_WIDTH)
-        gradients = tl.load(pointers, there, 0.0)
+        pointers, there = _of_head(others, row, head, places, inside, other_strides, WIDTH, BLOCK_WIDTH)
+        seen = tl.load(pointers, there, 0.0)
         pointers, present = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
-        state, of_state = tl.load(before + pointers, present, 0.0), tl.load(after + pointers, present, 0.0)
+        state = tl.load((after if BACKWARDS else before) + pointers, present, 0.0)
+        part = _dot(values, tl.trans(seen)) * _between(high, low, CHUNK, BACKWARDS)
+        of_products += part
+        # Without the exponent of a token and itself, which is 0 whatever the decays.
+        total = tl.sum(tl.where(numbers[:, None] == numbers[None], 0.0, part * products), 1)
+        part = _dot(values, state) * kept[:, None]
+        of_own += part
+        of_edge = tl.sum(part * own.to(tl.float32), 1)
+        tl.store(of_sums + (number + head) * CHUNK + numbers, total + of_edge)
+        if BACKWARDS:
+            first_state = tl.load(before + pointers, present, 0.0)
+            product = tl.sum(tl.sum(first_state.to(tl.float32) * state.to(tl.float32), 1), 0)
+            whole = tl.exp2(tl.load(passed + (number + head) * CHUNK + CHUNK - 1))
+            tl.store(of_last + number + head, tl.sum(of_edge, 0) + product * whole)
+    of_own = _dot(of_products.to(dtype), directed, of_own)
+    start = gradients + tl.program_id(0) % groups * gradient_strides[0] + row.to(tl.int64) * gradient_strides[1]
+    pointers, there = _rows(start, places, inside, gradient_strides[2], gradient_strides[3], SIZE, BLOCK_SIZE)
+    tl.store(pointers, of_own, there)
 
-        between = _between(high, low, CHUNK)
-        result = _dot(written, tl.trans(of_state)) * to_after[:, None]
-        result = _dot(tl.trans((scores * between).to(dtype)), gradients, result)
-        pointers, there = _of_head(of_inputs, row, head, places, inside, of_input_strides, WIDTH, BLOCK_WIDTH)
-        tl.store(pointers, result.to(dtype), there)
 
-        # The exponent of each pair of tokens, without that of a token and itself, which is 0 whatever the decays.
-        part = _dot(gradients, tl.trans(values)) * between
-        of_scores += part
-        part = tl.where(numbers[:, None] > numbers[None], part * scores, 0.0)
-        of_sums = tl.sum(part, 1) - tl.sum(part, 0)
-        part = _dot(gradients, state) * from_before[:, None]
-        of_reading += part
-        of_sums += tl.sum(part * reading.to(tl.float32), 1)
-        part = _dot(values, of_state) * to_after[:, None]
-        of_written += part
-        lost = tl.sum(part * written.to(tl.float32), 1)
-        # The decay of a token is part of all cumulative sums from it on, and the last one is that of the chunk.
-        product = tl.sum(tl.sum(state.to(tl.float32) * of_state.to(tl.float32), 1), 0)
-        of_last = tl.sum(lost, 0) + product * tl.exp2(last_high)
-        of_decays = tl.cumsum(of_sums - lost, 0, reverse=True) + of_last
-        start = of_decay + row.to(tl.int64) * of_decay_strides[0] + head * of_decay_strides[2]
-        tl.store(start + places * of_decay_strides[1], of_decays, inside)
+@triton.jit(do_not_specialize=["chunks", "length"])
+def _decay_gradients_kernel(
+    of_decay,
+    of_sums,
+    of_last,
+    strides,
+    count,
+    heads,
+    chunks,
+    length,
+    REVERSE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK_HEADS: tl.constexpr,
+):
+    """Compute the gradients of the log-decays of a chunk and a block of heads.
 
-    of_scores = of_scores.to(dtype)
-    of_reading = _dot(of_scores, written, of_reading)
-    of_written = _dot(tl.trans(of_scores), reading, of_written)
-    start = tl.program_id(0) % groups * of_direction_strides[0] + row.to(tl.int64) * of_direction_strides[1]
-    pointers, there = _rows(
-        of_read + start, places, inside, of_direction_strides[2], of_direction_strides[3], SIZE, BLOCK_SIZE
-    )
-    tl.store(pointers, of_reading, there)
-    pointers, there = _rows(
-        of_write + start, places, inside, of_direction_strides[2], of_direction_strides[3], SIZE, BLOCK_SIZE
-    )
-    tl.store(pointers, of_written, there)
+    The log-decay of a token is part of the cumulative sums from the token on: of those that exponents add, and of those
+    that they subtract. The exponent of the whole chunk has all of them.
+    """
+    blocks = tl.cdiv(heads, BLOCK_HEADS)
+    block = tl.program_id(0) // blocks
+    own = tl.program_id(0) % blocks * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)
+    numbers = tl.arange(0, CHUNK)
+    tokens = block % chunks * CHUNK + numbers
+    number, exists = block.to(tl.int64) * heads + own, own < heads
+    sources = of_sums + number[None] * CHUNK + numbers[:, None]
+    there = exists[None] & (numbers < CHUNK)[:, None]
+    sums = tl.load(sources, there, 0.0) - tl.load(sources + count, there, 0.0)
+    gradients = tl.cumsum(sums, 0, reverse=True) + tl.load(of_last + number, exists, 0.0)[None]
+    start = of_decay + (block // chunks).to(tl.int64) * strides[0]
+    pointers = start + _places(tokens, length, REVERSE)[:, None] * strides[1] + own[None] * strides[2]
+    tl.store(pointers, gradients, (tokens < length)[:, None] & exists[None])
