@@ -38,6 +38,8 @@ class Launch(NamedTuple):
 
     chunk: int
     """Q."""
+    rows: int
+    """Tokens at which a program computes the gradients of directions."""
     numbers: int
     """Numbers of a state that a program passes on."""
     sums: tuple[int, int]
@@ -48,10 +50,10 @@ class Launch(NamedTuple):
 
 
 LAUNCHES = {
-    "half": Launch(64, 512, (4, 1), (4, 3), (4, 6), (4, 2), (4, 2)),
-    "half wide": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
-    "single": Launch(32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
-    "single wide": Launch(16, 512, (4, 1), (4, 1), (4, 6), (4, 1), (4, 1)),
+    "half": Launch(64, 64, 512, (4, 1), (4, 3), (4, 6), (4, 2), (4, 2)),
+    "half wide": Launch(32, 32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
+    "single": Launch(32, 32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
+    "single wide": Launch(16, 16, 512, (4, 1), (4, 1), (4, 6), (4, 1), (4, 1)),
 }
 """Launches by type of the inputs and by whether a head or its state is wider than 64."""
 
@@ -97,13 +99,14 @@ class ScanByTriton(torch.autograd.Function):
         after = _states(plan, gradient, read, passed, backwards=True)
         of_inputs = _outputs(plan, gradient, read, write, passed, after, backwards=True)
         of_write, of_read = passed.new_empty(2, plan.groups, *write.shape)  # of each group of heads
-        of_sums, of_last = torch.empty_like(passed), passed.new_empty(passed.shape[1:4])
+        of_sums, of_last = passed.new_empty(3, *passed.shape[1:]), passed.new_empty(passed.shape[1:4])
         for backwards in (False, True):
             rows, own, target = (inputs, write, of_write) if backwards else (gradient, read, of_read)
             others, directions = (gradient, read) if backwards else (inputs, write)
-            tensors = (rows, others, own, directions, passed, before, after, target, of_sums[int(backwards)], of_last)
+            tensors = (rows, others, own, directions, passed, before, after, target, of_sums, of_last)
             strides = (each.stride() for each in (rows, others, own, directions, target))
-            plan.launch(_directions_kernel, "directions", *tensors, *strides, BACKWARDS=backwards)
+            parts, how = plan.how.chunk // plan.how.rows, {"BACKWARDS": backwards, "ROWS": plan.how.rows}
+            plan.launch(_directions_kernel, "directions", *tensors, *strides, parts=parts, **how)
         of_decay = torch.empty_like(log_decay, memory_format=torch.contiguous_format)
         plan.launch_on_decays(_decay_gradients_kernel, of_decay, of_sums, of_last, of_decay.stride(), passed.stride(0))
         # A sum of one number is that number.
@@ -128,8 +131,8 @@ class _Plan(NamedTuple):
     groups: int
     reverse: bool
 
-    def launch(self, kernel: Any, name: str, *arguments: Any, **constants: Any) -> None:
-        """Start the programs of a kernel that takes a chunk and a group of heads."""
+    def launch(self, kernel: Any, name: str, *arguments: Any, parts: int = 1, **constants: Any) -> None:
+        """Start the programs of a kernel that takes a chunk, or one of the parts of its tokens, and a group of heads."""
         batch, length, heads, width, size = self.shape
         numbers = (triton.cdiv(heads, self.groups), self.groups, heads, self.chunks, length)
         blocks = {
@@ -140,7 +143,7 @@ class _Plan(NamedTuple):
             "BLOCK_WIDTH": max(16, triton.next_power_of_2(width)),
             "BLOCK_SIZE": max(16, triton.next_power_of_2(size)),
         }
-        programs = batch * self.chunks * self.groups
+        programs = batch * self.chunks * self.groups * parts
         launch(kernel, programs, *arguments, *numbers, **constants, **blocks, **self.options(name))
 
     def launch_on_decays(self, kernel: Any, *arguments: Any) -> None:
@@ -273,41 +276,40 @@ def _of_state(number, WIDTH: tl.constexpr, SIZE: tl.constexpr, BLOCK_WIDTH: tl.c
 
 
 @triton.jit
-def _work(share, groups, heads, chunks):
-    """Return row and chunk of this program, the number of its first head among all chunks, and its range of heads."""
-    program = tl.program_id(0)
+def _work(program, share, groups, heads, chunks):
+    """Return row and chunk of a program, the number of its first head among all chunks, and its range of heads."""
     first = (program % groups * share).to(tl.int64)
     block = program // groups
     return block // chunks, block % chunks, block.to(tl.int64) * heads, first, tl.minimum(first + share, heads)
 
 
 @triton.jit
-def _decays(passed, number, count, CHUNK: tl.constexpr, TO_END: tl.constexpr):
-    """Return the cumulative log-decays of a chunk and head [Q], as high and low parts, and what is left at an edge.
+def _to_edge(sums, count, numbers, CHUNK: tl.constexpr, TO_END: tl.constexpr):
+    """Return what decays leave of tokens at the end of their chunk, or of what was before the chunk at the tokens.
 
-    That is what decays leave of each token at the end of the chunk, or at the token of what was before the chunk.
+    Cumulative log-decays of the chunk begin at `sums`, their low parts `count` numbers later.
     """
-    start = passed + number * CHUNK
-    high, low = tl.load(start + tl.arange(0, CHUNK)), tl.load(start + count + tl.arange(0, CHUNK))
+    high = tl.load(sums + numbers)
     if TO_END:
-        last_high, last_low = tl.load(start + CHUNK - 1), tl.load(start + count + CHUNK - 1)
-        return high, low, tl.exp2((last_high - high) + (last_low - low))
+        low = tl.load(sums + count + numbers)
+        return tl.exp2((tl.load(sums + CHUNK - 1) - high) + (tl.load(sums + count + CHUNK - 1) - low))
     else:
-        return high, low, tl.exp2(high)
+        return tl.exp2(high)
 
 
 @triton.jit
-def _between(high, low, CHUNK: tl.constexpr, BACKWARDS: tl.constexpr):
-    """Return what decays leave of earlier tokens (columns) at each (rows), or of it at later ones if backwards [Q, Q].
+def _between(sums, count, rows, columns, BACKWARDS: tl.constexpr):
+    """Return what decays leave of tokens (columns) at later ones (rows), or of rows at later columns if backwards.
 
-    It is zero for all other pairs.
+    It is zero for all other pairs; `sums` and `count` as of `_to_edge`.
     """
-    tokens = tl.arange(0, CHUNK)
-    exponents = (high[:, None] - high[None]) + (low[:, None] - low[None])
+    high, low = tl.load(sums + rows), tl.load(sums + count + rows)
+    other_high, other_low = tl.load(sums + columns), tl.load(sums + count + columns)
+    exponents = (high[:, None] - other_high[None]) + (low[:, None] - other_low[None])
     if BACKWARDS:
-        return tl.exp2(tl.where(tokens[:, None] <= tokens[None], -exponents, float("-inf")))
+        return tl.exp2(tl.where(rows[:, None] <= columns[None], -exponents, float("-inf")))
     else:
-        return tl.exp2(tl.where(tokens[:, None] >= tokens[None], exponents, float("-inf")))
+        return tl.exp2(tl.where(rows[:, None] >= columns[None], exponents, float("-inf")))
 
 
 @triton.jit(do_not_specialize=["chunks", "length"])
@@ -362,14 +364,15 @@ def _states_kernel(
     BLOCK_SIZE: tl.constexpr,
 ):
     """Compute what a chunk adds to the state at its end, or to the gradient of the state before it."""
-    row, chunk, number, first, last = _work(share, groups, heads, chunks)
+    row, chunk, number, first, last = _work(tl.program_id(0), share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
-    tokens = chunk * CHUNK + tl.arange(0, CHUNK)
+    numbers = tl.arange(0, CHUNK)
+    tokens = chunk * CHUNK + numbers
     places, inside = _places(tokens, length, REVERSE), tokens < length
     dtype: tl.constexpr = rows.dtype.element_ty
     directed = _directions(directions, row, places, inside, direction_strides, SIZE, BLOCK_SIZE).to(dtype)
     for head in range(first, last):
-        _, _, kept = _decays(passed, number + head, count, CHUNK, not BACKWARDS)
+        kept = _to_edge(passed + (number + head) * CHUNK, count, numbers, CHUNK, not BACKWARDS)
         pointers, there = _of_head(rows, row, head, places, inside, row_strides, WIDTH, BLOCK_WIDTH)
         values = (tl.load(pointers, there, 0.0).to(tl.float32) * kept[:, None]).to(dtype)
         targets, there = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
@@ -433,22 +436,24 @@ def _outputs_kernel(
 
     Backwards, it computes the gradient of the inputs: they hold of later tokens, and of the state after the chunk.
     """
-    row, chunk, number, first, last = _work(share, groups, heads, chunks)
+    row, chunk, number, first, last = _work(tl.program_id(0), share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
-    tokens = chunk * CHUNK + tl.arange(0, CHUNK)
+    numbers = tl.arange(0, CHUNK)
+    tokens = chunk * CHUNK + numbers
     places, inside = _places(tokens, length, REVERSE), tokens < length
     dtype: tl.constexpr = outputs.dtype.element_ty
     written = _directions(write, row, places, inside, write_strides, SIZE, BLOCK_SIZE).to(dtype)
     reading = _directions(read, row, places, inside, read_strides, SIZE, BLOCK_SIZE).to(dtype)
     products = _dot(reading, tl.trans(written))
     for head in range(first, last):
-        high, low, kept = _decays(passed, number + head, count, CHUNK, BACKWARDS)
+        sums = passed + (number + head) * CHUNK
         pointers, there = _of_head(inputs, row, head, places, inside, input_strides, WIDTH, BLOCK_WIDTH)
         values = tl.load(pointers, there, 0.0)
         pointers, present = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
         state = tl.load(carried + pointers, present, 0.0)
-        result = _dot(reading, tl.trans(state)) * kept[:, None]
-        result = _dot((products * _between(high, low, CHUNK, BACKWARDS)).to(dtype), values, result)
+        result = _dot(reading, tl.trans(state)) * _to_edge(sums, count, numbers, CHUNK, BACKWARDS)[:, None]
+        weights = products * _between(sums, count, numbers, numbers, BACKWARDS)
+        result = _dot(weights.to(dtype), values, result)
         pointers, there = _of_head(outputs, row, head, places, inside, output_strides, WIDTH, BLOCK_WIDTH)
         tl.store(pointers, result.to(dtype), there)
 
@@ -468,7 +473,7 @@ def _directions_kernel(
     row_strides,
     other_strides,
     own_strides,
-    directions_strides,
+    other_direction_strides,
     gradient_strides,
     share,
     groups,
@@ -482,48 +487,59 @@ def _directions_kernel(
     SIZE: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
     """Compute the gradients of the directions of the readout at the tokens of a chunk, summed over a group of heads.
 
     Rows are the gradients of the outputs, and the others the inputs. Backwards, it is the other way about, and the
     gradients are those of the directions of inputs. Further, the sum of the gradients of all exponents of a token and
-    another one or the state; backwards, also that of the exponent of the whole chunk.
+X
     """
-    row, chunk, number, first, last = _work(share, groups, heads, chunks)
-    count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
-    numbers = tl.arange(0, CHUNK)
-    tokens = chunk * CHUNK + numbers
+    parts: tl.constexpr = CHUNK // ROWS
+    program = tl.program_id(0) // parts
+    row, chunk, number, first, last = _work(program, share, groups, heads, chunks)
+    count = (tl.num_programs(0) // parts // groups).to(tl.int64) * heads * CHUNK
+    own_numbers, numbers = tl.program_id(0) % parts * ROWS + tl.arange(0, ROWS), tl.arange(0, CHUNK)
+    own_tokens, tokens = chunk * CHUNK + own_numbers, chunk * CHUNK + numbers
+    own_places, own_inside = _places(own_tokens, length, REVERSE), own_tokens < length
     places, inside = _places(tokens, length, REVERSE), tokens < length
     dtype: tl.constexpr = rows.dtype.element_ty
-    own = _directions(own_directions, row, places, inside, own_strides, SIZE, BLOCK_SIZE).to(dtype)
-    directed = _directions(other_directions, row, places, inside, directions_strides, SIZE, BLOCK_SIZE).to(dtype)
+    own = _directions(own_directions, row, own_places, own_inside, own_strides, SIZE, BLOCK_SIZE).to(dtype)
+    directed = _directions(other_directions, row, places, inside, other_direction_strides, SIZE, BLOCK_SIZE).to(dtype)
     products = _dot(own, tl.trans(directed))
-    of_products = tl.zeros([CHUNK, CHUNK], tl.float32)
-    of_own = tl.zeros([CHUNK, BLOCK_SIZE], tl.float32)
+    of_products = tl.zeros([ROWS, CHUNK], tl.float32)
+    of_own = tl.zeros([ROWS, BLOCK_SIZE], tl.float32)
     for head in range(first, last):
-        high, low, kept = _decays(passed, number + head, count, CHUNK, BACKWARDS)
-        pointers, there = _of_head(rows, row, head, places, inside, row_strides, WIDTH, BLOCK_WIDTH)
+        pointers, there = _of_head(rows, row, head, own_places, own_inside, row_strides, WIDTH, BLOCK_WIDTH)
         values = tl.load(pointers, there, 0.0)
         pointers, there = _of_head(others, row, head, places, inside, other_strides, WIDTH, BLOCK_WIDTH)
         seen = tl.load(pointers, there, 0.0)
         pointers, present = _of_state(number + head, WIDTH, SIZE, BLOCK_WIDTH, BLOCK_SIZE)
         state = tl.load((after if BACKWARDS else before) + pointers, present, 0.0)
-        part = _dot(values, tl.trans(seen)) * _between(high, low, CHUNK, BACKWARDS)
+        sums = passed + (number + head) * CHUNK
+        part = _dot(values, tl.trans(seen)) * _between(sums, count, own_numbers, numbers, BACKWARDS)
         of_products += part
         # Without the exponent of a token and itself, which is 0 whatever the decays.
-        total = tl.sum(tl.where(numbers[:, None] == numbers[None], 0.0, part * products), 1)
-        part = _dot(values, state) * kept[:, None]
+        total = tl.sum(tl.where(own_numbers[:, None] == numbers[None], 0.0, part * products), 1)
+        part = _dot(values, state) * _to_edge(sums, count, own_numbers, CHUNK, BACKWARDS)[:, None]
         of_own += part
+        # Loaded again, which takes less than keeping them in registers.
+        own = _directions(own_directions, row, own_places, own_inside, own_strides, SIZE, BLOCK_SIZE).to(dtype)
         of_edge = tl.sum(part * own.to(tl.float32), 1)
-        tl.store(of_sums + (number + head) * CHUNK + numbers, total + of_edge)
+        targets = of_sums + (number + head) * CHUNK + own_numbers
         if BACKWARDS:
-            first_state = tl.load(before + pointers, present, 0.0)
-            product = tl.sum(tl.sum(first_state.to(tl.float32) * state.to(tl.float32), 1), 0)
-            whole = tl.exp2(tl.load(passed + (number + head) * CHUNK + CHUNK - 1))
-            tl.store(of_last + number + head, tl.sum(of_edge, 0) + product * whole)
+            tl.store(targets + count, total + of_edge)
+            tl.store(targets + 2 * count, of_edge)
+            if tl.program_id(0) % parts == 0:
+                first_state = tl.load(before + pointers, present, 0.0)
+                product = tl.sum(tl.sum(first_state.to(tl.float32) * state.to(tl.float32), 1), 0)
+                tl.store(of_last + number + head, product * tl.exp2(tl.load(sums + CHUNK - 1)))
+        else:
+            tl.store(targets, total + of_edge)
+    directed = _directions(other_directions, row, places, inside, other_direction_strides, SIZE, BLOCK_SIZE).to(dtype)
     of_own = _dot(of_products.to(dtype), directed, of_own)
-    start = gradients + tl.program_id(0) % groups * gradient_strides[0] + row.to(tl.int64) * gradient_strides[1]
-    pointers, there = _rows(start, places, inside, gradient_strides[2], gradient_strides[3], SIZE, BLOCK_SIZE)
+    start = gradients + program % groups * gradient_strides[0] + row.to(tl.int64) * gradient_strides[1]
+    pointers, there = _rows(start, own_places, own_inside, gradient_strides[2], gradient_strides[3], SIZE, BLOCK_SIZE)
     tl.store(pointers, of_own, there)
 
 
@@ -555,7 +571,8 @@ def _decay_gradients_kernel(
     sources = of_sums + number[None] * CHUNK + numbers[:, None]
     there = exists[None] & (numbers < CHUNK)[:, None]
     sums = tl.load(sources, there, 0.0) - tl.load(sources + count, there, 0.0)
-    gradients = tl.cumsum(sums, 0, reverse=True) + tl.load(of_last + number, exists, 0.0)[None]
+    whole = tl.load(of_last + number, exists, 0.0) + tl.sum(tl.load(sources + 2 * count, there, 0.0), 0)
+    gradients = tl.cumsum(sums, 0, reverse=True) + whole[None]
     start = of_decay + (block // chunks).to(tl.int64) * strides[0]
     pointers = start + _places(tokens, length, REVERSE)[:, None] * strides[1] + own[None] * strides[2]
     tl.store(pointers, gradients, (tokens < length)[:, None] & exists[None])
