@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.attention.contract import set_kernels
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig

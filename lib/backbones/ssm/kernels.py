@@ -50,15 +50,15 @@ class Launch(NamedTuple):
 
 
 LAUNCHES = {
-    "half": Launch(64, 64, 512, (4, 1), (4, 3), (4, 6), (4, 2), (4, 2)),
-    "half wide": Launch(32, 32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
-    "single": Launch(32, 32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (4, 1)),
-    "single wide": Launch(16, 16, 512, (4, 1), (4, 1), (4, 6), (4, 1), (4, 1)),
+    "half": Launch(64, 64, 512, (4, 1), (4, 3), (4, 6), (4, 3), (8, 2)),
+    "half wide": Launch(32, 32, 512, (4, 1), (4, 2), (4, 6), (4, 2), (8, 1)),
+    "single": Launch(32, 16, 512, (4, 1), (4, 2), (4, 6), (8, 2), (8, 1)),
+    "single wide": Launch(16, 16, 512, (4, 1), (4, 1), (4, 6), (8, 1), (8, 1)),
 }
-"""Launches by type of the inputs and by whether a head or its state is wider than 64."""
+"""Launches by type of the inputs, and whether a head or its state is wider than 64. Those of `half` spill nothing, with
+less than 60 KB of shared memory."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
-_LN2 = tl.constexpr(0.6931471805599453)
 _INTERPRETED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 
@@ -109,9 +109,7 @@ class ScanByTriton(torch.autograd.Function):
             plan.launch(_directions_kernel, "directions", *tensors, *strides, parts=parts, **how)
         of_decay = torch.empty_like(log_decay, memory_format=torch.contiguous_format)
         plan.launch_on_decays(_decay_gradients_kernel, of_decay, of_sums, of_last, of_decay.stride(), passed.stride(0))
-        # A sum of one number is that number.
-        of_directions = (parts.sum(0).to(write.dtype) for parts in (of_write, of_read))
-        return of_inputs, of_decay, *of_directions, None
+        return of_inputs, of_decay, of_write.sum(0).to(write.dtype), of_read.sum(0).to(read.dtype), None
 
 
 class _Plan(NamedTuple):
@@ -132,7 +130,7 @@ class _Plan(NamedTuple):
     reverse: bool
 
     def launch(self, kernel: Any, name: str, *arguments: Any, parts: int = 1, **constants: Any) -> None:
-        """Start the programs of a kernel that takes a chunk, or one of the parts of its tokens, and a group of heads."""
+        """Start the programs of a kernel that takes a chunk, or a part of its tokens, and a group of heads."""
         batch, length, heads, width, size = self.shape
         numbers = (triton.cdiv(heads, self.groups), self.groups, heads, self.chunks, length)
         blocks = {
@@ -337,9 +335,8 @@ def _sums_kernel(
     high = sums.to(tl.float32)
     low = (sums - high.to(tl.float64)).to(tl.float32)
     targets = passed + (block.to(tl.int64) * heads + own[None]) * CHUNK + tl.arange(0, CHUNK)[:, None]
-    there = (own < heads)[None] & (tl.arange(0, CHUNK) < CHUNK)[:, None]
-    tl.store(targets, high, there)
-    tl.store(targets + count, low, there)
+    tl.store(targets, high, (own < heads)[None])
+    tl.store(targets + count, low, (own < heads)[None])
 
 
 @triton.jit(do_not_specialize=["share", "groups", "chunks", "length"])
@@ -489,11 +486,14 @@ def _directions_kernel(
     BLOCK_SIZE: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Compute the gradients of the directions of the readout at the tokens of a chunk, summed over a group of heads.
+    """Compute the gradients of the read directions at some tokens of a chunk, summed over a group of heads.
 
     Rows are the gradients of the outputs, and the others the inputs. Backwards, it is the other way about, and the
-    gradients are those of the directions of inputs. Further, the sum of the gradients of all exponents of a token and
-X
+    gradients are those of the write directions.
+
+    It also adds up the gradients of the exponents in which the cumulative log-decay of each token is: those of the
+    read directions have it with a plus, those of the write directions with a minus. The sum of the whole chunk is in
+    some of the latter, with a plus, and in the state that the chunk passes on.
     """
     parts: tl.constexpr = CHUNK // ROWS
     program = tl.program_id(0) // parts
@@ -557,10 +557,9 @@ def _decay_gradients_kernel(
     CHUNK: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
 ):
-    """Compute the gradients of the log-decays of a chunk and a block of heads.
+    """Compute the gradients of the log-decays of a chunk and a block of heads, from those of their cumulative sums.
 
-    The log-decay of a token is part of the cumulative sums from the token on: of those that exponents add, and of those
-    that they subtract. The exponent of the whole chunk has all of them.
+    The log-decay of a token is part of the cumulative sums from that token on, and of the sum of the whole chunk.
     """
     blocks = tl.cdiv(heads, BLOCK_HEADS)
     block = tl.program_id(0) // blocks
@@ -568,11 +567,10 @@ def _decay_gradients_kernel(
     numbers = tl.arange(0, CHUNK)
     tokens = block % chunks * CHUNK + numbers
     number, exists = block.to(tl.int64) * heads + own, own < heads
-    sources = of_sums + number[None] * CHUNK + numbers[:, None]
-    there = exists[None] & (numbers < CHUNK)[:, None]
+    sources, there = of_sums + number[None] * CHUNK + numbers[:, None], exists[None]
     sums = tl.load(sources, there, 0.0) - tl.load(sources + count, there, 0.0)
     whole = tl.load(of_last + number, exists, 0.0) + tl.sum(tl.load(sources + 2 * count, there, 0.0), 0)
     gradients = tl.cumsum(sums, 0, reverse=True) + whole[None]
     start = of_decay + (block // chunks).to(tl.int64) * strides[0]
     pointers = start + _places(tokens, length, REVERSE)[:, None] * strides[1] + own[None] * strides[2]
-    tl.store(pointers, gradients, (tokens < length)[:, None] & exists[None])
+    tl.store(pointers, gradients, (tokens < length)[:, None] & there)
