@@ -5,21 +5,21 @@ Shapes: B batch, H heads, N tokens, d head width.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from lib.attention.dense import alibi, attend_densely
-from lib.attention.kernels import by_triton
-from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
+from lib.attention.kernels import ComputesByKernels
+from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.core.errors import ConfigError
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integer type by number of bytes."""
 
 
-class Attention(nn.Module, ABC):
+class Attention(ComputesByKernels, ABC):
     """Base of every mechanism; a mechanism defines `attend`.
 
     Padding is exact, at any position in a row: neither its amount nor its content (not even inf or nan)
@@ -78,11 +78,8 @@ class Attention(nn.Module, ABC):
         # Not a buffer, so it is never saved; on the CPU, since the default device may be `meta`.
         self._slopes = None if slopes is None else torch.tensor(slopes, device="cpu")
         self.step = 0
-        self.kernels: Kernels = "auto"
         self.pads_queries = True
         """Whether queries have the padding of keys; in cross-attention they do not."""
-        self.computed_by: Literal["torch", "triton"] | None = None
-        """Implementation of the last pass; None before the first one."""
 
     def forward(
         self,
@@ -211,16 +208,6 @@ class Attention(nn.Module, ABC):
         """
         return False
 
-    def by_triton(self, rows: Tensor) -> bool:
-        """Decide whether to compute on `rows` with Triton kernels, for mechanisms that have some.
-
-        Raises:
-            RunError: they are asked for, and cannot run here or on such numbers.
-        """
-        chosen = by_triton(self.kernels, rows)
-        self.computed_by = "triton" if chosen else "torch"
-        return chosen
-
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """Compute the outputs of the mechanism.
@@ -333,12 +320,6 @@ def set_step(model: nn.Module, step: int) -> None:
     """Set the optimiser step of every mechanism in `model`."""
     for mechanism in mechanisms(model):
         mechanism.set_step(step)
-
-
-def set_kernels(model: nn.Module, kernels: Kernels) -> None:
-    """Set the implementation of every mechanism in `model`."""
-    for mechanism in mechanisms(model):
-        mechanism.kernels = kernels
 
 
 def mechanisms(model: nn.Module) -> Iterator[Attention]:

@@ -1,12 +1,13 @@
-"""The choice between Triton kernels of a mechanism and torch's operations, and the launch of kernels."""
+"""The choice between Triton kernels and torch's operations, and the launch of kernels."""
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lib.attention.settings import MECHANISMS, Kernels
 from lib.core.errors import RunError
@@ -17,7 +18,7 @@ INTERPRETED = "TRITON_INTERPRET"
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 128
-"""Largest head width that fits into a processor's registers and shared memory."""
+"""Largest width of a head, or size of its state, that fits into a processor's registers and shared memory."""
 
 OLDEST = (8, 0)
 """Least compute capability: on GPUs before Ampere, kernels spill kilobytes of registers per thread, and are slow."""
@@ -83,34 +84,68 @@ def _specialised(argument: Any) -> Any:
     return tuple(map(_specialised, argument)) if isinstance(argument, tuple) else type(argument)
 
 
-def by_triton(kernels: Kernels, rows: Tensor) -> bool:
-    """Return whether to compute on `rows` [B, H, N, d] with Triton kernels.
+class ComputesByKernels(nn.Module):
+    """A module that may have Triton kernels as well as torch's operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: Kernels = "auto"
+        self.computed_by: Literal["torch", "triton"] | None = None
+        """Implementation of the last pass; None before the first one, and if there are no kernels."""
+
+    def by_triton(self, rows: Tensor, state_size: int = 0) -> bool:
+        """Decide whether to compute with Triton kernels, for modules that have some; arguments as of `by_triton`.
+
+        Raises:
+            RunError: they are asked for, and cannot run here or on such numbers.
+        """
+        chosen = by_triton(self.kernels, rows, state_size)
+        self.computed_by = "triton" if chosen else "torch"
+        return chosen
+
+
+def set_kernels(model: nn.Module, kernels: Kernels) -> None:
+    """Set the implementation of every module of `model` that may have kernels."""
+    for module in computing_by_kernels(model):
+        module.kernels = kernels
+
+
+def computing_by_kernels(model: nn.Module) -> Iterator[ComputesByKernels]:
+    """Yield every module of `model` that may have kernels."""
+    return (module for module in model.modules() if isinstance(module, ComputesByKernels))
+
+
+def by_triton(kernels: Kernels, rows: Tensor, state_size: int = 0) -> bool:
+    """Return whether to compute on `rows`, whose last axis is a head's, with Triton kernels.
 
     `auto` takes them on a GPU in half precision, since they were measured to be faster there, and slower in single
     precision, where matrix units are of no use (docs/gpu.md).
 
     Args:
         kernels: the requested implementation.
-        rows: such as the queries.
+        rows: such as the queries [B, H, N, d].
+        state_size: of a head that carries a state.
 
     Raises:
         RunError: Triton kernels are asked for, and cannot run here or on such numbers.
     """
     if kernels == "torch" or not rows.numel():
         return False
-    reason = _reason(rows)
+    reason = _reason(rows, state_size)
     if kernels == "triton" and reason:
         raise RunError(f"{SETTING} is 'triton', but {reason}; use 'auto' or 'torch'.")
     return reason is None and (kernels == "triton" or (rows.device.type == "cuda" and rows.element_size() <= 2))
 
 
-def _reason(rows: Tensor) -> str | None:
+def _reason(rows: Tensor, state_size: int) -> str | None:
     """Return why Triton kernels cannot compute on `rows`; None if they can."""
     if rows.dtype not in TYPES:
         expected = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
         return f"numbers are {rows.dtype}. Expected {expected}"
     if rows.shape[-1] > WIDEST:
         return f"attention heads are {rows.shape[-1]} wide. Expected {WIDEST} at most"
+    if state_size > WIDEST:
+        return f"the states of heads have {state_size} numbers per channel. Expected {WIDEST} at most"
     if not _triton_is_there():
         return "the package triton is not installed. Install it (make .venv/.kernels)"
     if rows.device.type == "cuda":

@@ -114,7 +114,7 @@ class RunRecord(NamesRun):
     instruction_set: str | None = None
     """CPU instruction set that torch reports; last digits may depend on it. None = unknown, or torch was not used."""
     kernels: Literal["torch", "triton"] | None = None
-    """Implementation that a mechanism with Triton kernels used; None = it has no kernels, or unknown."""
+    """Implementation that a mechanism or state space with Triton kernels used; None = it has none, or unknown."""
     approximated: float | None = None
     """Share of the training documents longer than the attention mechanism computes exactly
     (`MechanismSettings.exact_up_to`), for LSH of those that were hashed; 0 without a mechanism. None = no training

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import build, set_kernels, set_step
+from lib.attention.contract import build, set_step
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import MECHANISMS, MechanismSettings, each_of, least, parse_mechanisms
 from lib.core.errors import ConfigError
 from lib.measure.compared import FLEX, FORMULA, PACKAGES, PROJECTED

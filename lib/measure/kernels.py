@@ -1,7 +1,8 @@
 """Triton kernels one by one: their time within a pass, how they are launched best, and the resources that they need.
 
-Times on a CPU are those of torch's operations. Resources need no GPU: mechanisms pass over tensors on the CPU, where
-every launch compiles the very variant that it would start, so the compiled kernels are those of training.
+Times on a CPU are those of torch's operations. Resources need no GPU: mechanisms and the scan of the state space pass
+over tensors on the CPU, where every launch compiles the very variant that it would start, so the compiled kernels are
+those of training.
 """
 
 import itertools
@@ -177,6 +178,9 @@ def kernel_resources(
 ) -> pd.DataFrame:
     """Return the resources of each kernel, one row per mechanism, kernel, variant and architecture.
 
+    The rows of the mechanism `ssm` are those of the scan of a state-space layer, whose states have `head_size` numbers
+    per channel.
+
     Args:
         mechanisms: parameters by name; those without Triton kernels have no rows.
         length: N in tokens.
@@ -201,6 +205,9 @@ def kernel_resources(
                 compiled.clear()
                 _pass_once(parameters, length, heads, head_size, getattr(torch, dtype), dropout, alibi)
                 rows += [(name, kernel.name, architecture, *_taken(kernel)) for kernel in compiled.values()]
+            compiled.clear()
+            _scan_once(length, heads, head_size, getattr(torch, dtype))
+            rows += [("ssm", kernel.name, architecture, *_taken(kernel)) for kernel in compiled.values()]
     return pd.DataFrame(rows, columns=COLUMNS["kernel_resources"])
 
 
@@ -258,6 +265,18 @@ def _pass_once(
     mask[1, length // 2 :] = 0
     with patch.object(Attention, "by_triton", lambda self, rows: True):
         mechanism(query, key, value, mask).sum().backward()
+
+
+def _scan_once(length: int, heads: int, head_size: int, dtype: torch.dtype) -> None:
+    """Go forward and backward through the scan of a state-space layer, where launches only compile."""
+    from lib.backbones.ssm.kernels import ScanByTriton
+
+    inputs = torch.zeros(2, length, heads, head_size, dtype=dtype, requires_grad=True)
+    decay = torch.zeros(2, length, heads)
+    write, read = torch.zeros(2, 2, length, head_size)
+    for reverse in (False, True):
+        outputs = ScanByTriton.apply(inputs, decay, write, read, reverse)
+        outputs.backward(torch.zeros_like(outputs))
 
 
 def _taken(kernel: Any) -> tuple[int, int, int, float]:

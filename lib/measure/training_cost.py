@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.attention.contract import set_kernels, set_step
+from lib.attention.contract import set_step
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels, each_of, kinds_of, parse_mechanisms
 from lib.backbones.compiled import compile_blocks
 from lib.backbones.encoder.configuration import EncoderConfig

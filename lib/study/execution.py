@@ -45,10 +45,10 @@ class Training(BaseSettings):
     )
     kernels: Kernels = Field(
         "auto",
-        description="How attention computes: `torch`, with torch's operations; `triton`, with the mechanism's own "
-        "GPU kernels if it has some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere or "
-        "later) in bf16 and fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU with "
-        "AVX-512 that is not Intel's, where torch's products take about twice as long.",
+        description="How attention and state spaces compute: `torch`, with torch's operations; `triton`, with their "
+        "own GPU kernels if there are some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere "
+        "or later) in bf16 and fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU "
+        "with AVX-512 that is not Intel's, where torch's products take about twice as long.",
     )
     compile: bool = Field(
         False,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
-from lib.attention.contract import set_kernels
+from lib.attention.kernels import set_kernels
 from lib.backbones.compiled import compile_blocks
 from lib.backbones.contract import TokenBackbone
 from lib.backbones.onednn import use_onednn

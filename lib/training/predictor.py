@@ -18,7 +18,7 @@ from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBas
 from transformers.trainer_pt_utils import EvalLoopContainer
 from transformers.trainer_utils import PredictionOutput, denumpify_detensorize
 
-from lib.attention.contract import mechanisms
+from lib.attention.kernels import computing_by_kernels
 from lib.backbones.settings import Precision
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
@@ -124,7 +124,7 @@ class Predictor:
     def environment(self) -> Environment:
         """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
-        used = {mechanism.computed_by for mechanism in mechanisms(self.model)}
+        used = {module.computed_by for module in computing_by_kernels(self.model)}
         kernels = next((each for each in ("triton", "torch") if each in used), None)
         return Environment(
             device=str(self.device),

@@ -41,7 +41,7 @@ class Environment(NamedTuple):
     gpu: str | None = None
     """Name of the GPU; None = a CPU."""
     kernels: Literal["torch", "triton"] | None = None
-    """Implementation that its mechanism used, if it has several."""
+    """Implementation that its mechanism or state space used, if it has several."""
 
 
 def run_record(

@@ -1,6 +1,7 @@
 """Compile the Triton kernels, on a machine with or without a GPU, and list the resources that they need.
 
-Out: a CSV file, one row per mechanism, kernel, variant of the kernel and architecture. With too few registers, values
+Out: a CSV file, one row per mechanism, kernel, variant of the kernel and architecture; those of `ssm` are the kernels
+of the state space. With too few registers, values
 spill to slow memory; shared memory limits how many programs a processor of the GPU runs at once.
 
 python scripts/tools/kernel_resources.py --out FILE

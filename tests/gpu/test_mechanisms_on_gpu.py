@@ -12,8 +12,8 @@ import torch
 import yaml
 from mechanism_cases import BIASED, EXAMPLES, build, cotangent_of, detached, draw, masks, run, truth
 
-from lib.attention.contract import set_kernels, set_step
-from lib.attention.kernels import has_kernels
+from lib.attention.contract import set_step
+from lib.attention.kernels import has_kernels, set_kernels
 from lib.attention.settings import MECHANISMS
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from lib.attention.kernels import ComputesByKernels
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
 from lib.backbones.words import Embeddings, Rows
@@ -33,7 +34,7 @@ class SsmPreTrainedModel(PreTrainedModel):
             module.draw()
 
 
-class Mixer(nn.Module):
+class Mixer(ComputesByKernels):
     """Mix tokens by a quasi-separable matrix: a scan from each end, and each token itself in between.
 
     It is what attention is in a block of the encoder, in time linear in the length.
@@ -83,7 +84,9 @@ class Mixer(nn.Module):
         gate, mixed, steps = self.in_proj(states).split(
             [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads], dim=2
         )
-        # Sums over many tokens: in float32 in mixed precision, too, and the scan whatever the type of the weights.
+        # Sums over many tokens: in float32 in mixed precision, too, and the scan whatever the type of the weights. Only
+        # Triton kernels take operands of products in the type of the projections.
+        operands = gate.dtype if self.by_triton(gate.unflatten(2, (-1, self.head_size)), self.state_size) else None
         with torch.autocast(states.device.type, enabled=False):
             mixed = mixed.to(self.conv1d.weight.dtype).masked_fill(~real[:, :, None], 0)
             mixed = functional.silu(self.conv1d(mixed.transpose(1, 2)).transpose(1, 2))
@@ -91,18 +94,38 @@ class Mixer(nn.Module):
             steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
             steps = steps.masked_fill(~real[:, :, None, None], 0)  # a state passes over padding unchanged
             heads = values.unflatten(2, (-1, self.head_size))
-            before = self._scanned(heads, steps[:, :, 0], forwards)
-            after = self._scanned(heads.flip(1), steps[:, :, 1].flip(1), backwards.flip(1)).flip(1)
+            before = self._scanned(heads, steps[:, :, 0], forwards, operands, reverse=False)
+            after = self._scanned(heads, steps[:, :, 1], backwards, operands, reverse=True)
             outputs = before + after + heads * self.fc_D(values)[..., None]
             outputs = self.norm(outputs.flatten(2)) * functional.silu(gate.to(heads.dtype))
         return self.out_proj(outputs)
 
-    def _scanned(self, heads: Tensor, steps: Tensor, directions: Tensor) -> Tensor:
-        """Return the contribution of earlier tokens to each token [B, N, H, P]."""
+    def _scanned(
+        self, heads: Tensor, steps: Tensor, directions: Tensor, operands: torch.dtype | None, *, reverse: bool
+    ) -> Tensor:
+        """Return the contribution of earlier tokens to each token, or of later ones if reversed [B, N, H, P].
+
+        Args:
+            heads: [B, N, H, P].
+            steps: [B, N, H].
+            directions: write and read directions [B, N, 2 S].
+            operands: type of the operands of Triton kernels; None = torch's operations.
+            reverse: whether to begin at the last token.
+        """
+        if reverse and operands is None:  # kernels begin at either end
+            heads, steps, directions = (each.flip(1) for each in (heads, steps, directions))
+            return self._scanned(heads, steps, directions, None, reverse=False).flip(1)
         write, read = directions.float().chunk(2, dim=2)
         decay = -steps * self.A_log.float().exp()
-        outputs = scan(heads.float() * steps[..., None], decay, write, read, self.chunk_size)
-        return functional.pad(outputs, (0, 0, 0, 0, 1, -1)).to(heads.dtype)
+        inputs = heads.float() * steps[..., None]
+        if operands is None:
+            outputs = scan(inputs, decay, write, read, self.chunk_size)
+        else:
+            from lib.backbones.ssm.kernels import ScanByTriton  # needs the package triton
+
+            outputs = ScanByTriton.apply(inputs.to(operands), decay, write, read, reverse)
+        shift = (-1, 1) if reverse else (1, -1)
+        return functional.pad(outputs, (0, 0, 0, 0, *shift)).to(heads.dtype)
 
 
 class Layer(nn.Module):

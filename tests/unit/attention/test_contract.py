@@ -11,7 +11,8 @@ from torch import nn
 
 import lib.attention
 from lib.attention import kernels as kernels_of_attention
-from lib.attention.contract import Attention, build, mechanisms, set_kernels, set_step
+from lib.attention.contract import Attention, build, mechanisms, set_step
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.backbones.encoder.model import EncoderModel
 from lib.core.errors import ConfigError, RunError

@@ -46,11 +46,12 @@ def test_every_kernel_compiles_and_fits(architecture, spilled, tmp_path):
     done = program(*sizes, "--out", str(tmp_path / "table.csv"))
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "table.csv")
-    assert set(table["mechanism"]) == {"lsh-h2-c64", "favor-m64"}
+    assert set(table["mechanism"]) == {"lsh-h2-c64", "favor-m64", "ssm"}
     assert set(table["architecture"]) == {architecture}
     both = table.groupby("mechanism")["kernel"].agg(set)
     assert {"_hash", "_forward", "_backward"} <= both["lsh-h2-c64"]
     assert {"_summarise_kernel", "_attend_kernel", "_key_gradients_kernel"} <= both["favor-m64"]
+    assert {"_sums_kernel", "_states_kernel", "_passing_kernel", "_outputs_kernel", "_directions_kernel"} < both["ssm"]
     assert table["registers"].between(16, 255).all()
     assert table["spilled_bytes"].max() <= spilled
     assert table["shared_kib"].max() <= 80

@@ -1,0 +1,105 @@
+"""The scan of the state space by Triton's kernels, on a GPU, against torch's operations in float64.
+
+It runs with pytest, torch and triton alone. TEST_DEVICE=cpu runs the same by Triton's interpreter, slowly.
+"""
+
+import importlib
+import os
+
+import pytest
+import torch
+
+from lib.backbones.ssm.scan import scan
+
+pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+kernels = importlib.import_module("lib.backbones.ssm.kernels")  # an error of its own is no reason to skip
+
+DEVICE = os.environ.get("TEST_DEVICE", "cuda")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="torch sees no GPU"),
+]
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+FLOAT32 = 5e-6
+"""Relative error that is allowed in float32; in half precision, it is twice the greatest error of rounding a number."""
+
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+both_directions = pytest.mark.parametrize("reverse", [False, True], ids=["forwards", "reversed"])
+
+
+@pytest.fixture(autouse=True)
+def _numbers_are_rounded(request):
+    if DEVICE == "cpu" and torch.bfloat16 in request.node.callspec.params.values():
+        pytest.skip("Triton's interpreter cuts bfloat16 off instead of rounding it")
+
+
+def drawn(dtype, length, heads, width, size, rate, batch=2):
+    """Return inputs, log-decays, write and read directions, and a cotangent; decays as those of first weights."""
+    generator = torch.Generator().manual_seed(length)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator).to(DEVICE, dtype)
+
+    steps = rate * torch.logspace(-3, -1, heads) * (2 * torch.rand(batch, length, heads, generator=generator))
+    shape = (batch, length, heads, width)
+    return [normal(*shape), -steps.to(DEVICE), normal(batch, length, size), normal(batch, length, size), normal(*shape)]
+
+
+def run(function, tensors):
+    """Return the output and the gradients of inputs, log-decays, write and read directions."""
+    *arguments, cotangent = tensors
+    leaves = [tensor.detach().requires_grad_() for tensor in arguments]
+    output = function(*leaves)
+    return [output.detach(), *torch.autograd.grad(output, leaves, cotangent.to(output.dtype))]
+
+
+def by_kernels(tensors, reverse):
+    return run(lambda *leaves: kernels.ScanByTriton.apply(*leaves, reverse), tensors)
+
+
+def truth(tensors, reverse):
+    def scanned(*leaves):
+        return scan(*(each.flip(1) for each in leaves), 64).flip(1) if reverse else scan(*leaves, 64)
+
+    return run(scanned, [tensor.double() for tensor in tensors])
+
+
+def assert_near(found, expected, dtype):
+    allowed = FLOAT32 if dtype == torch.float32 else torch.finfo(dtype).eps
+    far = [
+        ((mine.double() - theirs).norm() / theirs.norm()).item() for mine, theirs in zip(found, expected, strict=True)
+    ]
+    assert max(far) <= allowed, (far, allowed)
+
+
+@every_dtype
+@both_directions
+@pytest.mark.parametrize("length", [50, 64, 1000])
+@pytest.mark.parametrize("rate", [1.0, 100.0], ids=["weak", "strong"])
+def test_output_and_gradients_are_near_the_scan(dtype, reverse, length, rate):
+    tensors = drawn(dtype, length, heads=4, width=64, size=64, rate=rate)
+    assert_near(by_kernels(tensors, reverse), truth(tensors, reverse), dtype)
+
+
+@every_dtype
+@pytest.mark.parametrize(
+    ("heads", "width", "size"), [(17, 64, 16), (3, 16, 128), (2, 128, 64), (1, 128, 128), (2, 20, 5)]
+)
+def test_other_sizes(dtype, heads, width, size):
+    tensors = drawn(dtype, 150, heads, width, size, rate=1.0)
+    assert_near(by_kernels(tensors, False), truth(tensors, False), dtype)
+
+
+@every_dtype
+def test_a_strong_decay_leaves_the_tokens_after_it_exact(dtype):
+    tensors = drawn(dtype, 300, heads=2, width=64, size=64, rate=0.01)
+    tensors[1][:, ::7] = -20_000.0
+    assert_near(by_kernels(tensors, False), truth(tensors, False), dtype)
+
+
+@every_dtype
+@both_directions
+def test_the_same_comes_out_bit_for_bit(dtype, reverse):
+    tensors = drawn(dtype, 1000, heads=4, width=64, size=64, rate=1.0)
+    for mine, theirs in zip(by_kernels(tensors, reverse), by_kernels(tensors, reverse), strict=True):
+        assert torch.equal(mine, theirs)
