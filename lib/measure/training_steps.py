@@ -131,7 +131,10 @@ class RandomTraining(TrainedModel):
         self.take(sizes)
 
     def take(self, sizes: Sizes) -> None:
-        """Take other batches, of `sizes`, and warm up: on the first two, whose memory counts, and on all on a GPU."""
+        """Take other batches, of `sizes`, and warm up.
+
+        That is on the first two, whose memory counts, and on all on a GPU or if blocks are compiled.
+        """
         reach = self.case.backbone.longest()
         self.sizes = [(size, min(length, reach or length)) for size, length in sizes]
         self.batches = [self._documents(size, length) for size, length in self.sizes]
@@ -140,7 +143,7 @@ class RandomTraining(TrainedModel):
         states = self.weights * STATES_MB
         growth = max(0.0, high - low) / (many - few)
         self.peaks = (states + low, states + low + growth * (max(tokens) - few))
-        for number in range(2, len(sizes)) if self.device.type == "cuda" else ():
+        for number in range(len(sizes)) if self.device.type == "cuda" or self.case.compiled else ():
             self.step(number)
 
     def step(self, number: int) -> None:
