@@ -93,6 +93,7 @@ class ComputesByKernels(nn.Module):
         self.computed_by: Literal["torch", "triton"] | None = None
         """Implementation of the last pass; None before the first one, and if there are no kernels."""
 
+    @torch.compiler.disable
     def by_triton(self, rows: Tensor, state_size: int = 0) -> bool:
         """Decide whether to compute with Triton kernels, for modules that have some; arguments as of `by_triton`.
 

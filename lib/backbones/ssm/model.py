@@ -89,7 +89,7 @@ class Mixer(ComputesByKernels):
         operands = gate.dtype if self.by_triton(gate.unflatten(2, (-1, self.head_size)), self.state_size) else None
         with torch.autocast(states.device.type, enabled=False):
             mixed = mixed.to(self.conv1d.weight.dtype).masked_fill(~real[:, :, None], 0)
-            mixed = functional.silu(self.conv1d(mixed.transpose(1, 2)).transpose(1, 2))
+            mixed = functional.silu(self._convolved(mixed))
             values, forwards, backwards = mixed.split([self.inner_size, *[2 * self.state_size] * 2], dim=2)
             steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
             steps = steps.masked_fill(~real[:, :, None, None], 0)  # a state passes over padding unchanged
@@ -100,6 +100,12 @@ class Mixer(ComputesByKernels):
             outputs = self.norm(outputs.flatten(2)) * functional.silu(gate.to(heads.dtype))
         return self.out_proj(outputs)
 
+    @torch.compiler.disable  # compiled by torch 2.13, a convolution takes texts of the first length alone
+    def _convolved(self, mixed: Tensor) -> Tensor:
+        """Return `mixed` [B, N, E + 4 S], each dimension mixed with its neighbours along the text."""
+        return self.conv1d(mixed.transpose(1, 2)).transpose(1, 2)
+
+    @torch.compiler.disable
     def _scanned(
         self, heads: Tensor, steps: Tensor, directions: Tensor, operands: torch.dtype | None, *, reverse: bool
     ) -> Tensor:
