@@ -55,8 +55,8 @@ LAUNCHES = {
     "single": Launch(32, 16, 512, (4, 1), (4, 2), (4, 6), (8, 2), (8, 1)),
     "single wide": Launch(16, 16, 512, (4, 1), (4, 1), (4, 6), (8, 1), (8, 1)),
 }
-"""Launches by type of the inputs, and whether a head or its state is wider than 64. Those of `half` spill nothing, with
-less than 60 KB of shared memory."""
+"""Launches by type of the inputs, and whether a head or its state is wider than 64. Those of `half` spill 8 bytes
+at most, with less than 60 KB of shared memory."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
