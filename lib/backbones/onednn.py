@@ -45,7 +45,12 @@ class Linear(nn.Linear):
     def forward(self, states: Tensor) -> Tensor:
         """Return [..., C] of states [..., D]."""
         plain = states.dtype == self.weight.dtype == torch.float32 and states.device.type == "cpu"
-        if torch.compiler.is_compiling() or not plain or states.numel() * self.out_features < LEAST or torch.is_autocast_enabled("cpu"):
+        if (
+            torch.compiler.is_compiling()
+            or not plain
+            or states.numel() * self.out_features < LEAST
+            or torch.is_autocast_enabled("cpu")
+        ):
             return functional.linear(states, self.weight, self.bias)
         return _Product.apply(states, self.weight, self.bias)
 

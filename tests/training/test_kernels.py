@@ -11,10 +11,19 @@ LSH = {"mechanism": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16}}
 FAVOR = {"mechanism": {"kind": "favor", "nb_features": 16}}
 WINDOW = {"mechanism": {"kind": "window", "width": 8, "global_tokens": 1}}
 HYBRID = {"mechanism": [{"kind": "sdpa"}, FAVOR["mechanism"]], "num_hidden_layers": 2}
+SSM = {
+    "kind": "ssm",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "head_size": 16,
+    "state_size": 16,
+    "embedding_dropout": 0.0,
+    "layer_dropout": 0.0,
+}
 ONE_STEP = {"epochs": 1, "steps": 1, "batch_size": 4}
 
 
-@pytest.mark.parametrize("backbone", [LSH, FAVOR, WINDOW, HYBRID], ids=["lsh", "favor", "window", "hybrid"])
+@pytest.mark.parametrize("backbone", [LSH, FAVOR, WINDOW, HYBRID, SSM], ids=["lsh", "favor", "window", "hybrid", "ssm"])
 def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     records = {}
@@ -27,7 +36,7 @@ def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
     assert found == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("backbone", [LSH, FAVOR, HYBRID], ids=["lsh", "favor", "hybrid"])
+@pytest.mark.parametrize("backbone", [LSH, FAVOR, HYBRID, SSM], ids=["lsh", "favor", "hybrid", "ssm"])
 def test_a_run_that_had_all_its_steps_when_it_was_killed_says_so_too(backbone, run_of, tmp_path):
     run = run_of("pretrain", backbone=backbone, recipe=ONE_STEP)
     with killed_in(RunFolders, "stage"):

@@ -2,13 +2,13 @@
 
 `scan.py` has the same computation in a readable form. A program takes a chunk of tokens and some of the heads, one
 after the other: the product of write and read directions is the same for all heads, and their gradients are sums over
-heads, which so have a fixed order. Only the passing of states from chunk to chunk is sequential, and it is a kernel of
-its own, a few additions for each number of a state.
+heads in a fixed order. States pass from chunk to chunk one after the other, in a kernel of their own. Backwards, the
+gradients of inputs are the same scan from the other end, by the same kernels.
 
-Products have operands of the inputs' type and float32 sums; decays and sums of chunks are float32. What a decay leaves
-between two tokens is the exponential of a difference of cumulative sums, which one strong decay makes large: a
-cumulative sum is computed in float64, and kept as the sum of two float32 numbers, so that the difference of two has the
-digits of a float32 number itself.
+Products have operands of the inputs' type and float32 sums; decays and states are float32, and states are rounded only
+as operands. The decay between two tokens is the exponential of a difference of cumulative sums, which one strong decay
+makes large: a cumulative sum is computed in float64, and kept as the sum of two float32 numbers, so the difference has
+as many correct digits as a float32 number.
 
 Shapes: B batch, N tokens, H heads, P width of a head, S state size, Q tokens of a chunk, C chunks. Exponents have the
 base 2. Tokens are counted in the order of the scan, from the last one on if it is reversed.
@@ -39,7 +39,7 @@ class Launch(NamedTuple):
     chunk: int
     """Q."""
     rows: int
-    """Tokens at which a program computes the gradients of directions."""
+    """Tokens of a program for the gradients of directions; a part of the chunk."""
     numbers: int
     """Numbers of a state that a program passes on."""
     sums: tuple[int, int]
@@ -55,8 +55,8 @@ LAUNCHES = {
     "single": Launch(32, 16, 512, (4, 1), (4, 2), (4, 6), (8, 2), (8, 1)),
     "single wide": Launch(16, 16, 512, (4, 1), (4, 1), (4, 6), (8, 1), (8, 1)),
 }
-"""Launches by type of the inputs, and whether a head or its state is wider than 64. Those of `half` spill nothing, with
-less than 60 KB of shared memory."""
+"""Launches by type of the inputs, and whether a head or its state is wider than 64. Those of `half` spill 8 bytes
+at most, with less than 60 KB of shared memory."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
@@ -283,7 +283,7 @@ def _work(program, share, groups, heads, chunks):
 
 @triton.jit
 def _to_edge(sums, count, numbers, CHUNK: tl.constexpr, TO_END: tl.constexpr):
-    """Return what decays leave of tokens at the end of their chunk, or of what was before the chunk at the tokens.
+    """Return the decay [Q] from each token to the end of its chunk, or from the beginning of the chunk to each token.
 
     Cumulative log-decays of the chunk begin at `sums`, their low parts `count` numbers later.
     """
@@ -297,9 +297,9 @@ def _to_edge(sums, count, numbers, CHUNK: tl.constexpr, TO_END: tl.constexpr):
 
 @triton.jit
 def _between(sums, count, rows, columns, BACKWARDS: tl.constexpr):
-    """Return what decays leave of tokens (columns) at later ones (rows), or of rows at later columns if backwards.
+    """Return the decays from tokens (columns) to later ones (rows), or from rows to later columns if backwards.
 
-    It is zero for all other pairs; `sums` and `count` as of `_to_edge`.
+    They are zero for all other pairs; `sums` and `count` as of `_to_edge`.
     """
     high, low = tl.load(sums + rows), tl.load(sums + count + rows)
     other_high, other_low = tl.load(sums + columns), tl.load(sums + count + columns)
@@ -360,7 +360,7 @@ def _states_kernel(
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Compute what a chunk adds to the state at its end, or to the gradient of the state before it."""
+    """Compute the contribution of a chunk to the state after it; backwards, to the gradient of the state before it."""
     row, chunk, number, first, last = _work(tl.program_id(0), share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
     numbers = tl.arange(0, CHUNK)
@@ -429,9 +429,9 @@ def _outputs_kernel(
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Read out the tokens of a chunk: what they hold of each other, and of the state before it.
+    """Compute the readout at the tokens of a chunk, from each other and from the state before the chunk.
 
-    Backwards, it computes the gradient of the inputs: they hold of later tokens, and of the state after the chunk.
+    Backwards, it computes the gradient of the inputs, from later tokens and from the state after the chunk.
     """
     row, chunk, number, first, last = _work(tl.program_id(0), share, groups, heads, chunks)
     count = (tl.num_programs(0) // groups).to(tl.int64) * heads * CHUNK
@@ -491,9 +491,9 @@ def _directions_kernel(
     Rows are the gradients of the outputs, and the others the inputs. Backwards, it is the other way about, and the
     gradients are those of the write directions.
 
-    It also adds up the gradients of the exponents in which the cumulative log-decay of each token is: those of the
-    read directions have it with a plus, those of the write directions with a minus. The sum of the whole chunk is in
-    some of the latter, with a plus, and in the state that the chunk passes on.
+    It also adds up the gradients of all exponents that contain the cumulative log-decay of a token: with a plus at the
+    read directions, with a minus at the write directions. Exponents to the end of the chunk contain the sum of the
+    whole chunk as well, and so does the factor of the state that passes through it.
     """
     parts: tl.constexpr = CHUNK // ROWS
     program = tl.program_id(0) // parts

@@ -103,7 +103,7 @@ def test_errors_are_those_of_torch_whatever_the_decays(rate):
         assert mine <= 10 * max(theirs, 1e-7), (found, by_operations)
 
 
-def test_the_gradient_of_a_strong_decay_has_no_error_of_its_weak_neighbours():
+def test_small_gradients_of_strong_decays_are_exact():
     """The exponent of a token and itself is 0, so its large gradient must not be part of any difference."""
     tensors = drawn(64, heads=1, batch=1, rate=0.0)
     tensors[1][:] = -12.0
