@@ -223,6 +223,15 @@ class Attention(ComputesByKernels, ABC):
             [B, H, N, d], finite; values at padding are discarded unless `hides_padding`.
         """
 
+    @property
+    def may_be_captured(self) -> bool:
+        """Whether a CUDA graph of a training step can repeat it: only kernels, and no draws of the host."""
+        return self.is_traceable or (self.computed_by == "triton" and not self.dropout)
+
+    def draw_for(self, tokens: int, device: torch.device) -> Tensor | None:
+        """Draw what texts of so many tokens need at this step, and return it; None = nothing is drawn."""
+        return None
+
     def set_step(self, step: int) -> None:
         """Set the optimiser step, which is a key of random draws in training."""
         self.step = step

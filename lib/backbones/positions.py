@@ -55,6 +55,7 @@ class Phases:
         self.original_length = original_length
         self.magnitude = 0.1 * math.log(factor) + 1 if kind == "yarn" else 1.0
         self._tables: tuple[Tensor, Tensor] | None = None
+        self._outgrown: list[tuple[Tensor, Tensor]] = []
 
     def __call__(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the cosines and the sines at positions 0 to `length` - 1.
@@ -67,6 +68,8 @@ class Phases:
             Two tensors [N, ceil(d / 2)], float32, times `magnitude`.
         """
         if self._tables is None or len(self._tables[0]) < length or self._tables[0].device != device:
+            if self._tables is not None:
+                self._outgrown.append(self._tables)  # CUDA graphs of shorter texts read them still
             # A table made during inference mode could not take part in a later backward pass.
             with torch.inference_mode(False):
                 positions = torch.arange(length, dtype=torch.float32, device=device)

@@ -12,6 +12,9 @@ import torch
 from lib.core.errors import DataError
 from lib.data.labels import IGNORED
 
+LENGTHS = 64
+"""Lengths of rounded batches are multiples of it."""
+
 MASKS = ("attention_mask", "pair_mask")
 """What batches call the masks of their sequences, 1 = real token."""
 
@@ -75,4 +78,33 @@ def known_beforehand(batch: Mapping[str, torch.Tensor], *, scored: bool) -> dict
     result = {name: each for name, each in batch.items() if not (name in MASKS and each.all())}
     if scored:
         result["scored"] = (batch["labels"].flatten() != IGNORED).nonzero().squeeze(1)
+    return result
+
+
+def rounded(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return a batch with padding up to a multiple of `LENGTHS` tokens, so that few shapes occur.
+
+    Places of labels, if they are known, are repeated up to a multiple of a 32nd of all tokens: by the place of a token
+    without a label, so that they count as before. Without such a token, the batch stays as it is.
+
+    Args:
+        batch: see `known_beforehand`, which comes before.
+    """
+    size, length = batch["input_ids"].shape
+    missing = -length % LENGTHS
+    result = dict(batch)
+    if missing:
+        result.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
+        for name, each in result.items():
+            if each.shape[:2] == (size, length):
+                value = IGNORED if name == "labels" else 0
+                result[name] = torch.nn.functional.pad(each, (0, missing), value=value)
+    if "scored" in batch:
+        unscored = (result["labels"].flatten() == IGNORED).nonzero()
+        if not len(unscored):
+            return dict(batch)
+        rows = batch["scored"] // length
+        scored = rows * (length + missing) + batch["scored"] % length
+        step = max(1, result["labels"].numel() // 32)
+        result["scored"] = torch.cat([scored, unscored[0].expand(-len(scored) % step)])
     return result

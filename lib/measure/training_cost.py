@@ -14,7 +14,13 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertPreTrainedModel,
+    PreTrainedModel,
+)
 
 from lib.attention.contract import set_step
 from lib.attention.kernels import set_kernels
@@ -23,13 +29,14 @@ from lib.backbones.compiled import compile_blocks
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.backbones.graphs import Graphs
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.data.padding import known_beforehand, pad_ids
+from lib.data.padding import known_beforehand, pad_ids, rounded
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, Name, compare
 from lib.measure.cost import interleaved, operation_counter
@@ -153,8 +160,11 @@ class TrainedModel:
     ) -> None:
         self.model = model.to(device).train()
         set_kernels(self.model, kernels)
+        self.graphs = None
         if compiled:
             compile_blocks(self.model)
+            if device == "cuda" and not isinstance(model, BertPreTrainedModel):
+                self.graphs = Graphs(model, self._add_gradients)  # as the Trainer has them
         self.device, self.dtype = torch.device(device), getattr(torch, dtype)
         trained = [weight for weight in self.model.parameters() if weight.requires_grad]
         self.weights = sum(weight.numel() for weight in trained)
@@ -165,10 +175,23 @@ class TrainedModel:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.model(**batch).loss
 
+    def gradients(self, batch: Mapping[str, Tensor]) -> None:
+        """Add the gradients of a batch."""
+        (self.graphs or self._add_gradients)(batch)
+
     def update(self) -> None:
         """Do the optimiser's step."""
         self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.drop_gradients()
+
+    def drop_gradients(self) -> None:
+        """Let the next gradients be the first."""
+        self.optimiser.zero_grad(set_to_none=self.graphs is None)
+
+    def _add_gradients(self, batch: Mapping[str, Tensor]) -> Tensor:
+        loss = self.loss(batch)
+        loss.backward()
+        return loss.detach()
 
 
 class TimedTraining(TrainedModel):
@@ -183,15 +206,15 @@ class TimedTraining(TrainedModel):
         self.batches_a_step = 1 if masked else max(1, DOCUMENTS_A_STEP // case.batch)
         batches = _masked_batches(case) if masked else _document_batches(case)
         scored = masked and case.mechanism is not None
-        self.batches = [
-            {name: tensor.to(case.device) for name, tensor in known_beforehand(batch, scored=scored).items()}
-            for batch in batches
-        ]
+        known = [known_beforehand(batch, scored=scored) for batch in batches]
+        if self.graphs is not None:
+            known = [rounded(batch) for batch in known]
+        self.batches = [{name: tensor.to(case.device) for name, tensor in batch.items()} for batch in known]
 
     def __call__(self) -> None:
         """Train."""
         for number, batch in enumerate(self.batches, start=1):
-            self.loss(batch).backward()
+            self.gradients(batch)
             if number % self.batches_a_step == 0 or number == len(self.batches):
                 self.update()
                 self.steps_taken += 1

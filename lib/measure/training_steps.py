@@ -21,7 +21,7 @@ from lib.attention.contract import set_step
 from lib.attention.settings import Kernels
 from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
-from lib.data.padding import known_beforehand
+from lib.data.padding import known_beforehand, rounded
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import Computation, KeptBytes, interleaved, timed
 from lib.measure.estimates import Hardware, ModelSteps, Steps, grows
@@ -149,12 +149,12 @@ class RandomTraining(TrainedModel):
     def step(self, number: int) -> None:
         """Train on a batch, its collation included, up to the gradients, which are dropped as after every update."""
         self._gradients(number)
-        self.optimiser.zero_grad()
+        self.drop_gradients()
 
     def forward(self, number: int) -> None:
         """Compute the loss of a batch, and keep nothing."""
         with torch.no_grad():
-            self._loss(number)
+            self.loss(self._batch(number))
 
     def update_seconds(self) -> float:
         """Return the seconds of clipping the gradients and of the optimiser's step."""
@@ -167,7 +167,7 @@ class RandomTraining(TrainedModel):
         for _ in range(3):  # the optimiser's state exists from the second time on
             self._gradients(0)
             seconds.append(timed(update, self.device))
-            self.optimiser.zero_grad()
+            self.drop_gradients()
         return min(seconds)
 
     def steps(self, seconds: Sequence[float], common: _Common) -> ModelSteps:
@@ -204,14 +204,16 @@ class RandomTraining(TrainedModel):
             for index in range(size)
         ]
 
-    def _loss(self, number: int) -> torch.Tensor:
+    def _batch(self, number: int) -> dict[str, torch.Tensor]:
         batch = known_beforehand(self.collate(self.batches[number]), scored=self.scored)  # as in a training
-        return self.loss({name: tensor.to(self.device) for name, tensor in batch.items()})
+        if self.graphs is not None:
+            batch = rounded(batch)
+        return {name: tensor.to(self.device) for name, tensor in batch.items()}
 
     def _gradients(self, number: int) -> None:
         self.steps_taken += 1
         set_step(self.model, self.steps_taken)  # LSH draws other rotations at every step
-        self._loss(number).backward()
+        self.gradients(self._batch(number))
 
     def _kept_mb(self, number: int) -> float:
         with KeptBytes(self.model.parameters()) as kept:

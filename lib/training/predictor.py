@@ -23,7 +23,7 @@ from lib.backbones.settings import Precision
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
-from lib.data.padding import known_beforehand
+from lib.data.padding import known_beforehand, rounded
 from lib.data.samplers import within_budget
 from lib.data.tokens import TokenDataset, has_labels, load_tokens
 from lib.study.run import RunSettings
@@ -141,17 +141,20 @@ class Predictor:
         for observer in self.observers:
             getattr(observer, event)(self, *news)
 
-    def loader(self, tokens: TokenDataset, batches: Iterable[list[Any]]) -> DataLoader[Batch]:
+    def loader(
+        self, tokens: TokenDataset, batches: Iterable[list[Any]], *, of_few_shapes: bool = False
+    ) -> DataLoader[Batch]:
         """Return the batches of a split, on the host.
 
         Args:
             tokens: the split.
             batches: keys of the documents of each.
+            of_few_shapes: whether batches are padded so that few shapes occur.
         """
         return DataLoader(
             tokens,
             batch_sampler=batches,
-            collate_fn=self._collator,
+            collate_fn=functools.partial(self._collator, of_few_shapes),
             num_workers=self.run.execution.workers,
             pin_memory=self.device.type == "cuda",
         )
@@ -211,8 +214,10 @@ def items(batches: Iterable[Batch]) -> torch.Tensor | int:
     return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)
 
 
-def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[Mapping[str, Any]]) -> Batch:
-    """Return the batch of a process's examples; there may be none, see `known_beforehand`.
+def _collated(
+    collator: Collator, scored: bool, typed: bool, of_few_shapes: bool, examples: Sequence[Mapping[str, Any]]
+) -> Batch:
+    """Return the batch of a process's examples; there may be none, see `known_beforehand` and `rounded`.
 
     Only a model with segment embeddings (`typed`) gets the segments of pairs.
     """
@@ -221,7 +226,8 @@ def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[
     batch = collator(examples)
     if not typed:
         batch.pop("token_type_ids", None)
-    return known_beforehand(batch, scored=scored)
+    batch = known_beforehand(batch, scored=scored)
+    return rounded(batch) if of_few_shapes else batch
 
 
 def check_device(device: str, precision: Precision | None) -> None:

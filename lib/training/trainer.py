@@ -22,6 +22,9 @@ from tqdm import tqdm
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
+from lib.backbones.graphs import Graphs
+from lib.backbones.heads.masked_lm import MaskedLM
+from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.record import Stretch, with_stretch
@@ -98,6 +101,7 @@ class Trainer(Predictor):
         self.history = History(multipliers(self.recipe))
         self.stretches: list[Stretch] = []
         self.loss = self.grad_norm = 0.0
+        self.graphs = Graphs(self.model, self._add_gradients) if self._may_use_graphs() else None
         self.non_finite = 0
         self.saved_at = time.monotonic()
 
@@ -131,6 +135,8 @@ class Trainer(Predictor):
         while self.progress.step < self.steps:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             freeze(self.model, self.recipe, epoch)
+            if self.graphs is not None and self.recipe.frozen_epochs:
+                self.graphs.clear()  # other weights may train now
             self.history.start_clock()
             steps = self._steps_of_epoch(epoch, begun, checkpoint)
             batches = next(steps, None)
@@ -171,7 +177,7 @@ class Trainer(Predictor):
             count=distributed.count(),
             begun=begun,
         )
-        loader = self.loader(self.tokens, share)
+        loader = self.loader(self.tokens, share, of_few_shapes=self.graphs is not None)
         if checkpoint is not None and not begun:
             checkpoints.load_random_states(checkpoint)
         found = iter(loader)
@@ -215,7 +221,7 @@ class Trainer(Predictor):
         self.optimizer.step()
         if not self.accelerator.optimizer_step_was_skipped:  # fp16 skips steps until the scale of the loss fits
             self.schedule.step()
-        self.model.zero_grad()
+        self.model.zero_grad(set_to_none=self.graphs is None)
         progress.step += 1
         progress.epoch = progress.step / self.steps_per_epoch
         self.history.steps += 1
@@ -238,14 +244,30 @@ class Trainer(Predictor):
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
+        return (self.graphs or self._add_gradients)({**batch, "num_items_in_batch": labels})
+
+    def _add_gradients(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Add the gradients of a micro-batch that is not empty, and return its loss; see `training_step`."""
         extra = batch.get(self.task.extra_input) if self.task.extra_input else None
         inputs = {name: value for name, value in batch.items() if name != self.task.extra_input}
-        outputs = self.model(**inputs, num_items_in_batch=labels)
+        outputs = self.model(**inputs)
         loss = outputs.loss
         if extra is not None:
-            loss = self.task.loss(loss, outputs.logits, extra, labels)
+            loss = self.task.loss(loss, outputs.logits, extra, batch["num_items_in_batch"])
         self.accelerator.backward(loss)
         return loss.detach()
+
+    def _may_use_graphs(self) -> bool:
+        """Whether steps may be replayed as CUDA graphs: of the models of the grid, with nothing that asks the GPU."""
+        return (
+            self.run.execution.compile
+            and self.device.type == "cuda"
+            and isinstance(self.model, MaskedLM | SequenceClassification)
+            and self.run.precision != "fp16"
+            and self.recipe.lora is None
+            and not self.model.is_gradient_checkpointing
+            and self.task.extra_input is None
+        )
 
     def _request(self) -> int:
         """Return the request of any process: 0 = none, 1 = a checkpoint (it is time), `LEAVE` = a stop (a signal)."""

@@ -166,8 +166,17 @@ class Mechanism(Attention):
             # Pinned, so that the copy to a GPU waits for nothing.
             drawn = torch.empty(shape, device="cpu", pin_memory=device.type == "cuda").normal_(generator=generator)
             drawn *= self.head_size**-0.5
-            self._rotations = ((key, device), drawn.to(device, non_blocking=True))
+            held = self._rotations[1]
+            if device.type == "cuda" and held.device == device and held.shape == shape:
+                held.copy_(drawn, non_blocking=True)  # where CUDA graphs look for them
+            else:
+                held = drawn.to(device, non_blocking=True)
+            self._rotations = ((key, device), held)
         return self._rotations[1][:blocks]
+
+    def draw_for(self, tokens: int, device: torch.device) -> Tensor:
+        """See `Attention.draw_for`."""
+        return self.rotations(self._columns(tokens), device)
 
     def _columns(self, tokens: Any) -> Any:
         """Return half the number of buckets of a sequence of `tokens` real tokens (an integer or a tensor of them)."""
