@@ -45,9 +45,12 @@ class Graphs:
     """
 
     def __init__(self, model: nn.Module, compute: Callable[[Inputs], Tensor]) -> None:
-        self.model, self.compute = model, compute
+        self.compute = compute
+        self.mechanisms = list(mechanisms(model))
+        self.others = [each for each in computing_by_kernels(model) if each not in self.mechanisms]
         self.graphs: dict[tuple, _Graph | None] = {}
         self._memory: Any = None
+        self._beside: Any = None
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Return the loss, and add its gradients.
@@ -56,9 +59,11 @@ class Graphs:
             inputs: on the GPU.
         """
         key = tuple((name, each.shape, each.dtype) for name, each in inputs.items())
-        if key not in self.graphs or not self._may_be_captured(inputs):
+        if key not in self.graphs:
             if len(self.graphs) < GRAPHS:
-                self.graphs.setdefault(key, None)  # the first time compiles, and sets up what libraries need
+                self.graphs[key] = None
+            return self._first(inputs)
+        if not self._may_be_captured(inputs):
             return self.compute(inputs)
         draws = self._draws(inputs)
         graph = self.graphs[key]
@@ -75,17 +80,29 @@ class Graphs:
 
     def _may_be_captured(self, inputs: Inputs) -> bool:
         """Whether the host decides nothing within a step that may differ at the next one."""
-        others = set(computing_by_kernels(self.model)) - set(mechanisms(self.model))
         return (
             inputs["input_ids"].numel() <= TOKENS
-            and all(each.may_be_captured for each in mechanisms(self.model))
-            and all(each.computed_by == "triton" for each in others)
+            and all(each.may_be_captured for each in self.mechanisms)
+            and all(each.computed_by == "triton" for each in self.others)
         )
+
+    def _first(self, inputs: Inputs) -> Tensor:
+        """Compute without a graph, which compiles and sets up what libraries need, on a stream that is not the usual.
+
+        What is set up on the usual one would make it part of a capture, which is refused.
+        """
+        self._beside = self._beside or torch.cuda.Stream()
+        usual = torch.cuda.current_stream()
+        self._beside.wait_stream(usual)
+        with torch.cuda.stream(self._beside):
+            loss = self.compute(inputs)
+        usual.wait_stream(self._beside)
+        return loss
 
     def _draws(self, inputs: Inputs) -> list[int]:
         """Let mechanisms draw what they need at this step, and return the addresses of it."""
         ids = inputs["input_ids"]
-        found = (each.draw_for(ids.shape[1], ids.device) for each in mechanisms(self.model))
+        found = (each.draw_for(ids.shape[1], ids.device) for each in self.mechanisms)
         return [each.data_ptr() for each in found if each is not None]
 
     def _captured(self, inputs: Inputs, draws: list[int]) -> _Graph:
