@@ -1,12 +1,17 @@
 """Compilation of a model's blocks by `torch.compile`: fewer and larger kernels, and less work for the host."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lib.attention.contract import mechanisms
 from lib.backbones.heads.masked_lm import VocabularyHead
+from lib.data.padding import MASKS
+
+SIZES = {"rows": 7, "tokens": 131, "labels": 67}
+"""Sizes of the batches that compilation sees first: the same in every process, and no size of a model, as compilation
+takes equal sizes for one."""
 
 VERSIONS = 64
 """Most variants of a piece that are compiled: with and without padding, in training or not, of one document or more."""
@@ -42,3 +47,63 @@ def _blocks(module: nn.Module) -> Iterator[nn.Module]:
             yield child
         else:
             yield from _blocks(child)
+
+
+class CompiledAtFixedSizes:
+    """Computes gradients, and lets a batch of fixed sizes go before the first batch of every kind.
+
+    How a compiler adds up may depend on the sizes that it sees first. A training that goes on after an interruption
+    begins with another batch, and would end with other digits.
+
+    Args:
+        model: with compiled blocks.
+        compute: returns the loss of a batch, and adds its gradients to those of the weights.
+    """
+
+    def __init__(self, model: nn.Module, compute: Callable[[dict[str, Tensor]], Tensor]) -> None:
+        self.model, self.compute = model, compute
+        self._seen: set[tuple] = set()
+
+    def __call__(self, batch: dict[str, Tensor]) -> Tensor:
+        """Return the loss of a batch, and add its gradients."""
+        first = _of_fixed_sizes(batch)
+        kind = tuple((name, each.shape) for name, each in first.items())
+        if kind not in self._seen:
+            self._seen.add(kind)
+            self._compile(first)
+        return self.compute(batch)
+
+    def _compile(self, batch: dict[str, Tensor]) -> None:
+        """Compute on a batch, and leave gradients and random numbers as they are."""
+        weights = [weight for weight in self.model.parameters() if weight.grad is not None]
+        gradients = [weight.grad for weight in weights]
+        devices = {each.device for each in batch.values() if each.is_cuda}
+        with torch.random.fork_rng(devices=devices):
+            self.model.zero_grad()
+            self.compute(batch)
+            self.model.zero_grad()
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+
+
+def _of_fixed_sizes(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a batch of the same kind in which rows, tokens and labels, if more than one, are those of `SIZES`."""
+    rows, tokens = batch["input_ids"].shape
+
+    def fixed(name: str, size: int) -> int:
+        return size if size < 2 else SIZES[name]  # one or none is compiled apart
+
+    result = {}
+    for name, each in batch.items():
+        shape = list(each.shape)
+        if name == "scored":
+            shape = [fixed("labels", len(each))]
+        elif shape and shape[0] == rows:
+            shape[0] = fixed("rows", rows)
+            if len(shape) > 1 and shape[1] == tokens:
+                shape[1] = fixed("tokens", tokens)
+        filled = torch.ones if name in (*MASKS, "num_items_in_batch") else torch.zeros
+        result[name] = filled(shape, dtype=each.dtype, device=each.device)
+        if name in MASKS:
+            result[name][:, 1:] = 0  # a mask without padding is left out
+    return result

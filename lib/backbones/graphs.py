@@ -4,7 +4,7 @@ A graph has all of them, and is launched at once. It repeats what was computed w
 so batches are copied into its inputs, and whatever the host decides must be the same at every replay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ TOKENS = 2**15
 GRAPHS = 32
 """Most graphs that are kept."""
 
-Inputs = Mapping[str, Tensor]
+Inputs = dict[str, Tensor]
 
 
 class _Graph(NamedTuple):

@@ -175,7 +175,7 @@ class TrainedModel:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.model(**batch).loss
 
-    def gradients(self, batch: Mapping[str, Tensor]) -> None:
+    def gradients(self, batch: dict[str, Tensor]) -> None:
         """Add the gradients of a batch."""
         (self.graphs or self._add_gradients)(batch)
 
@@ -188,7 +188,7 @@ class TrainedModel:
         """Let the next gradients be the first."""
         self.optimiser.zero_grad(set_to_none=self.graphs is None)
 
-    def _add_gradients(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def _add_gradients(self, batch: dict[str, Tensor]) -> Tensor:
         loss = self.loss(batch)
         loss.backward()
         return loss.detach()

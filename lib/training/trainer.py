@@ -10,7 +10,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tqdm import tqdm
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
+from lib.backbones.compiled import CompiledAtFixedSizes
 from lib.backbones.graphs import Graphs
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
@@ -101,7 +102,10 @@ class Trainer(Predictor):
         self.history = History(multipliers(self.recipe))
         self.stretches: list[Stretch] = []
         self.loss = self.grad_norm = 0.0
-        self.graphs = Graphs(self.model, self._add_gradients) if self._may_use_graphs() else None
+        self.add_gradients: Callable[[Batch], torch.Tensor] = self._add_gradients
+        if run.execution.compile:
+            self.add_gradients = CompiledAtFixedSizes(self.model, self._add_gradients)
+        self.graphs = Graphs(self.model, self.add_gradients) if self._may_use_graphs() else None
         self.non_finite = 0
         self.saved_at = time.monotonic()
 
@@ -244,9 +248,9 @@ class Trainer(Predictor):
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
-        return (self.graphs or self._add_gradients)({**batch, "num_items_in_batch": labels})
+        return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels})
 
-    def _add_gradients(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _add_gradients(self, batch: Batch) -> torch.Tensor:
         """Add the gradients of a micro-batch that is not empty, and return its loss; see `training_step`."""
         extra = batch.get(self.task.extra_input) if self.task.extra_input else None
         inputs = {name: value for name, value in batch.items() if name != self.task.extra_input}

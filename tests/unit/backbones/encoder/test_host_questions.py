@@ -6,7 +6,7 @@ from encoder_cases import EXAMPLES, build, labelled
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
-from lib.data.padding import known_beforehand
+from lib.data.padding import LENGTHS, known_beforehand, rounded
 
 QUESTIONS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}
 
@@ -80,3 +80,29 @@ def test_what_is_known_beforehand_changes_no_digit(head, lengths):
         model(**inputs).loss.backward()
         gradients.append([weight.grad.clone() for weight in model.parameters() if weight.grad is not None])
     assert all(map(torch.equal, *gradients))
+
+
+@pytest.mark.parametrize("head", [EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification])
+@pytest.mark.parametrize("lengths", [(9, 9), (9, 4), (64, 64), (70, 3, 1)])
+@pytest.mark.parametrize("mechanism", EXAMPLES)
+def test_rounded_batches_have_few_shapes_and_the_same_gradients(mechanism, head, lengths):
+    model = build(head, mechanism=EXAMPLES[mechanism]).eval()
+    batch = token_labels(model) if head is EncoderForTokenClassification else labelled(model, *lengths)
+    known = known_beforehand(batch, scored=head is not EncoderForSequenceClassification)
+    few = rounded(known)
+    assert few["input_ids"].shape[1] % LENGTHS == 0
+    if "scored" in few:
+        assert len(few["scored"]) % (few["labels"].numel() // 32) == 0
+    gradients = []
+    for inputs in (known, few):
+        model.zero_grad()
+        model(**inputs).loss.backward()
+        gradients.append([weight.grad.clone() for weight in model.parameters() if weight.grad is not None])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_batch_whose_tokens_are_all_labelled_keeps_its_labels():
+    ids = torch.arange(2 * LENGTHS).view(2, LENGTHS)
+    known = known_beforehand({"input_ids": ids, "labels": ids}, scored=True)
+    assert all(torch.equal(each, known[name]) for name, each in rounded(known).items())
