@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator
 
 import torch
+from sympy import prevprime
 from torch import Tensor, nn
 
 from lib.attention.contract import mechanisms
 from lib.backbones.heads.masked_lm import VocabularyHead
-from lib.data.padding import MASKS
 
-SIZES = {"rows": 7, "tokens": 131, "labels": 67}
-"""Sizes of the batches that compilation sees first: the same in every process, and no size of a model, as compilation
-takes equal sizes for one."""
+ROWS, TOKENS = 31, 509
+"""Largest sizes of the batch that compilation sees first."""
 
 VERSIONS = 64
 """Most variants of a piece that are compiled: with and without padding, in training or not, of one document or more."""
@@ -58,15 +57,23 @@ class CompiledAtFixedSizes:
     Args:
         model: with compiled blocks.
         compute: returns the loss of a batch, and adds its gradients to those of the weights.
+        longest: tokens of the longest text.
+        most: tokens of the largest batch, padding included.
     """
 
-    def __init__(self, model: nn.Module, compute: Callable[[dict[str, Tensor]], Tensor]) -> None:
+    def __init__(
+        self, model: nn.Module, compute: Callable[[dict[str, Tensor]], Tensor], *, longest: int, most: int
+    ) -> None:
         self.model, self.compute = model, compute
+        # Primes, which are no sizes of a model: compilation takes equal sizes for one.
+        self.tokens = prevprime(max(3, min(longest, TOKENS)) + 1)
+        self.rows = prevprime(max(3, min(most // self.tokens, ROWS)) + 1)
+        self.labels = prevprime(self.rows * self.tokens // 7 + 3)
         self._seen: set[tuple] = set()
 
     def __call__(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a batch, and add its gradients."""
-        first = _of_fixed_sizes(batch)
+        first = self._of_fixed_sizes(batch)
         kind = tuple((name, each.shape) for name, each in first.items())
         if kind not in self._seen:
             self._seen.add(kind)
@@ -85,25 +92,25 @@ class CompiledAtFixedSizes:
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient
 
+    def _of_fixed_sizes(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return a batch of the same kind, with fixed numbers of rows, tokens and labels unless they are one."""
+        rows, tokens = batch["input_ids"].shape
+        result = {}
+        for name, each in batch.items():
+            shape = list(each.shape)
+            if name == "scored":
+                shape = [_fixed(len(each), self.labels)]
+            elif shape and shape[0] == rows:
+                shape[0] = _fixed(rows, self.rows)
+                if len(shape) > 1 and shape[1] == tokens:
+                    shape[1] = _fixed(tokens, self.tokens)
+            is_mask = name.endswith("_mask")
+            filled = torch.ones if is_mask or name == "num_items_in_batch" else torch.zeros
+            result[name] = filled(shape, dtype=each.dtype, device=each.device)
+            if is_mask:
+                result[name][:, 1:] = 0  # a mask without padding is left out
+        return result
 
-def _of_fixed_sizes(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a batch of the same kind in which rows, tokens and labels, if more than one, are those of `SIZES`."""
-    rows, tokens = batch["input_ids"].shape
 
-    def fixed(name: str, size: int) -> int:
-        return size if size < 2 else SIZES[name]  # one or none is compiled apart
-
-    result = {}
-    for name, each in batch.items():
-        shape = list(each.shape)
-        if name == "scored":
-            shape = [fixed("labels", len(each))]
-        elif shape and shape[0] == rows:
-            shape[0] = fixed("rows", rows)
-            if len(shape) > 1 and shape[1] == tokens:
-                shape[1] = fixed("tokens", tokens)
-        filled = torch.ones if name in (*MASKS, "num_items_in_batch") else torch.zeros
-        result[name] = filled(shape, dtype=each.dtype, device=each.device)
-        if name in MASKS:
-            result[name][:, 1:] = 0  # a mask without padding is left out
-    return result
+def _fixed(size: int, to: int) -> int:
+    return size if size < 2 else to  # one or none is compiled apart

@@ -50,7 +50,7 @@ class Graphs:
         self.others = [each for each in computing_by_kernels(model) if each not in self.mechanisms]
         self.graphs: dict[tuple, _Graph | None] = {}
         self._memory: Any = None
-        self._beside: Any = None
+        self._stream: Any = None
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Return the loss, and add its gradients.
@@ -91,12 +91,12 @@ class Graphs:
 
         What is set up on the usual one would make it part of a capture, which is refused.
         """
-        self._beside = self._beside or torch.cuda.Stream()
+        self._stream = self._stream or torch.cuda.Stream()
         usual = torch.cuda.current_stream()
-        self._beside.wait_stream(usual)
-        with torch.cuda.stream(self._beside):
+        self._stream.wait_stream(usual)
+        with torch.cuda.stream(self._stream):
             loss = self.compute(inputs)
-        usual.wait_stream(self._beside)
+        usual.wait_stream(self._stream)
         return loss
 
     def _draws(self, inputs: Inputs) -> list[int]:

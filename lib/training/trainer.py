@@ -104,7 +104,9 @@ class Trainer(Predictor):
         self.loss = self.grad_norm = 0.0
         self.add_gradients: Callable[[Batch], torch.Tensor] = self._add_gradients
         if run.execution.compile:
-            self.add_gradients = CompiledAtFixedSizes(self.model, self._add_gradients)
+            self.add_gradients = CompiledAtFixedSizes(
+                self.model, self._add_gradients, longest=max(self.lengths), most=run.execution.micro_batch_tokens
+            )
         self.graphs = Graphs(self.model, self.add_gradients) if self._may_use_graphs() else None
         self.non_finite = 0
         self.saved_at = time.monotonic()
