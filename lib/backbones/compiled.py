@@ -1,5 +1,7 @@
 """Compilation of a model's blocks by `torch.compile`: fewer and larger kernels, and less work for the host."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 
 import torch
@@ -8,12 +10,33 @@ from torch import Tensor, nn
 
 from lib.attention.contract import mechanisms
 from lib.backbones.heads.masked_lm import VocabularyHead
+from lib.core.errors import RunError, require
 
 ROWS, TOKENS = 31, 509
 """Largest sizes of the batch that compilation sees first."""
 
+COMPILERS = ("g++", "clang++")
+
 VERSIONS = 64
 """Most variants of a piece that are compiled: with and without padding, in training or not, of one document or more."""
+
+
+def check_compiler(device: str) -> None:
+    """Refuse to compile where nothing is there to do it.
+
+    Args:
+        device: `cpu` or `cuda`.
+
+    Raises:
+        RunError: a compiler or a package is missing.
+    """
+    if device == "cuda":
+        return require("triton", "execution.training.compile: true")
+    if not any(map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))):
+        raise RunError(
+            f"execution.training.compile is true, but there is no C++ compiler. Expected {' or '.join(COMPILERS)}, or "
+            "one that the environment variable CXX names; install one (Debian: apt install g++), or set it to false."
+        )
 
 
 def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:

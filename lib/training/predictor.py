@@ -19,6 +19,7 @@ from transformers.trainer_pt_utils import EvalLoopContainer
 from transformers.trainer_utils import PredictionOutput, denumpify_detensorize
 
 from lib.attention.kernels import computing_by_kernels
+from lib.backbones.compiled import check_compiler
 from lib.backbones.settings import Precision
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
@@ -94,6 +95,8 @@ class Predictor:
         observers: Iterable[Observer] = (),
     ) -> None:
         check_device(run.execution.device, run.precision)
+        if run.execution.compile:
+            check_compiler("cuda" if run.execution.device != "cpu" and torch.cuda.is_available() else "cpu")
         self.run, self.task = run, task
         self.observers = list(observers)
         scored = "scored" in inspect.signature(model.forward).parameters
