@@ -53,8 +53,8 @@ class Training(BaseSettings):
     compile: bool = Field(
         False,
         description="Whether `torch.compile` makes a few large kernels of each block of a model, and a GPU repeats "
-        "short steps as CUDA graphs. A step of 64 x 512 tokens then takes about half the time, after a minute of compiling "
-        "(docs/gpu.md); the last digits differ. Needs the package triton on a GPU, a C++ compiler on a CPU.",
+        "short steps as CUDA graphs. A step of 64 x 512 tokens then takes about half the time, after a minute of "
+        "compiling (docs/gpu.md); the last digits differ. Needs the package triton on a GPU, a C++ compiler on a CPU.",
     )
     deterministic: bool = Field(
         False,
