@@ -139,6 +139,10 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     before = [] if question.weights else list(_costs_before(graph, stages, turns[taken.model], taken.model, hardware))
     rows = [] if of_encoder is None else _encoder_rows(encoder, of_encoder, hardware, lengths, taken.limit, own)
     if published:
+        advised, read, steps = encoder.name, min(encoder.reach, taken.limit), of_encoder
+    else:
+        advised, read, steps = taken.model, taken.limit, turns[taken.model]
+    if published:
         seconds = sum(row.seconds for row in rows) * len(SEEDS) if rows else None
     else:
         pretraining = sum(each[-1] for each in before)
@@ -149,6 +153,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             wording.facts(
                 taken, table, question.points, baseline, start, encoder if published else None, own, lengths, test
             ),
+            *([wording.prediction(advised, steps, np.minimum(lengths, read), hardware)] if own.labelled else []),
             *wording.warnings(own, language, ngrams),
             *evidence,
             *wording.encoder_table(rows),
@@ -305,6 +310,7 @@ def _turns(
         trial=[(1, few), (2, few)],
         sizes=lambda affordable, most: batches_of_texts(max(8, usual), longest, affordable=affordable, most=most),
         seconds=seconds,
+        predictions=True,
     )
 
 

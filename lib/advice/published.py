@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError
+from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
 from lib.core.settings import sentences
 from lib.study.configuration import load_study
 
@@ -217,7 +217,7 @@ def published_study(
             report["opens_with"] = ["answer"]
     values = {
         "experiment": experiment | {"stages": stages, "models": models},
-        "report": report,
+        "report": {"title": title(question)} | report,
         "execution": dict(execution),
     }
     try:
@@ -225,6 +225,13 @@ def published_study(
     except ConfigError as error:
         raise ConfigError(f"the advised study does not load: {error}") from error
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+
+
+def title(question: Question) -> str:
+    """Return the title of the study's report, which names the file of the texts, or the first of several."""
+    first, *others = question.texts
+    name = " ".join(cut(Path(first).name, MOST_OF_VALUE).split())
+    return f"Models on {name}" + (f" and {len(others)} more" if others else "")
 
 
 def local_texts(question: Question, own: OwnTexts, size: dict[str, int]) -> dict[str, Any]:

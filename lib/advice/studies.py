@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import TEXTS, local_texts
+from lib.advice.published import TEXTS, local_texts, title
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
 from lib.data.settings.tokenizer import Tokenizer
@@ -139,9 +139,9 @@ class OwnStudy:
             values["stages"][stage] = {"data": {TEXTS: written}}
         if self.question.weights is not None:
             values["stages"][stages.adaptation]["start"] = None
-        report = {"published": None, "reference": None, "opens_with": None} | (
-            {} if baseline in kept else {"baseline": None}
-        )
+        report = {"title": title(self.question), "published": None, "reference": None, "opens_with": None}
+        if baseline not in kept:
+            report["baseline"] = None
         return {"experiment": values, "report": report, "execution": dict(self.execution)}
 
     def _models(self, graph: Graph, kept: Collection[str]) -> dict[str, Any]:

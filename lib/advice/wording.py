@@ -15,8 +15,9 @@ from lib.advice.preparing import OwnTexts
 from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder
 from lib.advice.scores import POWER
 from lib.advice.texts import Language
+from lib.evaluation.prediction_cost import MILLION
 from lib.measure.cost import processor
-from lib.measure.estimates import Hardware
+from lib.measure.estimates import Hardware, ModelSteps
 
 EXACT_SUFFICES = 1024
 """Longest texts in tokens for which no mechanism learnt more than exact attention in the same time (benchmarks.md)."""
@@ -104,6 +105,31 @@ def facts(
                 f" But try {baseline} first: it has {simple:.2f} % on {found.scores.dataset}, without training steps."
             )
     return "\n".join(f"- {fact}" for fact in (documents, f"{length}.", mechanism))
+
+
+def prediction(model: str, steps: Sequence[ModelSteps] | None, lengths: np.ndarray, place: Hardware) -> str:
+    """Return what a prediction costs, and how that is known.
+
+    Args:
+        model: that predicts.
+        steps: its measurements; None = it was not measured.
+        lengths: tokens of documents, cut to what it reads [n].
+        place: the machine.
+    """
+    forward = steps[0].prediction if steps else None
+    found = steps[0].predicting(lengths, place.micro_batch_tokens) if steps else None
+    if forward is None or found is None:
+        return f"**A prediction** with `{model}`: its cost is unknown, since it was not measured here."
+    core, unit = ("one core", "second and core") if place.device == "cpu" else ("the GPU", "second")
+    known = f"from forward passes measured on {core}, on random tokens, up to {forward.longest:,} per document"
+    if lengths.max() > forward.longest:
+        known += f", and extrapolated to {lengths.max():,}"
+    return (
+        f"**A prediction** with `{model}` here: {_number(1 / found.per_document)} documents per {unit}, "
+        f"{_number(found.p50)} seconds for one document by itself (median; 99th percentile {_number(found.p99)}), "
+        f"{_number(found.per_document * MILLION / 60)} minutes for a million documents on {core}. Computed for the "
+        f"lengths of your documents {known}. Reading and tokenising the texts comes on top."
+    )
 
 
 def warnings(own: OwnTexts, language: Language, ngrams: Mapping[str, Any] | None) -> list[str]:

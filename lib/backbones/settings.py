@@ -160,6 +160,14 @@ class BackboneSettings(KindSettings):
                 "the list, or choose a backbone with more layers"
             )
 
+    def weights(self, vocabulary: int) -> int | None:
+        """Return about how many weights a model has, those of its large matrices and tables; None = unknown.
+
+        Args:
+            vocabulary: tokens of its tokeniser.
+        """
+        return None
+
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
 

@@ -15,7 +15,7 @@ import torch
 
 from lib.backbones.settings import BackboneSettings, Precision
 from lib.core.errors import ConfigError, RunError
-from lib.data.samplers import LengthGroupedSampler, Share
+from lib.data.samplers import LengthGroupedSampler, Share, within_budget
 from lib.measure.cost import resident_mb
 from lib.measure.token_lengths import spread_evenly
 from lib.study.execution import Execution
@@ -211,6 +211,18 @@ class StageCost:
 
 
 @dataclass(frozen=True)
+class PredictionTimes:
+    """Seconds of predictions, on a CPU in one thread; reading and tokenising the texts is left out."""
+
+    per_document: float
+    """Mean seconds of a document when many are predicted at once."""
+    p50: float
+    """Seconds of a document by itself: the median over documents."""
+    p99: float
+    """Seconds that 99 % of the documents by themselves do not exceed."""
+
+
+@dataclass(frozen=True)
 class ModelSteps:
     """Measurements of a model: steps of classification at all lengths, and of masked language modelling at few.
 
@@ -221,6 +233,8 @@ class ModelSteps:
     masked_lm: Steps
     blocks: int
     """Blocks that can be frozen."""
+    prediction: Steps | None = None
+    """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
 
     def seconds(self, sizes: np.ndarray, lengths: np.ndarray, *, masked: bool) -> float:
         """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps."""
@@ -262,6 +276,24 @@ class ModelSteps:
             micro_batch_tokens=budget,
             reduced=budget < wanted,
         )
+
+    def predicting(self, lengths: np.ndarray, micro_batch_tokens: int) -> PredictionTimes | None:
+        """Return the seconds of predictions of classification; None if no forward pass was measured.
+
+        Args:
+            lengths: tokens of the documents, cut to the limit [n].
+            micro_batch_tokens: tokens of a batch, padding included; the longest documents come first.
+        """
+        if (steps := self.prediction) is None:
+            return None
+        longest_first = np.sort(lengths)[::-1]
+        batches = list(within_budget(longest_first.tolist(), micro_batch_tokens))
+        sizes = np.array([len(places) for places in batches])
+        longest = longest_first[[places[0] for places in batches]]
+        alone = steps.fixed + lengths * steps.per_token(lengths)
+        p50, p99 = np.quantile(alone, [0.5, 0.99], method="higher")
+        together = float((steps.fixed + sizes * longest * steps.per_token(longest)).sum())
+        return PredictionTimes(together / len(lengths), float(p50), float(p99))
 
     def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
         """Return the time of a step relative to one without freezing, the mean over all epochs."""

@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 TURNS = 15
 """Most turns."""
 
+_OF_PREDICTIONS = 0.4
+"""Time of the predictions of all batches relative to that of steps in as many threads, at most."""
+
 FEWEST = 6
 """Turns before time goes to anything else: with fewer there is no interval of 95 %."""
 
@@ -170,12 +173,18 @@ class RandomTraining(TrainedModel):
             self.drop_gradients()
         return min(seconds)
 
-    def steps(self, seconds: Sequence[float], common: _Common) -> ModelSteps:
-        """Return the measurements of a turn from the seconds of its batches."""
+    def steps(self, seconds: Sequence[float], common: _Common, forward: Sequence[float] | None) -> ModelSteps:
+        """Return the measurements of a turn.
+
+        Args:
+            seconds: of its batches.
+            common: measurements that serve all models.
+            forward: seconds of predictions of the batches; None = not measured.
+        """
         backbone, longest = self.case.backbone, self.sizes[-1][1]
         products = [backbone.products_per_token(tokens, 0.0) for tokens in (longest, longest + 1)]
         classification = Steps(
-            [(size, length, taken) for (size, length), taken in zip(self.sizes, seconds, strict=True)],
+            self._of_sizes(seconds),
             forward_share=common.forward_share,
             optimiser_seconds=common.optimiser_seconds * self.weights / common.weights,
             weights=self.weights,
@@ -188,7 +197,12 @@ class RandomTraining(TrainedModel):
             batches=[(size, n, taken + common.head_seconds * size * n) for size, n, taken in classification.batches],
             peaks=(self.peaks[0] + common.head_mb[0], self.peaks[1] + common.head_mb[1]),
         )
-        return ModelSteps(classification, masked, backbone.blocks() or 0)
+        prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
+        return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
+
+    def _of_sizes(self, seconds: Sequence[float]) -> list[tuple[int, int, float]]:
+        """Return B, N and seconds of every batch."""
+        return [(size, length, taken) for (size, length), taken in zip(self.sizes, seconds, strict=True)]
 
     def _documents(self, size: int, length: int) -> list[dict[str, Any]]:
         """Return documents of random tokens; all but the first are a little shorter than `length`."""
@@ -265,6 +279,7 @@ def measure_turns(
     sizes: Callable[[int, int], Sizes],
     seconds: float,
     turns: int = 8,
+    predictions: bool = False,
 ) -> Turns:
     """Return what steps of every model cost, measured in turns.
 
@@ -281,6 +296,7 @@ def measure_turns(
             most another number at once.
         seconds: time for all of it; at least one turn of the models of `first` is made.
         turns: number of turns that time allows, about.
+        predictions: whether predictions of exact attention and of the models of `first` are measured, too.
     """
     end, device = time.monotonic() + seconds, torch.device(cases[exact].hardware.device)
     chosen = [exact, *(name for name in first if name != exact)]
@@ -296,6 +312,8 @@ def measure_turns(
     # Time of the others for one turn: their first passes, and their turn.
     tokens = sum(size * length for size, length in batches)
     reserve = min(len(others) * 3 * tokens * per_token, 0.4 * (end - time.monotonic())) if others else 0.0
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    predicting = _OF_PREDICTIONS * threads if predictions else 0.0  # in turns
     taken: dict[str, list[list[float]]] = {name: [] for name in cases}
     slow: set[str] = set()
     for turn in range(TURNS):
@@ -306,8 +324,10 @@ def measure_turns(
             taken[name].append(seconds_of)
         if turn == 1:
             slow = {name for name in active if all(_slow(taken[name][n], taken[exact][n]) for n in range(2))} - {exact}
-        if 2 * time.monotonic() - begun > end - reserve * (turn + 1 >= FEWEST):
+        lap = time.monotonic() - begun
+        if time.monotonic() + lap * (1 + predicting) > end - reserve * (turn + 1 >= FEWEST):
             break
+    forward = _predictions({name: models[name] for name in chosen}, device) if predictions else {}
     for name in others:
         if 2 * time.monotonic() - begun > end:
             break
@@ -318,7 +338,11 @@ def measure_turns(
         taken[name].append([s * a / b for s, a, b in zip(found[name], taken[exact][0], found[exact], strict=True)])
     for name, each in taken.items():
         logger.info("%s: milliseconds of %s", name, [[round(1000 * s, 1) for s in turn] for turn in each])
-    return {name: [models[name].steps(each, common) for each in found] for name, found in taken.items() if found}
+    return {
+        name: [models[name].steps(each, common, forward.get(name)) for each in found]
+        for name, found in taken.items()
+        if found
+    }
 
 
 def _allowed(exact: RandomTraining, models: int) -> tuple[float, int]:
@@ -341,6 +365,24 @@ def _turn(
         (number, name): partial(models[name].step, number) for number in numbers for name in names
     }
     found = interleaved(steps, 1, device, "own")
+    return {name: [found[number, name][0] for number in numbers] for name in models}
+
+
+def _predictions(models: Mapping[str, RandomTraining], device: torch.device) -> dict[str, list[float]]:
+    """Return the seconds of a prediction of every model on every batch, on a CPU in one thread."""
+    numbers = range(len(next(iter(models.values())).sizes))
+    passes: dict[tuple[int, str], Computation] = {
+        (number, name): partial(model.forward, number) for number in numbers for name, model in models.items()
+    }
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for model in models.values():
+        model.model.eval()
+        model.forward(0)
+    found = interleaved(passes, 1, device, "own", warm=device.type == "cuda")
+    for model in models.values():
+        model.model.train()
+    torch.set_num_threads(threads)
     return {name: [found[number, name][0] for number in numbers] for name in models}
 
 

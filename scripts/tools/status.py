@@ -1,6 +1,7 @@
 """Show the progress of a study: runs by stage, running runs and their expected ends, failures, hours spent and left.
 
-Before anything ran, it shows the plan of the study: jobs, GPU and CPU hours, the longest job, memory, downloads.
+Before anything ran, it shows the plan of the study: jobs, GPU and CPU hours, the longest job, memory, and
+GB of downloads and disk, each with how it is known: measured, extrapolated or unknown.
 
 python scripts/tools/status.py
 python scripts/tools/status.py --configfile config/demo.yaml

@@ -213,14 +213,29 @@ class Settings(BackboneSettings):
         """See `BackboneSettings.blocks`."""
         return self.num_hidden_layers
 
+    def weights(self, vocabulary: int) -> int:
+        """See `BackboneSettings.weights`; those of a mechanism are left out."""
+        positions = self.max_position_embeddings if self.position_embedding_type == "learned" else 0
+        shared = sum(mechanism.shares_query_and_key for mechanism in self.mechanism_of_layers)
+        layers = self.num_hidden_layers * self._weights_of_block - shared * self.hidden_size * self._width_of_keys
+        return layers + (vocabulary + positions) * self.hidden_size
+
+    @property
+    def _width_of_keys(self) -> int:
+        return self.head_size * (self.num_key_value_heads or self.num_attention_heads)
+
+    @property
+    def _weights_of_block(self) -> int:
+        """Weights of the matrices of a block, with one each for queries and keys."""
+        width, source = self.attention_size or self.hidden_size, self.kv_rank or self.hidden_size
+        queries_and_output, latent = 2 * self.hidden_size * width, self.hidden_size * (self.kv_rank or 0)
+        projections = queries_and_output + 2 * source * self._width_of_keys + latent
+        return projections + 2 * self.hidden_size * self.intermediate_size
+
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""
         width = self.attention_size or self.hidden_size
-        width_of_keys = self.head_size * (self.num_key_value_heads or self.num_attention_heads)
-        source = self.kv_rank or self.hidden_size
-        projections = 2 * self.hidden_size * width + 2 * source * width_of_keys + self.hidden_size * (self.kv_rank or 0)
-        attended = 2 * width * self.keys_per_query(tokens)
-        block = projections + 2 * self.hidden_size * self.intermediate_size + attended
+        block = self._weights_of_block + 2 * width * self.keys_per_query(tokens)
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
 
     def state_numbers(self, tokens: int) -> int | None:

@@ -150,6 +150,10 @@ class Settings(BackboneSettings):
                 if own != found:
                     yield f"{name} is {own}, but the weights come from {found}"
 
+    def weights(self, vocabulary: int) -> int | None:
+        """See `BackboneSettings.weights`; layers above the segments are left out."""
+        return self.encoder.weights(vocabulary)
+
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`: tokens in two segments count twice."""
         repeated = self.segment / (self.segment - ENCLOSING - self.overlap) if tokens > self.segment else 1.0

@@ -268,17 +268,39 @@ class Settings(ArchitectureSettings):
         groups = FAMILIES[self.architecture["model_type"]].groups
         return self.architecture.get(groups, 1) if groups else self.architecture["num_hidden_layers"]
 
+    def weights(self, vocabulary: int) -> int:
+        """See `BackboneSettings.weights`."""
+        size = self.architecture
+        words = size.get("embedding_size") or size["hidden_size"]
+        positions = size["max_position_embeddings"] if self._learns_positions() else 0
+        if self.positions is not None and self._learns_positions():
+            positions = self.positions.length
+        block = self._weights_of_block
+        if FAMILIES[size["model_type"]].global_mask:  # projections of their own for global tokens
+            block += 3 * size["hidden_size"] ** 2
+        return (self.blocks() or 0) * block + (self.rows(vocabulary) + positions) * words
+
+    @property
+    def _weights_of_block(self) -> int:
+        """Weights of the matrices of a block."""
+        size = self.architecture
+        width, heads = size["hidden_size"], size["num_attention_heads"]
+        keys = size.get("num_key_value_heads") or heads
+        gated = FAMILIES[size["model_type"]].gated
+        return 2 * width * self._head_size * (heads + keys) + (2 + gated) * width * size["intermediate_size"]
+
+    @property
+    def _head_size(self) -> int:
+        size = self.architecture
+        return size.get("head_dim") or size["hidden_size"] // size["num_attention_heads"]
+
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""
         size = self.architecture
         width, heads = size["hidden_size"], size["num_attention_heads"]
-        head = size.get("head_dim") or width // heads
-        keys = size.get("num_key_value_heads") or heads
-        projections = 2 * width * head * (heads + keys)
-        family, attended = FAMILIES[size["model_type"]], 2 * heads * head * self.keys_per_query(tokens)
-        block = projections + attended + (2 + family.gated) * width * size["intermediate_size"]
+        family, attended = FAMILIES[size["model_type"]], 2 * heads * self._head_size * self.keys_per_query(tokens)
         words = size.get("embedding_size") or width
         dense = width if "dense" in family.head else 0
-        return size["num_hidden_layers"] * block + predicted_share * words * (
+        return size["num_hidden_layers"] * (self._weights_of_block + attended) + predicted_share * words * (
             dense + (size.get("vocab_size") or VOCABULARY)
         )

@@ -1,8 +1,9 @@
-"""Jobs, hours, memory and downloads of a study before anything ran, each with how it is known."""
+"""Jobs, hours, memory, downloads and disk of a study before anything ran, each with how it is known."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from lib.workflow.commands.storage import storage_lines
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import ASSUMED_DOCUMENTS
 from lib.workflow.planning.steps import Job
@@ -48,6 +49,7 @@ def needs(plan: Plan, jobs: Iterable[Job]) -> Iterator[Need]:
 
 def requirements_report(plan: Plan, jobs: Iterable[Job]) -> str:
     """Return the resources of the jobs of a study, in words."""
+    jobs = list(jobs)
     found = list(needs(plan, jobs))
     groups = dict.fromkeys([*plan.experiment.stages, OTHERS, DOWNLOADS])
     lines = [f"{plan.paths.results}: nothing has run yet. {len(plan.runs):,} runs in {len(found):,} jobs:", ""]
@@ -56,7 +58,7 @@ def requirements_report(plan: Plan, jobs: Iterable[Job]) -> str:
         if own := [need for need in found if need.group == group]:
             lines.append(_line(group, *_cells(own)))
     lines.append(_line("all", *_cells(found)))
-    return "\n".join([*lines, "", _sources(plan, found), _downloads(plan, found)])
+    return "\n".join([*lines, "", _sources(plan, found), "", *storage_lines(plan, jobs)])
 
 
 def _line(name: str, *cells: str) -> str:
@@ -97,12 +99,3 @@ def _sources(plan: Plan, found: list[Need]) -> str:
             "same stage and dataset."
         )
     return "\n".join(lines)
-
-
-def _downloads(plan: Plan, found: list[Need]) -> str:
-    count = sum(need.group == DOWNLOADS for need in found)
-    if not count:
-        return "Downloads: none. Disk: unknown."
-    sizes = [file.size for name in plan.corpora.names for file in plan.corpora.corpus(name).remote_files if file.size]
-    known = f"{sum(sizes) / 1e9:,.1f} GB in {len(sizes)} files, the others unknown" if sizes else "unknown"
-    return f"Downloads: {count:,} files, {known}. Disk: unknown."

@@ -124,6 +124,12 @@ class Corpora:
         files = [file for name in self.names for file in self.corpus(name).remote_files]
         return {_address(file): _download_options(file) for file in files}
 
+    @functools.cached_property
+    def remote_bytes(self) -> dict[str, int]:
+        """The size of each file behind a URL, by its address, where the configuration gives it."""
+        files = [file for name in self.names for file in self.corpus(name).remote_files]
+        return {_address(file): file.size for file in files if file.size}
+
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
         source = self.corpus(corpus).hub

@@ -4,12 +4,14 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from studies import SMALL, changed
 
-from lib.advice.wording import other_costs
+from lib.advice.wording import other_costs, prediction
 from lib.core.errors import ConfigError, DataError, RunError
+from lib.measure.estimates import Hardware
 from lib.study.configuration import load_study, read_layers
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
@@ -92,6 +94,26 @@ def test_what_is_recommended_is_what_was_measured(answer):
     assert answer[0].index("## The published encoder here") < answer[0].index("## At most")
 
 
+def test_a_prediction_with_the_recommended_model_has_a_cost_and_says_how_it_is_known(answer):
+    (line,) = re.findall(r"^\*\*A prediction\*\* .*", answer[0], re.MULTILINE)
+    found = re.fullmatch(
+        r"\*\*A prediction\*\* with `minilm` here: ([\d.,]+) documents per second and core, ([\d.]+) seconds for one "
+        r"document by itself \(median; 99th percentile ([\d.]+)\), ([\d.,]+) minutes for a million documents on one "
+        r"core\. Computed for the lengths of your documents from forward passes measured on one core, on random "
+        r"tokens, up to 115 per document, and extrapolated to 119\. Reading and tokenising the texts comes on top\.",
+        line,
+    )
+    speed, p50, p99, minutes = (float(each.replace(",", "")) for each in found.groups())
+    assert minutes * 60 * speed == pytest.approx(1e6, rel=0.1)
+    assert 0 < p50 <= p99
+    assert answer[0].index(line) < answer[0].index("## ")
+
+
+def test_a_model_that_was_not_measured_has_no_invented_cost():
+    said = prediction("xlm-r", None, np.array([100]), Hardware("cpu", "fp32", 16.0, 500.0, 32_768))
+    assert said == "**A prediction** with `xlm-r`: its cost is unknown, since it was not measured here."
+
+
 def test_the_file_loads_as_a_study(answer, folder):
     _, out = answer
     study = load_study(read_layers([out]))
@@ -119,7 +141,9 @@ def test_weights_that_exist_give_the_study_of_the_mechanism(folder, capsys):
     assert list(study.experiment.stages) == ["tapt", "finetune"]
     model = list(study.experiment.models)[1]
     assert study.experiment.models[model].start.folder == "there/model"
-    assert "published encoder" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "published encoder" not in printed
+    assert re.search(rf"^\*\*A prediction\*\* with `{model}` here: [\d.,]+ documents per second", printed, re.MULTILINE)
 
 
 def test_a_column_that_there_is_not_is_one_message_with_the_options(folder):

@@ -65,6 +65,7 @@ def test_the_file_runs_one_model_on_labelled_texts(repository, name):
     assert experiment.precision == "fp32"
     assert made.execution.results == "results/mine"
     assert made.report.published is None
+    assert made.report.title == "Models on *.csv"
 
 
 def test_a_model_keeps_every_mechanism_of_its_list():
@@ -167,6 +168,29 @@ def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, n
     stages = list(made.experiment.stages)
     assert stages == (["tapt", "finetune"] if labelled else ["tapt"])
     assert made.experiment.models["favor-m64"].start.folder == "elsewhere/model"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["mine/reviews.csv"], "Models on reviews.csv"),
+        (["reviews.csv", "others.csv", "news/*.xml"], "Models on reviews.csv and 2 more"),
+        (["two\nlines.csv"], "Models on two lines.csv"),
+        (["x" * 250 + ".csv"], f"Models on {'x' * 49}…{'x' * 45}.csv"),
+    ],
+)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_title_of_the_report_names_the_file_of_the_texts(repository, files, expected, labelled):
+    question = Question("config.yaml", texts=files)
+    encoder = published_encoder(labelled=labelled, multilingual=False)
+    common = {"limit": 512, "execution": {}, "precision": "fp32", "ngrams": {}}
+    published = yaml.safe_load(published_study(question, texts(labelled=labelled), encoder, **common))
+    assert load_study([("texts.yaml", published)]).report.title == expected
+    layers = read_layers([repository / "config" / "config.yaml"])
+    own = OwnStudy(question=question, own=texts(labelled=labelled), model="favor-m64", **common)
+    values = yaml.safe_load(own.write(layers, find_stages(load_study(layers).graph), "config.yaml"))
+    del values["extends"]
+    assert load_study([*layers, ("texts.yaml", values)]).report.title == expected
 
 
 @pytest.mark.parametrize("labelled", [True, False])

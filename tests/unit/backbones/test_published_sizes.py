@@ -1,5 +1,6 @@
-"""Weights that train in the study of hate speech, counted on models without memory."""
+"""Weights of models, and those that train in the study of hate speech, counted on models without memory."""
 
+import pytest
 import torch
 
 from lib.backbones.adapters import Adapters
@@ -28,3 +29,30 @@ def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
         Adapters(model, work.recipe.lora, seed=0, start=None)
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     assert trained == 1_327_104 + 592_130 == 1_919_234
+
+
+@pytest.mark.parametrize(
+    ("study", "name"),
+    [
+        ("config", "sdpa"),
+        ("config", "lsh-h2-c64"),
+        ("config", "favor-m512"),
+        ("scaling", "lsh-large"),
+        ("published", "bert-base"),
+        ("published", "longformer-base"),
+        ("published", "modernbert-base"),
+        ("decoders", "llama"),
+        ("decoders", "mdeberta"),
+    ],
+)
+def test_settings_tell_the_number_of_weights_without_a_model(repository, study, name):
+    graph = load_study(read_layers([repository / "config" / f"{study}.yaml"])).graph
+    settings = graph.backbone_at(name, graph.stages_of(name)[-1], None)
+    task = TASKS.load("sequence_classification", "task").Task(
+        TASKS.parse({"kind": "sequence_classification"}), labels=["no", "yes"], seed=0
+    )
+    backbone = BACKBONES.load(settings.kind, "backbone").Backbone(settings, seed=0)
+    with torch.device("meta"):
+        model = task.model(backbone.config(Vocabulary(), task.model_options()))
+    weights = sum(weight.numel() for weight in model.parameters())
+    assert settings.weights(len(Vocabulary())) == pytest.approx(weights, rel=0.02)

@@ -56,6 +56,24 @@ def test_exact_attention_grows_at_least_by_its_products():
     assert floored[1] / floored[0] == pytest.approx(1 + 3e-4 * (16_384 - 512))
 
 
+def test_predictions_cost_their_batches_longest_first_and_one_document_by_itself():
+    steps = ModelSteps(made_steps(), made_steps(), 2, prediction=made_steps(fixed=0.01, per_token=1e-4, growth=1e-7))
+
+    def seconds(size, length):
+        return 0.01 + size * length * (1e-4 + 1e-7 * length)
+
+    found = steps.predicting(np.array([128] * 8 + [512, 4096]), 1024)
+    # 4096 by itself; 512 and one of 128; the other seven.
+    together = seconds(1, 4096) + seconds(2, 512) + seconds(7, 128)
+    assert found.per_document == pytest.approx(together / 10)
+    assert found.p50 == pytest.approx(seconds(1, 128))
+    assert found.p99 == pytest.approx(seconds(1, 4096))
+
+
+def test_predictions_that_were_not_measured_are_unknown():
+    assert model_steps().predicting(np.array([128]), 1024) is None
+
+
 def test_an_epoch_costs_its_tokens_and_its_updates():
     steps = model_steps(made_steps(per_token=1e-3, optimiser_seconds=0.5))
     cost = steps.cost(HARDWARE, recipe(), np.full(10, 100), 10, masked=False)

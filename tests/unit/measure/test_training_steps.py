@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from lib.backbones.settings import BACKBONES
 from lib.data.tokenizer import SPECIAL_TOKENS
@@ -27,7 +28,7 @@ def case(tokenizer, task="sequence_classification", **mechanism):
     return StepsCase(backbone, TASKS.parse({"kind": task}), tokenizer, hardware)
 
 
-def measured(tokenizer, seconds=120.0, batches=((2, 20), (40, 20), (4, 200))):
+def measured(tokenizer, seconds=120.0, batches=((2, 20), (40, 20), (4, 200)), **options):
     cases = {
         "sdpa": case(tokenizer),
         "favor": case(tokenizer, kind="favor", nb_features=8),
@@ -41,7 +42,7 @@ def measured(tokenizer, seconds=120.0, batches=((2, 20), (40, 20), (4, 200))):
         return batches
 
     found = measure_turns(
-        "sdpa", cases, masked, ["sdpa", "favor"], trial=[(1, 20), (2, 20)], sizes=sizes, seconds=seconds
+        "sdpa", cases, masked, ["sdpa", "favor"], trial=[(1, 20), (2, 20)], sizes=sizes, seconds=seconds, **options
     )
     assert allowed[0] > 0
     assert allowed[1] == 4096
@@ -49,7 +50,9 @@ def measured(tokenizer, seconds=120.0, batches=((2, 20), (40, 20), (4, 200))):
 
 
 def test_models_take_turns_and_the_others_one(tokenizer):
-    found = measured(tokenizer)
+    threads = torch.get_num_threads()
+    found = measured(tokenizer, predictions=True)
+    assert torch.get_num_threads() == threads
     assert len(found["sdpa"]) >= 6
     assert len(found["favor"]) in (2, len(found["sdpa"]))  # two turns tell that it is far slower
     assert len(found["other"]) == 1
@@ -61,6 +64,11 @@ def test_models_take_turns_and_the_others_one(tokenizer):
             assert each.masked_lm.peaks[1] >= each.classification.peaks[1] > each.classification.weights * 16 / 2**20
             assert 0 < each.classification.forward_share <= 1
             assert each.classification.optimiser_seconds > 0
+    for name in ("sdpa", "favor"):
+        prediction, training = found[name][0].prediction, found[name][0].classification
+        assert [batch[:2] for batch in prediction.batches] == [batch[:2] for batch in training.batches]
+        assert all(seconds > 0 for *_, seconds in prediction.batches)
+    assert found["other"][0].prediction is None
     assert found["sdpa"][0].classification.grows
     assert not found["favor"][0].classification.grows
 
@@ -69,6 +77,7 @@ def test_the_time_is_kept_to_but_for_one_turn(tokenizer):
     begun = time.monotonic()
     found = measured(tokenizer, seconds=0.01)
     assert len(found["sdpa"]) == 1
+    assert found["sdpa"][0].prediction is None
     assert "other" not in found
     assert time.monotonic() - begun < 60
 

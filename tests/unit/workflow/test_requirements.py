@@ -2,10 +2,16 @@
 
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import yaml
 from studies import SMALL, changed
+
+from lib.study.configuration import load_study, read_layers
+from lib.workflow.commands.storage import storage_lines
+from lib.workflow.planning.plan import Plan
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/status.py"
 
@@ -22,6 +28,13 @@ def ask(folder, monkeypatch, capsys, gpu):
     return {line.split()[0]: line.split()[1:] for line in said.splitlines() if line[:1].isalpha()}, said
 
 
+def storage(said):
+    """Return the table of downloads and disk: number, GB, and the first word of how they are known."""
+    lines = said.partition("downloads and disk")[2].partition("\n\n")[0].splitlines()[1:]
+    cells = {line[:24].strip(): line[24:].split() for line in lines}
+    return {name: [cell.strip(":") for cell in row[: 3 if row[0][0].isdigit() else 2]] for name, row in cells.items()}
+
+
 @pytest.mark.parametrize("gpu", [0, 1])
 def test_a_study_says_what_it_asks_for_before_anything_ran(tmp_path, monkeypatch, capsys, gpu):
     rows, said = ask(tmp_path, monkeypatch, capsys, gpu)
@@ -35,5 +48,53 @@ def test_a_study_says_what_it_asks_for_before_anything_ran(tmp_path, monkeypatch
         assert rows["pretrain"][1:4] == ["0", "unknown", "unknown"]
         assert "Unknown (?): 34 runs on a CPU" in said
     assert rows["pretrain"][-2:] == ["8", "GB"]
-    assert "Downloads: none." in said
+    assert storage(said)["downloads"] == ["0", "0.0", "measured"]
+    assert storage(said)["models of other runs"] == ["4", "unknown", "unknown"]
+    assert storage(said)["texts and tokens"] == ["unknown", "unknown"]
     assert not (tmp_path / "results").exists(), "nothing is made"
+
+
+class Rule(NamedTuple):
+    name: str
+
+
+class Download(NamedTuple):
+    """What is read of a job of Snakemake's plan."""
+
+    rule: Rule
+    wildcards: SimpleNamespace
+
+
+def test_downloads_and_models_have_sizes_as_far_as_the_configuration_gives_them(repository):
+    plan = Plan(load_study(read_layers([repository / "config" / "published.yaml"])))
+    repositories = dict.fromkeys(run.start.repository for run in plan.runs if run.start)
+    jobs = [Download(Rule("download_model"), SimpleNamespace(repository=name)) for name in [*repositories, "no/one"]]
+    addresses = plan.corpora.remote_files
+    jobs += [Download(Rule("download_url"), SimpleNamespace(address=address)) for address in addresses]
+    jobs += [Download(Rule("download_hub"), SimpleNamespace(repository="stanfordnlp/imdb"))]
+    found = storage("\n".join(storage_lines(plan, jobs)))
+    sizes = [file.size for dataset in plan.corpora.names for file in plan.corpora.corpus(dataset).remote_files]
+    assert found["files behind URLs"] == ["2", f"{sum(size for size in sizes if size) / 1e9:.1f}", "measured"]
+    assert found["other files behind URLs"] == [str(len(addresses) - 2), "unknown", "unknown"]
+    number, gigabytes, known = found["published models"]
+    assert (int(number), known) == (len(repositories), "extrapolated")
+    # As their papers say: 29 M, 110 M, 125 M, 149 M (Longformer), 127 M (BigBird), 149 M (ModernBERT).
+    assert float(gigabytes) == pytest.approx(4e-3 * (29 + 110 + 125 + 149 + 127 + 149), rel=0.03)
+    assert found["other published models"] == ["1", "unknown", "unknown"]
+    assert found["files of data sets"] == ["1", "unknown", "unknown"]
+    assert found["a checkpoint, at most"] == ["1", f"{12e-3 * 149:.1f}", "extrapolated"]
+
+
+def test_runs_keep_what_their_recipe_keeps():
+    def gigabytes(*changes):
+        plan = Plan(load_study([("small.yaml", changed(SMALL, *changes))]))
+        return {name: row[:2] for name, row in storage("\n".join(storage_lines(plan, []))).items()}
+
+    encoder = {"kind": "encoder", "hidden_size": 512, "num_hidden_layers": 4, "intermediate_size": 2048}
+    large = ("experiment/backbones/encoder", encoder | {"num_attention_heads": 8})
+    usual = gigabytes(large)["models of the runs"]
+    both = gigabytes(large, ("experiment/stages/finetune/recipe/keep", ["best", "last", "state"]))["models of the runs"]
+    assert usual[0] == both[0] == "30"
+    one = float(usual[1]) / 30
+    assert one == pytest.approx(4e-3 * 12.6, rel=0.05)  # four layers; the vocabulary is small
+    assert float(both[1]) == pytest.approx(float(usual[1]) + 12 * 4 * one, rel=0.05)  # 12 runs of the last stage
