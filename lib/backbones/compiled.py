@@ -9,7 +9,6 @@ from sympy import prevprime
 from torch import Tensor, nn
 
 from lib.attention.contract import mechanisms
-from lib.backbones.heads.masked_lm import VocabularyHead
 from lib.core.errors import RunError, require
 
 ROWS, TOKENS = 31, 509
@@ -61,11 +60,11 @@ def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the entries of the outermost lists of modules, and a vocabulary head."""
+    """Yield the entries of the outermost lists of modules, and what says that it is to be compiled."""
     for child in module.children():
         if isinstance(child, nn.ModuleList):
             yield from child
-        elif isinstance(child, VocabularyHead):
+        elif getattr(child, "is_compiled", False):
             yield child
         else:
             yield from _blocks(child)

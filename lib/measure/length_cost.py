@@ -117,7 +117,8 @@ def attention_layer(mechanism: Mapping[str, Any], encoder: Encoder) -> nn.Module
 
     def attend(attention: nn.Module, states: Tensor) -> Tensor:
         set_step(attention, next(steps))  # as in training: rotations of LSH are drawn again at every step
-        return attention(states, None, phases(states.shape[1], states.device) if phases else None)
+        rotation = torch.stack(phases(states.shape[1], states.device), dim=-1) if phases else None
+        return attention(states, None, rotation)
 
     return Called(SelfAttention(config, layer=0), attend)
 

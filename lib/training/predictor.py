@@ -157,7 +157,7 @@ class Predictor:
         return DataLoader(
             tokens,
             batch_sampler=batches,
-            collate_fn=functools.partial(self._collator, of_few_shapes),
+            collate_fn=functools.partial(self._collator, of_few_shapes=of_few_shapes),
             num_workers=self.run.execution.workers,
             pin_memory=self.device.type == "cuda",
         )
@@ -218,7 +218,12 @@ def items(batches: Iterable[Batch]) -> torch.Tensor | int:
 
 
 def _collated(
-    collator: Collator, scored: bool, typed: bool, of_few_shapes: bool, examples: Sequence[Mapping[str, Any]]
+    collator: Collator,
+    scored: bool,
+    typed: bool,
+    examples: Sequence[Mapping[str, Any]],
+    *,
+    of_few_shapes: bool = False,
 ) -> Batch:
     """Return the batch of a process's examples; there may be none, see `known_beforehand` and `rounded`.
 

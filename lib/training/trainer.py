@@ -24,8 +24,6 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 from lib.attention.contract import set_step
 from lib.backbones.compiled import CompiledAtFixedSizes
 from lib.backbones.graphs import Graphs
-from lib.backbones.heads.masked_lm import MaskedLM
-from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.record import Stretch, with_stretch
@@ -268,7 +266,7 @@ class Trainer(Predictor):
         return (
             self.run.execution.compile
             and self.device.type == "cuda"
-            and isinstance(self.model, MaskedLM | SequenceClassification)
+            and getattr(self.model, "may_be_captured", False)
             and self.run.precision != "fp16"
             and self.recipe.lora is None
             and not self.model.is_gradient_checkpointing

@@ -67,7 +67,12 @@ def test_conditions_that_stay_the_same_make_one_stretch(run, killed, undisturbed
     assert record.mixed is whole.mixed is None
     (stretch,) = record.stretches
     assert (stretch.step, stretch.threads, stretch.processes) == (0, torch.get_num_threads(), 1)
-    assert stretch.execution == {"micro_batch_tokens": 32_768, "kernels": "auto", "deterministic": False}
+    assert stretch.execution == {
+        "micro_batch_tokens": 32_768,
+        "kernels": "auto",
+        "compile": False,
+        "deterministic": False,
+    }
     assert (stretch.versions, stretch.hardware, stretch.device) == (record.versions, record.hardware, record.device)
     assert record.instruction_set == stretch.instruction_set == torch.backends.cpu.get_cpu_capability()
 

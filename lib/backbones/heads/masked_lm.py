@@ -24,6 +24,9 @@ class VocabularyHead(nn.Module):
     as `ACT2FN` does (`head_activation`). Scores may have a divisor (`score_divisor`) and a bound (`score_cap`).
     """
 
+    is_compiled = True
+    """Compiled with the blocks of a model, as few other heads are worth it."""
+
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.is_dense = config.dense_head
@@ -62,6 +65,7 @@ class MaskedLM(TaskModel):
     """Predict tokens from their context."""
 
     auto_model: ClassVar[str] = "AutoModelForMaskedLM"
+    may_be_captured = True
 
     def __init__(self, config: BackboneConfig) -> None:
         self._tied_weights_keys = {"head.decoder.weight": f"{self.base_model_prefix}.{config.words}.weight"}

@@ -18,6 +18,8 @@ class TaskModel(PreTrainedModel):
 
     auto_model: ClassVar[str]
     """The class of transformers that makes a model with this head from a configuration."""
+    may_be_captured: ClassVar[bool] = False
+    """Whether a CUDA graph can repeat its training steps: it asks the GPU for nothing."""
     backbone_class: ClassVar[type[PreTrainedModel]]
     """The model without a head; its instance stands under the name `base_model_prefix`."""
     # The losses are sums divided by num_items_in_batch, so transformers' own Trainer must not divide them again.

@@ -61,6 +61,7 @@ class SequenceClassification(TaskModel):
     """
 
     auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
+    may_be_captured = True
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)

@@ -41,7 +41,7 @@ def test_every_layer_computes_what_it_computes_where_all_layers_are_like_it():
     """With the same weights and the draws of the same layer and seed."""
     hybrid = build(EncoderForMaskedLM, mechanism=[*HYBRID, FAVOR], num_hidden_layers=4, feature_seed=7).eval()
     states, mask = torch.randn(2, 20, hybrid.config.hidden_size), torch.arange(20) < torch.tensor([[20], [13]])
-    rotation = hybrid.encoder.phases(20, states.device)
+    rotation = torch.stack(hybrid.encoder.phases(20, states.device), dim=-1)
     for layer, own in enumerate([*HYBRID, FAVOR]):
         alike = build(EncoderForMaskedLM, mechanism=own, num_hidden_layers=4, feature_seed=7, seed=3).eval()
         found, expected = (model.encoder.layers[layer] for model in (hybrid, alike))

@@ -125,9 +125,8 @@ def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
     turned = {}
     for name, vector in (("query", state), ("key", other)):
         heads = (getattr(layer, name).weight @ vector).view(1, -1, 1, 8)
-        cosines, sines = model.phases(20, torch.device("cpu"))
-        place = places[name]
-        turned[name] = rotate(heads, cosines[place : place + 1], sines[place : place + 1])[0, :, 0]
+        rotation = torch.stack(model.phases(20, torch.device("cpu")), dim=-1)
+        turned[name] = rotate([heads], rotation[places[name], None])[0][0, :, 0]
     expected = (turned["query"] * turned["key"]).sum(1).double()
     found = torch.einsum("i,hij,j->h", state.double(), matrices, other.double())
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -65,6 +65,7 @@ def test_the_kernels_of_windows_compile_and_fit(architecture, tmp_path):
     done = program(*options, "--out", str(tmp_path / "table.csv"))
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "table.csv")
+    table = table[table["mechanism"] != "ssm"]
     few = {"_forward_of_few", "_backward_of_few", "_join"}
     assert set(table["kernel"]) == few | {"_order", "_forward", "_query_gradients", "_key_gradients"}
     assert table["spilled_bytes"].max() <= (64 if architecture == 90 else 320)
