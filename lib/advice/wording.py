@@ -108,12 +108,12 @@ def facts(
 
 
 def prediction(model: str, steps: Sequence[ModelSteps] | None, lengths: np.ndarray, place: Hardware) -> str:
-    """Return what a prediction costs, and how that is known.
+    """Return the cost of a prediction, and how it is known.
 
     Args:
         model: that predicts.
         steps: its measurements; None = it was not measured.
-        lengths: tokens of documents, cut to what it reads [n].
+        lengths: tokens of documents, cut to the reach of the model [n].
         place: the machine.
     """
     forward = steps[0].prediction if steps else None

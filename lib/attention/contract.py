@@ -229,7 +229,7 @@ class Attention(ComputesByKernels, ABC):
         return self.is_traceable or (self.computed_by == "triton" and not self.dropout)
 
     def draw_for(self, tokens: int, device: torch.device) -> Tensor | None:
-        """Draw what texts of so many tokens need at this step, and return it; None = nothing is drawn."""
+        """Draw the random numbers of this step for texts of `tokens` tokens, and return them; None = there are none."""
         return None
 
     def set_step(self, step: int) -> None:

@@ -41,7 +41,7 @@ def check_compiler(device: str) -> None:
 def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
     """Compile the blocks of a model, and its vocabulary head, for batches of any size.
 
-    Blocks of the same kind share what is compiled. A mechanism that cannot be traced is computed as before, between
+    Blocks of the same kind share their compiled code. A mechanism that cannot be traced is computed as before, between
     the compiled pieces of its block.
 
     Args:
@@ -60,7 +60,7 @@ def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:
 
 
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the entries of the outermost lists of modules, and what says that it is to be compiled."""
+    """Yield the entries of the outermost lists of modules, and modules that ask for it by `is_compiled`."""
     for child in module.children():
         if isinstance(child, nn.ModuleList):
             yield from child
@@ -73,8 +73,8 @@ def _blocks(module: nn.Module) -> Iterator[nn.Module]:
 class CompiledAtFixedSizes:
     """Computes gradients, and lets a batch of fixed sizes go before the first batch of every kind.
 
-    How a compiler adds up may depend on the sizes that it sees first. A training that goes on after an interruption
-    begins with another batch, and would end with other digits.
+    The order of a compiler's sums may depend on the sizes of its first batch. A training that resumes begins with
+    another batch, and would end with other digits.
 
     Args:
         model: with compiled blocks.

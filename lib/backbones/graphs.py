@@ -1,7 +1,7 @@
 """CUDA graphs of training steps: on short texts a GPU waits for the host, which launches hundreds of kernels.
 
-A graph has all of them, and is launched at once. It repeats what was computed when it was captured, on the same memory:
-so batches are copied into its inputs, and whatever the host decides must be the same at every replay.
+A graph has all of them, and is launched at once. It repeats the kernels of its capture, on the same memory: so batches
+are copied into its inputs, and whatever the host decides must be the same at every replay.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ class Graphs:
         return graph.result.clone()
 
     def clear(self) -> None:
-        """Forget all graphs, as what trains has changed."""
+        """Forget all graphs, as other weights train now."""
         self.graphs.clear()
 
     def _may_be_captured(self, inputs: Inputs) -> bool:
@@ -87,9 +87,9 @@ class Graphs:
         )
 
     def _first(self, inputs: Inputs) -> Tensor:
-        """Compute without a graph, which compiles and sets up what libraries need, on a stream that is not the usual.
+        """Compute without a graph, on a stream of its own: it compiles, and libraries prepare themselves.
 
-        What is set up on the usual one would make it part of a capture, which is refused.
+        On the usual stream, some of that would make the stream part of a capture, which is refused.
         """
         self._stream = self._stream or torch.cuda.Stream()
         usual = torch.cuda.current_stream()
@@ -100,7 +100,7 @@ class Graphs:
         return loss
 
     def _draws(self, inputs: Inputs) -> list[int]:
-        """Let mechanisms draw what they need at this step, and return the addresses of it."""
+        """Let mechanisms draw the random numbers of this step, and return their addresses."""
         ids = inputs["input_ids"]
         found = (each.draw_for(ids.shape[1], ids.device) for each in self.mechanisms)
         return [each.data_ptr() for each in found if each is not None]

@@ -35,7 +35,7 @@ BESIDE_THE_GRID: dict[str, dict[str, Any]] = {
     "window-w256-g0": EXTRA["window-w256-g0"],
     "ssm": ENCODERS["ssm"],
 }
-"""What is trained on a GPU in addition to the mechanisms of the study: attention within a window, and the state-space
+"""Rows of a GPU in addition to the mechanisms of the study: attention within a window, and the state-space
 encoder."""
 
 NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}

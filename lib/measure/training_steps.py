@@ -34,7 +34,7 @@ TURNS = 15
 """Most turns."""
 
 _OF_PREDICTIONS = 0.4
-"""Time of the predictions of all batches relative to that of steps in as many threads, at most."""
+"""Time of the predictions of all batches relative to that of steps in the same threads, at most."""
 
 FEWEST = 6
 """Turns before time goes to anything else: with fewer there is no interval of 95 %."""

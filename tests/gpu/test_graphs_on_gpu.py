@@ -1,4 +1,4 @@
-"""CUDA graphs of training steps: they compute, bit for bit, what the same steps compute without them."""
+"""CUDA graphs of training steps have the same bits as these steps without them."""
 
 import pytest
 import torch

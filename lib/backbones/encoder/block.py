@@ -78,7 +78,7 @@ class SelfAttention(nn.Module):
         return query, key, for_every_head(query, self._heads(self.value(latent)))
 
     def join(self, mixed: Tensor) -> Tensor:
-        """Return the output [B, N, D] from what the mechanism returned [B, H, N, d]."""
+        """Return the output [B, N, D] from the mechanism's output [B, H, N, d]."""
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
@@ -137,12 +137,12 @@ class EncoderBlock(nn.Module):
         self.finish = compiled(self.finish)  # type: ignore[method-assign]
 
     def finish(self, states: Tensor, mixed: Tensor, checkpointed: bool = False) -> Tensor:
-        """Return the block's output [B, N, D] from its input `states` and what the mechanism returned [B, H, N, d]."""
+        """Return the block's output [B, N, D] from its input `states` and the mechanism's output [B, H, N, d]."""
         attended = self.attention_dropout(self.attention.join(mixed))
         states = self.attention_layer_norm(states + attended)
         expanded = self.intermediate(states)
         activated = functional.gelu(expanded)
-        # A compiler decides by itself what the backward pass computes again; on a GPU it costs more than it saves.
+        # A compiler makes this choice itself; on a GPU, computing again costs more than it saves.
         kept = checkpointed or torch.compiler.is_compiling() or states.device.type != "cpu"
         with nullcontext() if kept else _recomputed(activated, functional.gelu, expanded):
             transformed = self.output(activated)

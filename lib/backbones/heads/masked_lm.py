@@ -41,7 +41,7 @@ class VocabularyHead(nn.Module):
     def forward(
         self, states: Tensor, labels: Tensor | None = None, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        """Return scores, or their loss, for which a compiler need not store all scores more than once.
+        """Return scores, or their loss. With both in one place, a compiler stores all scores only once.
 
         Args:
             states: [..., D].

@@ -8,7 +8,7 @@ gradients of inputs are the same scan from the other end, by the same kernels.
 Products have operands of the inputs' type and float32 sums; decays and states are float32, and states are rounded only
 as operands. The decay between two tokens is the exponential of a difference of cumulative sums, which one strong decay
 makes large: a cumulative sum is computed in float64, and kept as the sum of two float32 numbers, so the difference has
-as many correct digits as a float32 number.
+the digits of a float32 number.
 
 Shapes: B batch, N tokens, H heads, P width of a head, S state size, Q tokens of a chunk, C chunks. Exponents have the
 base 2. Tokens are counted in the order of the scan, from the last one on if it is reversed.

@@ -25,7 +25,7 @@ _KINDS = {
     "download_tokenizer": ("tokenisers", "tokenisers"),
     "download_vocabulary": ("vocabularies", "vocabularies"),
 }
-"""What the jobs of a rule download: those of a known size, and the others."""
+"""Downloads of the jobs of a rule: those of a known size, and the others."""
 
 
 def storage_lines(plan: Plan, jobs: Iterable[Job]) -> Iterator[str]:

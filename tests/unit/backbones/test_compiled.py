@@ -1,4 +1,4 @@
-"""Blocks that torch compiles: how many graphs they are, what they compute, and on which sizes that depends."""
+"""Blocks that torch compiles: their number of graphs, their results, and the sizes that both depend on."""
 
 import pytest
 import torch
