@@ -72,6 +72,7 @@ class RunFolders:
         folder = named.id._replace(variant="").path.replace("/", "-")  # the key includes the variant
         self.home = Path(work or self.out.parent / f".{self.out.name}.work") / f"{folder}-{key}"
         self.work = self.home  # until an attempt begins
+        self._attempt: int | None = None
         self._staged: int | None = None
         now = datetime.now(UTC)
         self.heartbeat = Heartbeat(
@@ -107,6 +108,7 @@ class RunFolders:
             begun.mkdir()
             self.heartbeat.write(begun)
             begun.rename(self.work)
+            self._attempt = _opened(self.work)
         except OSError as error:
             raise RunError(explained(Path(error.filename or self.home), error)) from error
         self.refuse_later()
@@ -133,7 +135,12 @@ class RunFolders:
         """
         if distributed.index():
             return
-        self._let_go()
+        try:
+            self._end(error)
+        finally:
+            self._let_go()
+
+    def _end(self, error: BaseException | None) -> None:
         if error is None:
             with contextlib.suppress(OSError):
                 self._write(state="finished")
@@ -158,7 +165,10 @@ class RunFolders:
         return found[: found.index(self.work)] if self.work in found else []
 
     def refuse_later(self, cause: Exception | None = None) -> None:
-        """Raise an error if there is an attempt after this one.
+        """Raise an error if there is an attempt after this one, or if this one's folder was removed.
+
+        A process that stands still while its folder is removed may bring the path back, since libraries create the
+        parents of what they write.
 
         Args:
             cause: the error that this explains, if any.
@@ -166,6 +176,14 @@ class RunFolders:
         Raises:
             RunError: another process has begun a later attempt.
         """
+        try:
+            is_own = _is_open(self._attempt, self.work)
+        except OSError as error:
+            is_own = error.errno not in (errno.ENOENT, errno.ESTALE)
+        if not is_own:
+            remove(self.work)
+            with contextlib.suppress(OSError):  # other attempts are there, or it was not brought back
+                self.home.rmdir()
         found = attempts(self.home)
         if self.work in found[-1:]:
             return
@@ -198,17 +216,18 @@ class RunFolders:
         staged = self.work / RESULTS
         remove(staged)
         staged.mkdir()
-        self._let_go()
-        # Held open, so that no other folder can be mistaken for it.
-        self._staged = os.open(staged, os.O_RDONLY)
+        if self._staged is not None:
+            os.close(self._staged)
+        self._staged = _opened(staged)
         settings = self.run.model_dump(mode="json")
         write_text(staged / CONFIG, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         return staged
 
     def _let_go(self) -> None:
-        if self._staged is not None:
-            os.close(self._staged)
-            self._staged = None
+        for descriptor in (self._attempt, self._staged):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._attempt = self._staged = None
 
     def _check(self, staged: Path) -> None:
         """Raise an error unless `staged` is the folder that `stage` returned, with all files in its record.
@@ -219,7 +238,7 @@ class RunFolders:
             ProjectError: it is another folder, or incomplete.
         """
         try:
-            is_own = self._staged is not None and os.path.samestat(os.fstat(self._staged), staged.stat())
+            is_own = _is_open(self._staged, staged)
         except OSError as error:
             self.refuse_later(error)
             raise RunError(
@@ -319,6 +338,20 @@ class RunFolders:
             )
         logger.info("%s: another process has finished this run, with the same results", self.out)
         return True
+
+
+def _opened(folder: Path) -> int:
+    """Open `folder`, so that no other folder can be mistaken for it until it is closed."""
+    return os.open(folder, os.O_RDONLY)
+
+
+def _is_open(descriptor: int | None, folder: Path) -> bool:
+    """Whether `folder` is the folder that was opened.
+
+    Raises:
+        OSError: `folder` is gone.
+    """
+    return descriptor is not None and os.path.samestat(os.fstat(descriptor), folder.stat())
 
 
 def _is_finished(folder: Path) -> bool:

@@ -434,3 +434,27 @@ def test_a_checkpoint_does_not_bring_back_the_folder_of_an_attempt_that_was_take
         remove(older.home)
         gone.enter_context(writing(older.work, Progress(step=1)))
     assert not older.home.exists()
+
+
+def test_what_libraries_bring_back_of_a_removed_attempt_is_removed_again(begin):
+    """The process stood still within a checkpoint; transformers creates the folders above the files that it writes."""
+    older = begin()
+    left = pytest.raises(RunError, match="has taken this run over, and has removed this one's folder")
+    with left, older, writing(older.work, Progress(step=1)) as checkpoint:
+        remove(older.home)
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "config.json").write_text("{}")
+        older.beat(step=1)
+    assert not older.home.exists()
+
+
+def test_an_attempt_whose_folder_was_replaced_leaves_the_later_one_alone(begin):
+    older = begin().__enter__()
+    remove(older.home)
+    with begin() as later:
+        older.work.mkdir()
+        with pytest.raises(RunError, match="has taken this run over, in"):
+            older.refuse_later()
+        assert attempts(older.home) == [later.work]
+    with pytest.raises(RunError, match="has taken this run over, in"):
+        older.__exit__(RunError, RunError("it left"), None)
