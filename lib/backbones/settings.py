@@ -69,9 +69,9 @@ class BackboneSettings(KindSettings):
 
     @property
     def mechanism_of_layers(self) -> list[MechanismSettings]:
-        """The attention mechanism of every block, from the lowest; [] = it holds none."""
+        """The mechanism of every layer that attends, from the lowest; [] = it holds none."""
         held = self.held_mechanisms
-        return [held[layer % len(held)] for layer in range(self.blocks() or len(held))] if held else []
+        return [held[layer % len(held)] for layer in range(self.attention_layers() or len(held))] if held else []
 
     @property
     def held_backbone(self) -> "BackboneSettings | None":
@@ -111,7 +111,7 @@ class BackboneSettings(KindSettings):
         return least(mechanism.exact_up_to() for mechanism in self.held_mechanisms)
 
     def keys_per_query(self, tokens: int) -> float:
-        """Return the cost of a query in a sequence of `tokens`, as a number of keys, the mean over its layers."""
+        """Return the cost of a query in a sequence of `tokens`, in keys, the mean over layers that attend."""
         keys = [mechanism.keys_per_query(tokens) for mechanism in self.mechanism_of_layers]
         return sum(keys) / len(keys) if keys else tokens
 
@@ -129,6 +129,10 @@ class BackboneSettings(KindSettings):
     def blocks(self) -> int | None:
         """Return the number of blocks that can be frozen; None = freezing is not available."""
         return None
+
+    def attention_layers(self) -> int | None:
+        """Return the number of layers that hold a mechanism, if it holds any; None = known only from a model."""
+        return self.blocks()
 
     def width(self) -> int | None:
         """Return the width of its states; None = known only from a model."""
@@ -152,11 +156,11 @@ class BackboneSettings(KindSettings):
 
     def list_errors(self) -> Iterator[str]:
         """Yield why there are too many mechanisms for its layers."""
-        held, blocks = self.held_mechanisms, self.blocks()
-        if blocks is not None and len(held) > blocks:
+        held, layers = self.held_mechanisms, self.attention_layers()
+        if layers is not None and len(held) > layers:
             names = ", ".join(mechanism.name() for mechanism in held)
             yield (
-                f"mechanism = [{names}]: {len(held)} entries for {blocks} layers. Expected at most {blocks}; shorten "
+                f"mechanism = [{names}]: {len(held)} entries for {layers} layers. Expected at most {layers}; shorten "
                 "the list, or choose a backbone with more layers"
             )
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from lib.attention.contract import set_step
 from lib.attention.settings import each_of, parse_mechanisms
-from lib.backbones.encoder.block import SelfAttention
+from lib.backbones.encoder.block import self_attention
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.positions import Phases
@@ -120,7 +120,7 @@ def attention_layer(mechanism: Mapping[str, Any], encoder: Encoder) -> nn.Module
         rotation = torch.stack(phases(states.shape[1], states.device), dim=-1) if phases else None
         return attention(states, None, rotation)
 
-    return Called(SelfAttention(config, layer=0), attend)
+    return Called(self_attention(config, layer=0), attend)
 
 
 def sequence_cost(

@@ -318,7 +318,7 @@ def _model(case: TrainingCase) -> PreTrainedModel:
         return (BertForMaskedLM if masked else BertForSequenceClassification)(_bert(encoder))
     head = MaskedLM if masked else SequenceClassification
     if _kind(case.mechanism) == STATE_SPACE:
-        sizes = {"hidden_size": encoder.hidden_size, "num_hidden_layers": state_space_layers(encoder)}
+        sizes: dict[str, Any] = {"hidden_size": encoder.hidden_size, "num_hidden_layers": state_space_layers(encoder)}
         model = head.on(SsmModel)(SsmConfig(vocab_size=VOCABULARY, **sizes))
     else:
         sizes = encoder.model_dump(exclude={"kind", "mechanism"})

@@ -49,6 +49,16 @@ EXAMPLES = {
     "lstm": {"kind": "recurrent", "cell": "lstm"},
     "gru": {"kind": "recurrent", "cell": "gru"},
     "ssm": {"kind": "ssm", "head_size": 8, "state_size": 4, "convolution": 3, "chunk_size": 4},
+    "ssm with layers that attend": {
+        "kind": "ssm",
+        "head_size": 8,
+        "state_size": 4,
+        "convolution": 3,
+        "chunk_size": 4,
+        "attention_period": 2,
+        "num_attention_heads": 2,
+        "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4},
+    },
     "llama": {"kind": "pretrained", "architecture": {"model_type": "llama", **DECODER}},
     "causal llama": {"kind": "pretrained", "attention": "causal", "architecture": {"model_type": "llama", **DECODER}},
     "gemma3": {

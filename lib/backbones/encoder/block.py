@@ -1,6 +1,5 @@
 """One encoder block: self-attention and feed-forward, each followed by a residual sum and a layer norm (BERT).
 
-The block has projections, rotary positions, dropout and norms; the mechanism only maps queries, keys and values.
 Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
 """
 
@@ -13,94 +12,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import build, for_every_head
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.positions import alibi_slopes, rotate
+from lib.backbones.self_attention import SelfAttention
 
 
-class SelfAttention(nn.Module):
-    """Project to queries, keys and values, let the mechanism mix them, project back.
-
-    A mechanism that shares queries and keys gets one projection for both. Keys and values may have fewer heads than
-    queries (Ainslie et al. 2023, "GQA"), and may be projected from a narrow latent that both share (DeepSeek-AI 2024,
-    "DeepSeek-V2", section 2.1.2; here rotary positions turn the whole key, since nothing is cached).
-    """
-
-    def __init__(self, config: EncoderConfig, layer: int) -> None:
-        super().__init__()
-        parameters = config.mechanism_of(layer)
-        self.head_size = config.head_size
-        width = config.num_attention_heads * config.head_size
-        width_of_keys = (config.num_key_value_heads or config.num_attention_heads) * config.head_size
-        bias = config.attention_bias
-        alibi = config.position_embedding_type == "alibi"
-        self.query = nn.Linear(config.hidden_size, width, bias=bias)
-        self.latent = nn.Linear(config.hidden_size, config.kv_rank, bias=False) if config.kv_rank else None
-        source = config.kv_rank or config.hidden_size
-        self.key = None if parameters.shares_query_and_key else nn.Linear(source, width_of_keys, bias=bias)
-        self.value = nn.Linear(source, width_of_keys, bias=bias)
-        self.mechanism = build(
-            parameters,
-            num_heads=config.num_attention_heads,
-            head_size=config.head_size,
-            layer=layer,
-            seed=config.feature_seed,
-            dropout=config.attention_dropout,
-            slopes=alibi_slopes(config.num_attention_heads) if alibi else None,
-        )
-        self.output = nn.Linear(width, config.hidden_size, bias=bias)
-
-    def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
-        """Return the attention's output.
-
-        Args:
-            states: [B, N, D], finite at padding too.
-            attention_mask: [B, N], 1 = real token; None = all real.
-            rotation: see `project`.
-
-        Returns:
-            Output [B, N, D], finite at padding.
-        """
-        return self.join(self.mechanism(*self.project(states, rotation), attention_mask, padding_is_finite=True))
-
-    def project(self, states: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, keys and values [B, H, N, d]; queries and keys are one tensor if the mechanism shares them.
-
-        Args:
-            states: [B, N, D].
-            rotation: cosines and sines of rotary positions [N, d / 2, 2]; None = no rotary positions.
-        """
-        place = states.device.type
-        if torch.is_autocast_enabled(place):
-            states = states.to(torch.get_autocast_dtype(place))  # converts once, not in each projection
-        latent = self._latent(states)
-        query, key = self._queries_and_keys(states, latent, rotation)
-        return query, key, for_every_head(query, self._heads(self.value(latent)))
-
-    def join(self, mixed: Tensor) -> Tensor:
-        """Return the output [B, N, D] from the mechanism's output [B, H, N, d]."""
-        return self.output(mixed.transpose(1, 2).flatten(2))
-
-    def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:
-        """Return the attention weights [B, H, N, N], see `Attention.weights`; the arguments are those of `forward`."""
-        query, key = self._queries_and_keys(states, self._latent(states), rotation)
-        return self.mechanism.weights(query, key, attention_mask)
-
-    def _latent(self, states: Tensor) -> Tensor:
-        """Return the input of the projections of keys and values."""
-        return states if self.latent is None else self.latent(states)
-
-    def _queries_and_keys(self, states: Tensor, latent: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]:
-        rows = [self._heads(self.query(states))]
-        if self.key is not None:
-            rows.append(self._heads(self.key(latent)))
-        if rotation is not None:
-            rows = rotate(rows, rotation)
-        query, key = rows[0], rows[-1]
-        return query, key if key is query else for_every_head(query, key)
-
-    def _heads(self, projected: Tensor) -> Tensor:
-        return projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)
+def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
+    """Return the self-attention of a layer, counted from 0."""
+    return SelfAttention(
+        config.mechanism_of(layer),
+        layer,
+        width=config.hidden_size,
+        heads=config.num_attention_heads,
+        head_size=config.head_size,
+        key_heads=config.num_key_value_heads,
+        kv_rank=config.kv_rank,
+        bias=config.attention_bias,
+        seed=config.feature_seed,
+        dropout=config.attention_dropout,
+        alibi=config.position_embedding_type == "alibi",
+    )
 
 
 class EncoderBlock(nn.Module):
@@ -108,7 +38,7 @@ class EncoderBlock(nn.Module):
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
         super().__init__()
-        self.attention = SelfAttention(config, layer)
+        self.attention = self_attention(config, layer)
         self.attention_dropout = nn.Dropout(config.attention_output_dropout)
         self.attention_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)

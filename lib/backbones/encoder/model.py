@@ -11,12 +11,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from lib.attention.contract import Attention
-from lib.attention.feature_map import FeatureMap
 from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.embeddings import Embeddings
 from lib.backbones.positions import Phases
+from lib.backbones.self_attention import draw_features
 
 
 class EncoderPreTrainedModel(PreTrainedModel):
@@ -34,11 +33,7 @@ class EncoderPreTrainedModel(PreTrainedModel):
             # Scaling keeps the row of the padding zero. Weights from a checkpoint are marked, and stay.
             spread = self.config.embedding_initializer_range or self.config.initializer_range
             module.weight.data *= spread / self.config.initializer_range
-        # from_pretrained creates tensors without content. Those from a checkpoint are marked, and stay.
-        if isinstance(module, Attention | FeatureMap) and not all(
-            getattr(tensor, "_is_hf_initialized", False) for tensor in (*module.buffers(), *module.parameters())
-        ):
-            module.reset_features()
+        draw_features(module)
 
 
 class EncoderModel(EncoderPreTrainedModel):

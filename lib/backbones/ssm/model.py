@@ -4,6 +4,7 @@ Shapes: B batch, N tokens, D hidden size, E inner size, H heads, P width of a he
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.attention.kernels import ComputesByKernels
+from lib.backbones.self_attention import SelfAttention, draw_features
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
 from lib.backbones.words import Embeddings, Rows
@@ -32,6 +34,7 @@ class SsmPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, Mixer):
             module.draw()
+        draw_features(module)
 
 
 class Mixer(ComputesByKernels):
@@ -74,12 +77,12 @@ class Mixer(ComputesByKernels):
         initialization.zeros_(self.A_log)
         initialization.ones_(self.fc_D.bias)
 
-    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+    def forward(self, states: Tensor, real: Tensor | None) -> Tensor:
         """Return the mixed states [B, N, D]; those at padding have no meaning.
 
         Args:
             states: [B, N, D], the real ones of each row first.
-            real: [B, N], true at real tokens.
+            real: [B, N], true at real tokens; None = all real.
         """
         gate, mixed, steps = self.in_proj(states).split(
             [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads], dim=2
@@ -88,11 +91,13 @@ class Mixer(ComputesByKernels):
         # Triton kernels take operands of products in the type of the projections.
         operands = gate.dtype if self.by_triton(gate.unflatten(2, (-1, self.head_size)), self.state_size) else None
         with torch.autocast(states.device.type, enabled=False):
-            mixed = mixed.to(self.conv1d.weight.dtype).masked_fill(~real[:, :, None], 0)
+            mixed = mixed.to(self.conv1d.weight.dtype)
+            steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
+            if real is not None:
+                mixed = mixed.masked_fill(~real[:, :, None], 0)
+                steps = steps.masked_fill(~real[:, :, None, None], 0)  # a state passes over padding unchanged
             mixed = functional.silu(self._convolved(mixed))
             values, forwards, backwards = mixed.split([self.inner_size, *[2 * self.state_size] * 2], dim=2)
-            steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
-            steps = steps.masked_fill(~real[:, :, None, None], 0)  # a state passes over padding unchanged
             heads = values.unflatten(2, (-1, self.head_size))
             before = self._scanned(heads, steps[:, :, 0], forwards, operands, reverse=False)
             after = self._scanned(heads, steps[:, :, 1], backwards, operands, reverse=True)
@@ -143,9 +148,40 @@ class Layer(nn.Module):
         self.mixer = Mixer(config)
         self.dropout = nn.Dropout(config.layer_dropout)
 
-    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+    def forward(self, states: Tensor, real: Tensor | None) -> Tensor:
         """Return the layer's output [B, N, D]; arguments as of `Mixer.forward`."""
         return states + self.dropout(self.mixer(self.layer_norm(states), real))
+
+
+class AttentionLayer(nn.Module):
+    """Self-attention on normalised states, added to them, in place of a mixer.
+
+    Its positions are those that the states of other layers tell.
+    """
+
+    def __init__(self, config: SsmConfig, layer: int) -> None:
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.attention = SelfAttention(
+            config.parameters.mechanism_of_layers[layer],
+            layer,
+            width=config.hidden_size,
+            heads=config.num_attention_heads,
+            head_size=config.hidden_size // config.num_attention_heads,
+            bias=False,
+            seed=config.feature_seed,
+        )
+        self.dropout = nn.Dropout(config.layer_dropout)
+
+    def forward(self, states: Tensor, real: Tensor | None) -> Tensor:
+        """Return the layer's output [B, N, D]; arguments as of `Mixer.forward`."""
+        return states + self.dropout(self.attention(self.layer_norm(states), real, rotation=None))
+
+
+def _layers(config: SsmConfig) -> Iterator[nn.Module]:
+    period = config.attention_period or config.num_hidden_layers + 1
+    for layer in range(1, config.num_hidden_layers + 1):
+        yield Layer(config) if layer % period else AttentionLayer(config, layer // period - 1)
 
 
 class SsmModel(SsmPreTrainedModel):
@@ -154,7 +190,7 @@ class SsmModel(SsmPreTrainedModel):
     def __init__(self, config: SsmConfig) -> None:
         super().__init__(config)
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(_layers(config))
         self.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.post_init()
 
@@ -176,7 +212,7 @@ class SsmModel(SsmPreTrainedModel):
             attention_mask: [B, N], 1 = real token; None = all real.
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each layer, too.
-            output_attentions: not available, since there is no attention.
+            output_attentions: not available, since most layers have no attention.
 
         Returns:
             `last_hidden_state` [B, N, D], zero at padding, and, if asked for, `hidden_states`, the last one of them
@@ -188,13 +224,15 @@ class SsmModel(SsmPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected exactly one of input_ids and inputs_embeds.")
         if output_attentions:
-            raise ValueError("output_attentions = True, but a state-space encoder has no attention. Leave it out.")
+            raise ValueError("output_attentions = True, but layers with a state have no attention. Leave it out.")
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, inputs_embeds)
         rows = Rows(states, attention_mask)
         compact = rows.compact(states)
-        real = rows.real.gather(1, rows.order)
+        real = None if attention_mask is None else rows.real.gather(1, rows.order)
+        if real is not None and real.device.type == "cpu" and real.all():  # on a GPU, asking would wait for it
+            real = None
         history = []
         for layer in self.layers:
             history.append(compact)
@@ -208,7 +246,9 @@ class SsmModel(SsmPreTrainedModel):
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
     """Return the modules of each part of the weights."""
-    return {"embeddings": [backbone.embeddings], "state_space": list(backbone.layers)}
+    attention = [layer.attention for layer in backbone.layers if isinstance(layer, AttentionLayer)]
+    parts = {"embeddings": [backbone.embeddings], "state_space": list(backbone.layers)}
+    return parts | ({"attention": attention} if attention else {})
 
 
 Model = SsmModel

@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from lib.attention.settings import AnyMechanisms, kinds_of, least
 from lib.backbones.settings import VOCABULARY, BackboneSettings
-from lib.core.settings import Few, PositiveFloat, Probability, Size, check
+from lib.core.settings import Few, PositiveFloat, Probability, Size, check, unset
 
 
 class Settings(BackboneSettings):
@@ -19,9 +20,17 @@ class Settings(BackboneSettings):
         "head_size",
         "state_size",
         "convolution",
+        "attention_period",
+        "num_attention_heads",
     )
 
     kind: Literal["ssm"] = "ssm"
+    mechanism: AnyMechanisms | None = Field(
+        None,
+        exclude_if=unset,
+        description="Parameters of the attention mechanism, or a list that repeats over the layers that attend; each "
+        "model names its own under `mechanism`.",
+    )
     hidden_size: Size = Field(512, description="Width of embeddings and states.")
     num_hidden_layers: Few = Field(
         7,
@@ -33,6 +42,15 @@ class Settings(BackboneSettings):
     convolution: Size = Field(7, description="Tokens under the convolution before the state, the middle one included.")
     chunk_size: Size = Field(
         64, description="Tokens that are computed at once; changes time and memory, not the result."
+    )
+    attention_period: Few | None = Field(
+        None,
+        exclude_if=unset,
+        description="Period of the layers that attend, instead of carrying a state: with 4, every fourth layer; null = "
+        "none.",
+    )
+    num_attention_heads: Few | None = Field(
+        None, exclude_if=unset, description="Heads of the layers that attend; divides `hidden_size`."
     )
     embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     layer_dropout: Probability = Field(0.1, description="Dropout on the output of each layer.")
@@ -60,10 +78,54 @@ class Settings(BackboneSettings):
         if self.convolution % 2 == 0:
             yield f"convolution = {self.convolution} is even, so that no token is in its middle. Choose an odd one"
 
+    @check
+    def _some_layers_attend(self) -> Iterator[str]:
+        period, heads = self.attention_period, self.num_attention_heads
+        if period is None:
+            for name in ("num_attention_heads", "mechanism"):
+                if getattr(self, name) is not None:
+                    yield f"{name} does nothing without attention_period. Set that, or leave {name} out"
+        elif not 2 <= period <= self.num_hidden_layers:
+            yield (
+                f"attention_period = {period} leaves no layer with a state or none that attends, of "
+                f"{self.num_hidden_layers}. Choose 2 to {self.num_hidden_layers}, or leave it out"
+            )
+        elif heads is None or self.hidden_size % heads:
+            found = "missing" if heads is None else f"{heads} does not divide hidden_size = {self.hidden_size}"
+            yield f"num_attention_heads: {found}. The layers that attend need a divisor of it"
+        else:
+            yield from self.list_errors()
+
+    @property
+    def takes_mechanism(self) -> bool:  # type: ignore[override]  # of others, the kind decides alone
+        """See `BackboneSettings.takes_mechanism`: if some layers attend."""
+        return self.attention_period is not None
+
+    @property
+    def needs_mechanism(self) -> bool:  # type: ignore[override]
+        """See `BackboneSettings.needs_mechanism`: if some layers attend."""
+        return self.takes_mechanism
+
+    @property
+    def family(self) -> str:
+        """Its kind, and those of its mechanisms."""
+        return "+".join(filter(None, (self.kind, kinds_of(self.held_mechanisms))))
+
     @property
     def linear_layers(self) -> frozenset[str]:
         """See `BackboneSettings.linear_layers`."""
-        return frozenset({"in_proj", "out_proj", "fc_D"})
+        held = self.held_mechanisms
+        attention = {"query", "value", "output"} if held else set()
+        keys = set() if all(mechanism.shares_query_and_key for mechanism in held) else {"key"}
+        return frozenset({"in_proj", "out_proj", "fc_D"} | attention | keys)
+
+    def longest(self) -> int | None:
+        """See `BackboneSettings.longest`: some mechanisms have an end."""
+        return least(mechanism.longest() for mechanism in self.held_mechanisms)
+
+    def attention_layers(self) -> int | None:
+        """See `BackboneSettings.attention_layers`."""
+        return self.num_hidden_layers // self.attention_period if self.attention_period else 0
 
     def blocks(self) -> int | None:
         """See `BackboneSettings.blocks`: the layers."""
@@ -75,14 +137,24 @@ class Settings(BackboneSettings):
         heads, chunk = inner // self.head_size, min(self.chunk_size, tokens)
         projections = width * (2 * inner + 4 * state + 2 * heads) + inner * (heads + width)
         mixing = self.convolution * (inner + 4 * state) + 2 * (chunk * (state + inner) + 2 * state * inner)
-        return self.num_hidden_layers * (projections + mixing) + predicted_share * width * VOCABULARY
+        attention = sum(
+            (3 if mechanism.shares_query_and_key else 4) * width**2 + 2 * width * mechanism.keys_per_query(tokens)
+            for mechanism in self.mechanism_of_layers
+        )
+        scans = self.num_hidden_layers - len(self.mechanism_of_layers)
+        return scans * (projections + mixing) + attention + predicted_share * width * VOCABULARY
 
-    def state_numbers(self, tokens: int) -> int:
-        """Return the states of all layers, the same at every length, and what their convolutions see.
+    def state_numbers(self, tokens: int) -> int | None:
+        """Return the states of all layers, and what their convolutions see.
 
-        Each direction has a state for each channel of the inner size. The convolution sees other tokens, too, at the
-        width of inputs and of four directions (write and read, forwards and backwards).
+        Each direction has a state for each channel of the inner size, the same at every length. The convolution sees
+        other tokens, too, at the width of inputs and of four directions (write and read, forwards and backwards). A
+        layer that attends keeps what its mechanism does.
         """
         states = 2 * self.inner_size * self.state_size
         convolved = (self.convolution - 1) * (self.inner_size + 4 * self.state_size)
-        return self.num_hidden_layers * (states + convolved)
+        own = (self.num_hidden_layers - len(self.mechanism_of_layers)) * (states + convolved)
+        heads = self.num_attention_heads or 1
+        attended = [each.state_numbers(tokens, self.hidden_size // heads) for each in self.mechanism_of_layers]
+        known = [number for number in attended if number is not None]
+        return own + heads * sum(known) if len(known) == len(attended) else None

@@ -78,13 +78,13 @@ def test_weights_keep_their_names_and_a_compiled_model_is_stored_as_any(tmp_path
     assert all(map(torch.equal, model.state_dict().values(), again.state_dict().values()))
 
 
-def test_a_state_space_is_compiled_around_its_scan():
+@pytest.mark.parametrize("attention", [{}, {"attention_period": 2, "num_attention_heads": 2}])
+def test_a_state_space_is_compiled_around_its_scan(attention):
     gradients_of = []
     for compiled in (False, True):
         torch.manual_seed(0)
-        config = SsmConfig(
-            vocab_size=50, hidden_size=16, num_hidden_layers=2, head_size=8, state_size=8, embedding_dropout=0.0
-        )
+        sizes = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "head_size": 8, "state_size": 8}
+        config = SsmConfig(**sizes, **attention, embedding_dropout=0.0)
         model = MaskedLM.on(SsmModel)(config).eval()
         if compiled:
             compile_blocks(model, backend="aot_eager")

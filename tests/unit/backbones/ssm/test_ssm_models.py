@@ -6,7 +6,9 @@ from encoder_cases import token_ids
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from lib.attention.contract import mechanisms
 from lib.backbones.encoder import EncoderConfig, EncoderModel
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.ssm.backbone import Backbone
@@ -27,6 +29,8 @@ SIZES = {
     "chunk_size": 4,
 }
 CHUNKS = (1, 3, 4, 11, 64)
+WINDOW, LSH = {"kind": "window", "width": 4}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}
+FAVOR, LINFORMER = {"kind": "favor", "nb_features": 8}, {"kind": "linformer", "rank": 4, "length": 40}
 
 
 def build(model_class=SsmModel, seed=0, **changes):
@@ -284,11 +288,97 @@ def test_what_the_study_asks_of_a_backbone():
         ({"head_size": 48}, "head_size = 48 does not divide expansion x hidden_size = 1024"),
         ({"convolution": 4}, "convolution = 4 is even"),
         ({"state_size": 0}, "state_size"),
+        ({"attention_period": 1}, "attention_period = 1 leaves no layer with a state"),
+        ({"attention_period": 8, "num_attention_heads": 8}, "none that attends, of 7. Choose 2 to 7"),
+        ({"attention_period": 2}, "num_attention_heads: missing"),
+        ({"attention_period": 2, "num_attention_heads": 7}, "num_attention_heads: 7 does not divide hidden_size = 512"),
+        ({"num_attention_heads": 8}, "num_attention_heads does nothing without attention_period"),
+        ({"mechanism": {"kind": "sdpa"}}, "mechanism does nothing without attention_period"),
+        (
+            {"attention_period": 3, "num_attention_heads": 8, "mechanism": [{"kind": "sdpa"}, WINDOW, WINDOW]},
+            "3 entries for 2 layers",
+        ),
     ],
 )
 def test_settings_that_cannot_be_honoured(changes, message):
     with pytest.raises(ValueError, match=message):
         SsmConfig(**changes)
+
+
+def hybrid(*held, **changes):
+    sizes = {"num_hidden_layers": 5, "attention_period": 2, "num_attention_heads": 2, "mechanism": list(held) or None}
+    return SIZES | sizes | changes
+
+
+def test_one_layer_of_a_period_attends():
+    model = build(**hybrid(WINDOW, FAVOR))
+    assert [hasattr(layer, "attention") for layer in model.layers] == [False, True, False, True, False]
+    assert [each.settings.kind for each in mechanisms(model)] == ["window", "favor"]
+    assert [each.layer for each in mechanisms(model)] == [0, 1]
+    assert [each.settings.kind for each in mechanisms(build(**hybrid()))] == ["sdpa", "sdpa"]
+    assert not list(mechanisms(build()))
+
+
+def test_a_layer_that_attends_is_attention_on_normalised_states():
+    layer = build(**hybrid({"kind": "sdpa"})).layers[1].double()
+    states, real = drawn(2, 9, 16), torch.arange(9) < torch.tensor([[9], [5]])
+    found = layer(states, real)
+    projections = layer.attention
+    normed = functional.layer_norm(states, (16,), eps=1e-12) * layer.layer_norm.weight + layer.layer_norm.bias
+    for row, length in enumerate((9, 5)):
+        parts = [
+            each(normed[row, :length]).unflatten(1, (2, 8)).transpose(0, 1)
+            for each in (projections.query, projections.key, projections.value)
+        ]
+        weights = (parts[0] @ parts[1].transpose(1, 2) / 8**0.5).softmax(-1)
+        mixed = projections.output((weights @ parts[2]).transpose(0, 1).flatten(1))
+        close(found[row, :length], states[row, :length] + mixed, atol=1e-9)
+
+
+def test_what_the_study_asks_of_layers_that_attend():
+    sizes = {"hidden_size": 64, "num_hidden_layers": 5, "attention_period": 2, "num_attention_heads": 4}
+    states, attends = Settings(hidden_size=64, num_hidden_layers=5), Settings(**sizes, mechanism=[LINFORMER, LSH])
+    assert attends.takes_mechanism
+    assert attends.needs_mechanism
+    assert attends.family == "ssm+linformer+lsh"
+    assert (attends.longest(), attends.exact_up_to()) == (40, 0)
+    assert attends.abilities == {"states"}
+    assert [each.kind for each in attends.mechanism_of_layers] == ["linformer", "lsh"]
+    for held in (LINFORMER, LSH):
+        model = build(**hybrid(held))
+        names = {name.rpartition(".")[2] for name, each in model.named_modules() if type(each) is torch.nn.Linear}
+        assert model.config.parameters.linear_layers == names
+    own, attention = (
+        Settings(**sizes, mechanism={"kind": "sdpa"}),
+        Encoder(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, mechanism={"kind": "sdpa"}),
+    )
+    assert own.state_numbers(100) == 3 * states.state_numbers(100) // 5 + attention.state_numbers(100)
+    more = [each.products_per_token(4096, 0.0) - each.products_per_token(96, 0.0) for each in (own, attention)]
+    assert more[0] == more[1] == 2 * 2 * 64 * 4000
+    changed = Settings(**sizes | {"attention_period": 3}, mechanism=LSH)
+    assert next(changed.takeover_errors(attends)) == "attention_period is 3, but the weights come from 2"
+    assert list(states.takeover_errors(Settings(**sizes)))
+
+
+def test_settings_without_layers_that_attend_are_stored_as_before():
+    assert not {"mechanism", "attention_period", "num_attention_heads"} & Settings().model_dump().keys()
+
+
+def test_weights_of_layers_that_attend_are_counted_as_attention():
+    counts = count_parameters(build(SequenceClassification.on(SsmModel), **hybrid({"kind": "sdpa"})))
+    assert counts["attention"] == 2 * 4 * 16 * 16
+    assert counts["total"] == sum(count for part, count in counts.items() if part not in ("total", "backbone"))
+
+
+def test_features_are_drawn_by_seed_and_saved(tmp_path):
+    one, other = (build(**hybrid(FAVOR), feature_seed=seed) for seed in (1, 2))
+    features = [dict(model.named_buffers()) for model in (one, other)]
+    assert features[0].keys() == features[1].keys() != set()
+    assert not any(torch.equal(features[0][name], features[1][name]) for name in features[0])
+    one.save_pretrained(tmp_path)
+    loaded = SsmModel.from_pretrained(tmp_path)
+    ids = token_ids(2, 9)
+    assert torch.equal(loaded(ids).last_hidden_state, one(ids).last_hidden_state)
 
 
 def test_refusals():
