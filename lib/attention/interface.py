@@ -8,7 +8,7 @@ Shapes: B batch, H heads, N tokens, d head width.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function, flash_attention_mask
 
 from lib.attention.contract import Attention, build, for_every_head, without_padding
-from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
+from lib.attention.settings import Kernels, MechanismSettings, each_of, kinds_of, parse_mechanisms
 from lib.attention.windowed_layers import attend_in_layer, mask_of_layers, with_scaling
 from lib.core.errors import ConfigError
 
@@ -51,10 +51,10 @@ WINDOWS = "sdpa-windows"
 
 
 class _Entry(NamedTuple):
-    """A mechanism under its name in transformers."""
+    """A mechanism under its name in transformers, or several that repeat over the layers."""
 
     name: str
-    parameters: MechanismSettings
+    mechanisms: list[MechanismSettings]
     seed: int
     """Seed of the draws."""
     kernels: Kernels
@@ -65,7 +65,10 @@ _registered: dict[str, _Entry] = {}
 
 
 def register_attention(
-    mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, seed: int = 0, kernels: Kernels = "auto"
+    mechanisms: Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]] = FAVOR,
+    *,
+    seed: int = 0,
+    kernels: Kernels = "auto",
 ) -> None:
     """Register `mechanisms` with transformers as values of `attn_implementation`.
 
@@ -79,17 +82,21 @@ def register_attention(
     transformers then warns.
 
     Args:
-        mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
-            parameters (`favor-m64`), which may have a suffix (`favor-m64-relu`).
+        mechanisms: parameters by name, `kind` included, or a list of them that repeats over the layers without a window
+            of their own. A name is the kind (`favor`), or the grid's spelling of the parameters (`favor-m64`), which
+            may have a suffix (`favor-m64-relu`); that of a list has each once (`window+sdpa`).
         seed: seed of the draws.
         kernels: their implementation; `auto` takes Triton kernels on a GPU in half precision.
 
     Raises:
         ConfigError: a mechanism shares queries and keys, has weights to be trained, redraws its features, or has a name
-            that is taken or contradicts its parameters; none is registered then.
+            that is taken or contradicts its parameters, or a list is empty; none is registered then.
         pydantic.ValidationError: a parameter is unknown, missing or out of range.
     """
-    entries = [_Entry(name, MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()]
+    entries = []
+    for name, values in mechanisms.items():
+        given = dict(values) if isinstance(values, Mapping) else [dict(each) for each in values]
+        entries.append(_Entry(name, each_of(parse_mechanisms(given)), seed, kernels))
     for entry in entries:
         _check(entry)
     if not _registered:
@@ -127,9 +134,30 @@ def _looks_up_attention(forward: Callable[..., Any]) -> bool:
 
 
 def _check(entry: _Entry) -> None:
-    """Raise a ConfigError if a mechanism cannot be registered under its name."""
-    name, parameters, seed, _ = entry
-    canonical = parameters.name()
+    """Raise a ConfigError if mechanisms cannot be registered under their name."""
+    name, held, seed, _ = entry
+    for parameters in held:
+        _check_mechanism(name, parameters)
+    kind, canonical = kinds_of(held), "+".join(dict.fromkeys(parameters.name() for parameters in held))
+    if name not in _registered and (name == "eager" or name in AttentionInterface()):
+        raise ConfigError(
+            f"{name}: transformers has an attention of that name. Register this one as '{canonical}-grid', say."
+        )
+    if name not in (kind, canonical) and not name.startswith(f"{canonical}-"):
+        raise ConfigError(
+            f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{kind}', "
+            f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
+        )
+    before = _registered.get(name, entry)
+    if (before.mechanisms, before.seed) != (held, seed):
+        raise ConfigError(
+            f"{name}: already registered with {before.mechanisms!r} and seed {before.seed}, and models that have it "
+            f"would change under way. Choose another name, such as '{canonical}-seed{seed}'."
+        )
+
+
+def _check_mechanism(name: str, parameters: MechanismSettings) -> None:
+    """Raise a ConfigError if a foreign model cannot have a mechanism."""
     if parameters.shares_query_and_key:
         raise ConfigError(
             f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
@@ -144,21 +172,6 @@ def _check(entry: _Entry) -> None:
         raise ConfigError(
             f"{name}: redraw_interval = {interval}, but a foreign model does not tell its attention "
             "the optimiser step. Set it to 0."
-        )
-    if name not in _registered and (name == "eager" or name in AttentionInterface()):
-        raise ConfigError(
-            f"{name}: transformers has an attention of that name. Register this one as '{canonical}-grid', say."
-        )
-    if name not in (parameters.kind, canonical) and not name.startswith(f"{canonical}-"):
-        raise ConfigError(
-            f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{parameters.kind}', "
-            f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
-        )
-    before = _registered.get(name, entry)
-    if (before.parameters, before.seed) != (parameters, seed):
-        raise ConfigError(
-            f"{name}: already registered with {before.parameters!r} and seed {before.seed}, and models that have it "
-            f"would change under way. Choose another name, such as '{canonical}-seed{seed}'."
         )
 
 
@@ -254,11 +267,12 @@ def _attend(
         return attend_in_layer(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
-    _refuse_dropout(where, entry.parameters, dropout)
-    _refuse_other_positions(where, entry.parameters)
+    layer = _layer_of(where, module)
+    parameters = entry.mechanisms[_attending_before(module, layer) % len(entry.mechanisms)]
+    _refuse_dropout(where, parameters, dropout)
+    _refuse_other_positions(where, parameters)
     key, value = for_every_head(query, key), for_every_head(query, value)
     _check_shapes(where, entry.name, query, key, value, attention_mask)
-    layer = _layer_of(where, module)
     heads, width = query.shape[1], query.shape[3]
     query = with_scaling(query, scaling)
     real = None
@@ -266,7 +280,7 @@ def _attend(
         real = attention_mask.bool()
         key, value = (without_padding(rows, real) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
-    mechanism = _built(entry.parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
+    mechanism = _built(parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
     mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
@@ -365,6 +379,12 @@ def _layer_of(where: str, module: nn.Module) -> int:
             "lib.attention.number_layers(model) once, after loading."
         )
     return layer
+
+
+def _attending_before(module: nn.Module, layer: int) -> int:
+    """Return the number of layers before a layer, without those that have a window of their own."""
+    kinds = getattr(getattr(module, "config", None), "layer_types", None) or ["full_attention"] * layer
+    return sum(kind != "sliding_attention" for kind in kinds[:layer])
 
 
 @torch.compiler.disable

@@ -18,6 +18,7 @@ from transformers.models.bert.modeling_bert import BertCrossAttention
 
 from lib.attention import number_layers, register_attention
 from lib.attention.settings import MECHANISMS
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.core.errors import ConfigError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -245,6 +246,46 @@ def test_draws_belong_to_seed_and_layer(folder, batch):
     assert (states(model, batch) - first).abs().max() > 5e-5
 
 
+SDPA, FAVOR = {"kind": "sdpa"}, {"kind": "favor", "nb_features": 256}
+
+
+def states_of_layers(folder, name, implementation, batch):
+    model = load(folder, name, implementation)
+    with torch.no_grad():
+        return model(**batch, output_hidden_states=True).hidden_states
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", "eurobert"])
+def test_a_list_repeats_over_the_layers(folder, batch, name):
+    register_attention({"sdpa+favor": [SDPA, FAVOR], "favor+sdpa": [FAVOR, SDPA]})
+    exact, favor = (states_of_layers(folder, name, each, batch) for each in ("sdpa-grid", "favor"))
+    for implementation, first in (("sdpa+favor", exact), ("favor+sdpa", favor)):
+        found = states_of_layers(folder, name, implementation, batch)
+        torch.testing.assert_close(found[1], first[1], atol=0, rtol=0)
+        for each in (exact, favor):
+            assert (found[2] - each[2]).abs().max() > 5e-5
+
+
+def test_a_list_counts_layers_without_a_window(folder, batch):
+    """The only layer without one is the second, and has the first mechanism."""
+    register_attention({"favor-m256+sdpa": [FAVOR, SDPA]})
+    found, expected = (states(load(folder, "modernbert", each), batch) for each in ("favor-m256+sdpa", "favor"))
+    torch.testing.assert_close(found, expected, atol=0, rtol=0)
+
+
+def test_a_list_in_a_backbone_is_the_same(folder, batch):
+    register_attention({"favor-m16+sdpa": [{"kind": "favor", "nb_features": 16}, SDPA]})
+    ours = load(folder, "bert", "favor-m16+sdpa")
+    parameters = {"architecture": {"model_type": "bert", **SIZES}, "attention_dropout": 0.0}
+    config = PretrainedBackboneConfig(
+        **parameters, mechanism=[{"kind": "favor", "nb_features": 16}, SDPA], vocab_size=50, pad_token_id=1
+    )
+    held = AutoModel.from_config(config).eval()
+    missing = held.inner.load_state_dict(ours.state_dict(), strict=False).missing_keys
+    assert all(".mechanism." in name for name in missing)
+    torch.testing.assert_close(states(held, batch), states(ours, batch), atol=0, rtol=0)
+
+
 OTHERS = {
     values["kind"]: values
     for values in EXAMPLES.values()
@@ -404,6 +445,14 @@ def test_models_that_look_up_their_attention_are_built(name):
         ("favor", {"kind": "favor", "nb_features": 32}, "already registered with .*nb_features=256.* and seed 0"),
         ("favor-m8", {"kind": "favor", "nb_features": 8, "redraw_interval": 5}, "redraw_interval = 5"),
         ("favor", {"nb_features": 32}, "kind: None is not a known"),
+        (
+            "sdpa+favor",
+            [FAVOR, SDPA],
+            "contradicts the parameters, which spell favor-m256\\+sdpa. Call it 'favor\\+sdpa'",
+        ),
+        ("favor", [FAVOR, SDPA], "contradicts the parameters"),
+        ("sdpa+lsh", [SDPA, {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}], "one projection for queries and keys"),
+        ("favor", [], "names no mechanism"),
     ],
 )
 def test_registration_refuses(name, values, problem):
