@@ -88,6 +88,7 @@ def own_encoder(parameters: Mapping[str, Any], encoder: Encoder) -> nn.Module:
     sizes = encoder.model_dump(exclude={"kind", "mechanism"}) | NO_DROPOUT
     if kind is not Encoder:
         sizes["num_hidden_layers"] = state_space_layers(encoder)
+        del sizes["num_attention_heads"]  # no layer attends
     settings = kind(**{name: value for name, value in sizes.items() if name in kind.model_fields} | dict(parameters))
     model_class = BACKBONES.load(settings.kind, "backbone").Backbone.model_class
     config = model_class.config_class(vocab_size=VOCABULARY, **settings.model_dump(exclude={"kind"}))

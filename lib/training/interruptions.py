@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -16,6 +17,9 @@ from lib.training import distributed
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """Signals with which Slurm and Snakemake end a job; Slurm can also send them as a warning (`--signal`)."""
+
+SECONDS = 2.0
+"""Longest time between a broken connection to a data loader worker and the signal of its death."""
 
 
 class Interruption:
@@ -100,6 +104,22 @@ def explained_size() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _with_its_signal() -> Iterator[None]:
+    """Wait for the signal of a dead data loader worker whose connection broke first.
+
+    Otherwise the error that torch raises at the signal would come later, from any call.
+
+    Raises:
+        RuntimeError: the signal came; see `died_of_worker`.
+    """
+    try:
+        yield
+    except (ConnectionError, EOFError):
+        time.sleep(SECONDS)
+        raise
+
+
+@contextlib.contextmanager
 def explained_failures(execution: Training, documents: int, longest: int, interruption: Interruption) -> Iterator[None]:
     """Turn failures of the training in this context into errors with a remedy.
 
@@ -114,7 +134,8 @@ def explained_failures(execution: Training, documents: int, longest: int, interr
         RunError: a data loader worker died.
     """
     try:
-        yield
+        with _with_its_signal():
+            yield
     except RuntimeError as error:
         if should_reduce_batch_size(error):
             first = str(error).splitlines()[0]
