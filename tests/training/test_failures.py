@@ -25,6 +25,7 @@ from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.training import run as training_run
 from lib.training import trainer as module
+from lib.training.interruptions import Interruption, explained_failures
 from lib.training.run import train
 from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
@@ -156,6 +157,25 @@ def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, u
     assert not list((tmp_path / "work").glob("*/*/checkpoint-*"))
     train(run, tmp_path / "out", tmp_path / "work")
     assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_connection_that_breaks_before_the_signal_of_a_dead_worker_names_the_worker(run):
+    """Which of the two a process sees first depends on its load."""
+
+    def hear(number, frame):
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
+
+    before = signal.signal(signal.SIGALRM, hear)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        named = pytest.raises(RunError, match="a data loader worker died.*pid 7")
+        with named, explained_failures(run.execution, 1, 8, Interruption()):
+            raise ConnectionResetError
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ConnectionResetError), explained_failures(run.execution, 1, 8, Interruption()):
+        raise ConnectionResetError
 
 
 def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
