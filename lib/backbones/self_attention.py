@@ -26,7 +26,7 @@ class SelfAttention(nn.Module):
         width: of the states, D.
         heads: of queries, H.
         head_size: width of a head, d.
-        key_heads: heads of keys and values, a divisor of `heads`; None = as many as of queries.
+        key_heads: heads of keys and values, a divisor of `heads`; None = `heads`.
         kv_rank: width of the latent of keys and values; None = there is none.
         bias: whether the projections have biases.
         seed: key of the mechanism's draws.

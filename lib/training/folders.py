@@ -167,8 +167,8 @@ class RunFolders:
     def refuse_later(self, cause: Exception | None = None) -> None:
         """Raise an error if there is an attempt after this one, or if this one's folder was removed.
 
-        A process that stands still while its folder is removed may bring the path back, since libraries create the
-        parents of what they write.
+        A process that stands still while its folder is removed may bring the path back, since libraries create missing
+        parent folders.
 
         Args:
             cause: the error that this explains, if any.
