@@ -348,7 +348,7 @@ def test_the_small_study_of_conversions_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet")
     touch(project, "imdb/train.parquet", "imdb/test.parquet")
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/conversion_small.yaml").stdout)
-    seeds, transfers, finetuned = 3, 5, 9
+    seeds, transfers, finetuned = 3, 5 + 2, 11  # transfers of attention, then of states
     papers = 4 + 2 + 2  # rows, transfers at 512 tokens, at 2,048
     assert jobs["train"] == seeds * (transfers + finetuned) + papers
     assert jobs["evaluate"] == seeds * (3 + 1) + 1  # with and without the linear branch; baselines
