@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--table", nargs="+", required=True, metavar="FILE", help="CSV files of the program of the same name"
     )
-    parser.add_argument("--out", required=True, metavar="FILE", help="Markdown file to write")
+    parser.add_argument(
+        "--out", type=program.file_to_write, required=True, metavar="FILE", help="Markdown file to write"
+    )
     arguments = parser.parse_args(argv)
     table = pd.concat([read_table(path, arguments.summary) for path in arguments.table], ignore_index=True)
     write_text(arguments.out, SUMMARIES[arguments.summary](table))

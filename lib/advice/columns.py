@@ -128,6 +128,11 @@ def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[s
         name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
         for name, values in columns.items()
     }
+    if not lengths:
+        raise DataError(
+            f"{path}: no column is left for the texts. Expected one besides that of the label, with a name of its own; "
+            f"the columns are {_named(names)}."
+        )
     first, *others = sorted(lengths, key=lambda name: -lengths[name])
     near = [first, *(name for name in others if LONGER * lengths[name] > lengths[first])]
     if len(near) > 1 or not lengths[first]:

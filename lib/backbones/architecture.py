@@ -56,7 +56,7 @@ def text_fields(folder: Path) -> dict[str, Any]:
         RunError: it cannot be read.
     """
     fields = read_fields(folder)
-    return fields.get("text_config", fields)
+    return fields.get("text_config") or fields
 
 
 def is_published(folder: Path, kinds: Container[str | None]) -> bool:

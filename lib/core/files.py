@@ -30,7 +30,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         target: file or folder to appear. Parent folders are made.
 
     Raises:
-        ProjectError: the folder cannot be written, or the disk is full.
+        ProjectError: the folder cannot be written, the disk is full, or a folder is in the place of a file.
     """
     target = Path(target)
     try:
@@ -43,6 +43,8 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         yield partial
         _give_usual_rights(partial)
         if target.is_dir() and not target.is_symlink():
+            if not partial.is_dir():
+                raise ConfigError(f"{target}: is a folder, which a file cannot replace. Name a file, or remove it.")
             shutil.rmtree(target)
         os.replace(partial, target)
     except OSError as error:

@@ -46,6 +46,20 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
     )
 
 
+def file_to_write(argument: str) -> str:
+    """Return an argument of the command line that names a file to write; a folder is refused."""
+    if Path(argument).is_dir():
+        raise argparse.ArgumentTypeError(f"{argument} is a folder; expected the name of a file to write")
+    return argument
+
+
+def positive(argument: str) -> int:
+    """Return an argument of the command line that is a whole number above 0."""
+    if not argument.isdecimal() or not int(argument):
+        raise argparse.ArgumentTypeError(f"{argument!r} is no whole number above 0")
+    return int(argument)
+
+
 def study_parser(documentation: str | None) -> argparse.ArgumentParser:
     """Return a parser with the option that names the study."""
     result = parser(documentation)

@@ -116,6 +116,7 @@ def _each(column: pa.Array) -> Iterator[Any]:
 
 
 def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    of_text, named = Columns(None, columns.text, None, text_pair=columns.text_pair), False
     for line_number, line in enumerate(text_lines(stream, path, dialect), start=1):
         if line.isspace():
             continue
@@ -126,8 +127,10 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
             raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
         if not isinstance(entry, dict):
             raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
-        check_columns(list(entry), columns, where)
-        yield tuple(None if name is None else entry[name] for name in columns)
+        hint = " In JSON Lines the first document has all of them, null where it has none; each has its texts."
+        check_columns(list(entry), of_text if named else columns, where, hint)
+        named = True
+        yield tuple(None if name is None else entry.get(name) for name in columns)
 
 
 def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -313,7 +313,8 @@ class _Truth:
 
 def _identity(value: Any, where: str, column: str | None = None) -> str:
     if cell_text(value) == MISSING:
-        raise DataError(f"{where}: has no id. Expected one for each document; repair the file or set 'id' to null.")
+        remedy = "" if column is None else ", or set 'id' to null"
+        raise DataError(f"{where}: has no id. Expected one for each document; repair the file{remedy}.")
     name = None if cell_text(value) is None or isinstance(value, bool) else str(value)
     if name is None or len(name) > _MOST_OF_ID:
         raise DataError(

@@ -64,7 +64,7 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
             sequences take several values, False makes a switch. With `mechanisms` there is `--names`, too.
     """
     result = program.parser(documentation)
-    result.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
+    result.add_argument("--out", type=program.file_to_write, required=True, metavar="FILE", help="CSV file to write")
     if on_device:
         place, dtype = ("cuda", "bfloat16") if torch.cuda.is_available() else ("cpu", "float32")
         result.add_argument("--device", choices=["cpu", "cuda"], default=place, help="the GPU if any")

@@ -84,7 +84,7 @@ def _config(name: str, place: dict[str, Any]) -> Any:
         from lib.data.published import read_config  # the library of the hub is slow to import, and seldom needed
 
         return read_config(place["repository"], revision=place["revision"])
-    except (OSError, ValueError, DownloadError) as error:
+    except (ImportError, OSError, ValueError, DownloadError) as error:
         text = (
             f"published.{name}: its {CONFIG} cannot be read ({error}). Expected a folder or a repository with a model "
             f"of transformers. Without a network, copy the architecture into backbones.{name}"

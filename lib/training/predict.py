@@ -27,12 +27,13 @@ from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
 from lib.backbones.stored import open_config, open_model
-from lib.core.errors import RunError
+from lib.core.errors import ConfigError, RunError
 from lib.core.files import atomic_path, write_json
 from lib.data.cutting import encode_cut, encode_cut_pairs
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
 from lib.data.samplers import within_budget
+from lib.data.settings.sources import Dialect
 from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def predict(
     *,
     column: str = "text",
     pair_column: str | None = None,
+    dialect: Dialect | None = None,
     max_tokens: int | None = None,
     batch_size: int = BATCH_SIZE,
     device: str | None = None,
@@ -71,6 +73,7 @@ def predict(
             `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`.
         column: column of the text, where the format has columns.
         pair_column: column of the second texts, if documents are pairs; read as in the run of the model.
+        dialect: how text files are written; None = as by default.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
             run of the model.
         batch_size: documents of `max_tokens` at once; of shorter ones, as many as have no more tokens.
@@ -78,8 +81,8 @@ def predict(
 
     Raises:
         RunError: the folder has no complete fine-tuned model; or the model reads pairs separately, and no pairs are
-            given; or a prediction is NaN or inf.
-        ConfigError: pairs leave no room for their tokens.
+            given; or the device cannot be used; or a prediction is NaN or inf.
+        ConfigError: pairs leave no room for their tokens, or the model cannot read texts of `max_tokens`.
         DataError: the documents or the tokeniser cannot be read.
     """
     path, target = Path(model), Path(target)
@@ -88,10 +91,10 @@ def predict(
     )
 
     def records() -> Iterator[Record]:
-        return read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column)
+        return read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column, dialect=dialect)
 
     total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
-    parts = _Parts(target, [path, Path(source)], [column, pair_column, classifier.limit, batch_size])
+    parts = _Parts(target, [path, Path(source)], [column, pair_column, repr(dialect), classifier.limit, batch_size])
     with closing(tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())) as bar:
         documents = records()
         for number in range(math.ceil(total / CHUNK)):
@@ -192,12 +195,14 @@ class Classifier:
             raise RunError(f"{folder}: reads two texts of each document. Name the column of the second ones.")
         tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
         limit = max_tokens or tokenizer.backend.model_max_length
+        if (longest := config.parameters.longest()) is not None and limit > longest:
+            raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
         return cls(
             open_model(getattr(transformers, head.auto_model), folder).eval(),
             tokenizer,
             limit,
             batch_size * limit,
-            torch.device(device or torch.accelerator.current_accelerator() or "cpu"),
+            _device(device),
         )
 
     def rows(
@@ -272,6 +277,19 @@ class Classifier:
 def _length(example: Example) -> int:
     """Return the tokens of the longer text of a document."""
     return max(len(example["input_ids"]), len(example.get("pair_ids", ())))
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or torch.accelerator.current_accelerator() or "cpu")
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RunError(
+            f"device {name}: cannot be used ({reason}). Expected one such as cpu or cuda; leave it out for a "
+            "GPU if there is one."
+        ) from error
+    return device
 
 
 def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:

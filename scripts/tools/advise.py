@@ -44,8 +44,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--study", default="config/config.yaml", metavar="FILE", help="study whose encoder and recipes are estimated"
     )
     parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt instead of the study's vocabulary")
-    parser.add_argument("--limits", nargs="+", type=int, metavar="N", help=f"tokens to cut documents to {LIMITS}")
-    parser.add_argument("--sample", type=int, default=1000, metavar="D", help="documents to count tokens of (1000)")
+    parser.add_argument(
+        "--limits", nargs="+", type=program.positive, metavar="N", help=f"tokens to cut documents to {LIMITS}"
+    )
+    parser.add_argument(
+        "--sample", type=program.positive, default=1000, metavar="D", help="documents to count tokens of (1000)"
+    )
     parser.add_argument(
         "--points", type=float, default=1.0, metavar="P", help="most points of F1 to lose for speed (1)"
     )
@@ -57,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="model folder of a pretraining, from which the study then starts",
     )
     parser.add_argument(
-        "--out", default="config/texts.yaml", metavar="FILE", help="file of the study (config/texts.yaml)"
+        "--out",
+        type=program.file_to_write,
+        default="config/texts.yaml",
+        metavar="FILE",
+        help="file of the study (config/texts.yaml)",
     )
     arguments = vars(parser.parse_args(argv))
     if (dialect := arguments["dialect"]) is not None:

@@ -21,7 +21,7 @@ CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = program.study_parser(__doc__)
-    parser.add_argument("--out", required=True, metavar="FILE", help="the archive, .tar.gz")
+    parser.add_argument("--out", type=program.file_to_write, required=True, metavar="FILE", help="the archive, .tar.gz")
     arguments = parser.parse_args(argv)
     layers = read_layers(arguments.configfile)
     packed = archive(Plan(load_study(layers)), merged(layers), CITATION, arguments.out)

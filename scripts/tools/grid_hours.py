@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--encoder", type=json.loads, default={}, metavar="JSON", help="other sizes of the encoder, for a trial"
     )
-    parser.add_argument("--out", metavar="FILE", help="CSV file to write")
+    parser.add_argument("--out", type=program.file_to_write, metavar="FILE", help="CSV file to write")
     arguments = vars(parser.parse_args(argv))
     out = arguments.pop("out")
     hours = grid_hours(**arguments)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
+from lib.data.settings.sources import Dialect
 from lib.training.predict import predict
 
 
@@ -21,12 +22,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
-    parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
     parser.add_argument(
-        "--max-tokens", type=int, help="tokens that a document is truncated to; default as in the run of the model"
+        "--dialect", metavar="{KEY: VALUE}", help="how text files are written: the settings of `dialect` in a study"
     )
     parser.add_argument(
-        "--batch-size", type=int, default=8, help="documents of the full length at once; of shorter ones, more"
+        "--out",
+        type=program.file_to_write,
+        default="predictions.csv",
+        metavar="FILE",
+        help="CSV of labels and probabilities",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=program.positive,
+        help="tokens that a document is truncated to; default as in the run of the model",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=program.positive,
+        default=8,
+        help="documents of the full length at once; of shorter ones, more",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = parser.parse_args(argv)
@@ -36,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.out,
         column=arguments.column,
         pair_column=arguments.pair_column,
+        dialect=arguments.dialect and program.read_settings(Dialect, arguments.dialect),
         max_tokens=arguments.max_tokens,
         batch_size=arguments.batch_size,
         device=arguments.device,

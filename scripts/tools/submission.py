@@ -20,7 +20,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--run", required=True, metavar="FOLDER", help="folder of a run of span_detection")
-    parser.add_argument("--out", default="submission.csv", metavar="FILE", help="CSV with id and trigger_words")
+    parser.add_argument(
+        "--out",
+        type=program.file_to_write,
+        default="submission.csv",
+        metavar="FILE",
+        help="CSV with id and trigger_words",
+    )
     arguments = parser.parse_args(argv)
     write_submission(arguments.run, arguments.out)
 

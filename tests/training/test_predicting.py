@@ -15,7 +15,8 @@ from tokenizers import Tokenizer
 from transformers import pipeline
 
 from lib.backbones import onednn
-from lib.core.errors import DataError, ProjectError, RunError
+from lib.core.errors import ConfigError, DataError, ProjectError, RunError
+from lib.data.settings.sources import Dialect
 from lib.training import predict as predicting
 from lib.training.assembly import assemble
 from lib.training.predict import predict
@@ -183,6 +184,33 @@ def test_chunks_are_predicted_as_the_whole_file_is_and_as_the_pipeline_of_transf
             {label: row[label] for label in ("low", "high")}, abs=1e-5
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chunks.csv", "whole.csv"]
+
+
+def test_a_file_is_read_by_its_dialect(trained, corpus, tmp_path):
+    model, texts = trained("low", "high"), pd.read_parquet(corpus / "test.parquet")["text"].head(9)
+    plain, other = tmp_path / "plain.csv", tmp_path / "other.csv"
+    texts.to_frame().to_csv(plain, index=False)
+    texts.map(lambda text: f"é {text}").to_frame().to_csv(other, sep=";", index=False, encoding="cp1252")
+    with pytest.raises(DataError, match=r"dialect"):
+        predict(model, other, tmp_path / "out.csv")
+    predict(model, other, tmp_path / "out.csv", dialect=Dialect(delimiter=";", encoding="cp1252"))
+    predict(model, plain, tmp_path / "expected.csv")
+    out, expected = (pd.read_csv(tmp_path / name) for name in ("out.csv", "expected.csv"))
+    assert (out.columns.tolist(), len(out)) == (expected.columns.tolist(), len(texts))
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "no device"])
+def test_a_device_that_is_not_there_is_named(device, trained, corpus, tmp_path):
+    with pytest.raises(RunError, match=f"device {device}: cannot be used"):
+        predict(trained("low", "high"), corpus / "test.parquet", tmp_path / "out.csv", device=device)
+
+
+def test_texts_beyond_the_positions_of_a_model_are_refused(run_of, corpus, tmp_path):
+    backbone = {"position_embedding_type": "learned", "max_position_embeddings": 64}
+    train(run_of("finetune", backbone=backbone, recipe={"epochs": 1}), tmp_path / "run")
+    with pytest.raises(ConfigError, match="max_tokens = 65, but .*model reads at most 64"):
+        predict(tmp_path / "run/model", corpus / "test.parquet", tmp_path / "out.csv", max_tokens=65)
+    predict(tmp_path / "run/model", corpus / "test.parquet", tmp_path / "out.csv", max_tokens=64)
 
 
 def predict_until_killed(model, source, target, chunks):

@@ -6,7 +6,10 @@ from collections import defaultdict
 
 import pytest
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from lib.study.experiment import Experiment
+from lib.study.report import ReportSettings
 from lib.study.study import Study
 from lib.workflow.commands.config_reference import EXTENDS, _collect, _fields, _kinds, _nested
 
@@ -102,6 +105,24 @@ def pages(repository):
 
 def test_blocks_of_pages_have_settings_that_exist(pages):
     wrong = [f"{page.name}: {each}" for page in pages for block in blocks(page) for each in read(block, set())]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["tables", "figures", "analyses", "tokenizers", "mechanisms"])
+def test_entries_in_blocks_of_pages_are_whole(name, pages):
+    """They can be copied. An entry without its source or kind, or of a kind that the page adds, is a part of one."""
+    part = "experiment" if name in Experiment.model_fields else "report"
+    entries = TypeAdapter((Experiment if part == "experiment" else ReportSettings).model_fields[name].annotation)
+    wrong = []
+    for page in pages:
+        for block in blocks(page):
+            for entry in {**(block.get(name) or {}), **((block.get(part) or {}).get(name) or {})}.items():
+                try:
+                    entries.validate_python(dict([entry]))
+                except ValidationError as error:
+                    said = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+                    if not re.search("source: missing|kind: None|is not a known attention mechanism", said):
+                        wrong.append(f"{page.name}: {said}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -98,9 +98,8 @@ class Settings(ArchitectureSettings):
     @check
     def _sizes_are_there(self) -> Iterator[str]:
         names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
-        if self._learns_positions():
-            names.append("max_position_embeddings")
-        optional = ("embedding_size", "head_dim", "num_key_value_heads", "vocab_size")
+        optional = ["embedding_size", "head_dim", "num_key_value_heads", "vocab_size"]
+        (names if self._learns_positions() else optional).append("max_position_embeddings")
         yield from self.size_errors(names, dict.fromkeys(optional, int))
 
     @check

@@ -177,7 +177,8 @@ class Dialect(BaseSettings):
     document: Literal["line", "file"] = Field(
         "line",
         description="Document of plain text: a line, or a whole file, whose label is the name of its folder: "
-        "`local: {files: {train: [aclImdb/train/*/*.txt]}}` with `labels: [neg, pos]`. Then no suffix is needed.",
+        "`local: {files: {train: [aclImdb/train/neg/*.txt, aclImdb/train/pos/*.txt]}}` with `labels: [neg, pos]`. "
+        "Then no suffix is needed.",
     )
 
     @field_validator("encoding")

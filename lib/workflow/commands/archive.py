@@ -184,7 +184,8 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of the study whose runs are archived: without what is made from more than runs."""
     values = json.loads(json.dumps(settings))
     for name in values["experiment"].get("published") or {}:
-        own = plan.experiment.backbones[name]
+        if (own := plan.experiment.backbones.get(name)) is None:  # an entry that is taken away
+            continue
         entry = values["experiment"].setdefault("backbones", {}).setdefault(name, {})
         entry["architecture"] = json.loads(own.model_dump_json())["architecture"]
     report = values.get("report") or {}
@@ -193,6 +194,8 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
         for name, shown in results.items():
             if shown.reads != "runs":  # but texts, or tokens
                 del report[kind][name]
+    left = {*(report.get("tables") or {}), *(report.get("figures") or {})}
+    report["opens_with"] = [name for name in report.get("opens_with") or () if name in left] or None
     values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
     return values
 

@@ -47,6 +47,16 @@ def test_a_folder_is_replaced_whole(tmp_path):
     assert [path.name for path in target.iterdir()] == ["second"]
 
 
+def test_a_file_does_not_replace_a_folder(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").write_text("kept")
+    for write in (write_text, write_json):
+        with pytest.raises(ProjectError, match="folder: is a folder"):
+            write(tmp_path / "folder", "text")
+    assert (tmp_path / "folder" / "kept").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
 def test_a_place_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProjectError, match="file/inside.txt:.*write permission"):

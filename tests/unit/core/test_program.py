@@ -1,7 +1,12 @@
-"""The end of a program, as its log shows it."""
+"""Arguments of a program, and its end as the log shows it."""
 
 import subprocess
 import sys
+from argparse import ArgumentTypeError
+
+import pytest
+
+from lib.core import program
 
 PROGRAM = """
 import sys, time
@@ -16,6 +21,19 @@ def main(argv=None):
 
 sys.exit(program.run(main))
 """
+
+
+@pytest.mark.parametrize("argument", ["0", "-1", "1.5", "many", ""])
+def test_a_number_that_is_not_above_0_is_refused(argument):
+    with pytest.raises(ArgumentTypeError, match="no whole number above 0"):
+        program.positive(argument)
+    assert program.positive("12") == 12
+
+
+def test_a_folder_is_no_file_to_write(tmp_path):
+    with pytest.raises(ArgumentTypeError, match="is a folder"):
+        program.file_to_write(str(tmp_path))
+    assert program.file_to_write(str(tmp_path / "new.csv")) == str(tmp_path / "new.csv")
 
 
 def run(folder, status):

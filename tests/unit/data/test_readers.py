@@ -127,6 +127,18 @@ def test_articles_over_many_chunks(tmp_path):
     assert [record.text for record in records] == [text.strip() for text in texts]
 
 
+def test_json_lines_may_leave_out_a_label_but_no_text(tmp_path):
+    rows = [{"text": "a", "label": 1}, {"text": "b"}, {"text": "c", "label": None}]
+    path = write(tmp_path, ".jsonl", jsonl_bytes(rows))
+    kept = read(path, label="label", labels=["no", "yes"], values={"": None})
+    assert [record.text for record in kept if record.label is not None] == ["a"]
+    refuse(path, "document 2: the label is None", label="label", labels=["no", "yes"])
+    path = write(tmp_path, ".jsonl", jsonl_bytes(rows[::-1][1:]))
+    refuse(path, "line 1: has no column 'label'.*null where it has none", label="label")
+    path = write(tmp_path, ".jsonl", jsonl_bytes([*rows, {"Text": "d"}]))
+    refuse(path, "line 4: has no column 'text'", label="label", labels=["no", "yes"], values={"": None})
+
+
 def test_without_ids_part_and_number_serve_over_all_files(tmp_path):
     (tmp_path / "1").mkdir()
     first, second = write(tmp_path, ".txt", "a\nb\n"), write(tmp_path / "1", ".txt", "c\n")

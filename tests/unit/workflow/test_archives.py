@@ -9,8 +9,10 @@ import pytest
 from run_records import write_run
 
 from lib.core.errors import DataError
-from lib.workflow.commands.archive import _all, pack, require_complete
+from lib.study.configuration import load_study, merged, read_layers
+from lib.workflow.commands.archive import _all, _archived, pack, require_complete
 from lib.workflow.commands.verification import verification_report, verify
+from lib.workflow.planning.plan import Plan
 
 MANIFEST = "MANIFEST.json"
 
@@ -105,6 +107,17 @@ def test_a_file_that_cannot_be_read_leaves_no_archive(study, tmp_path):
     with pytest.raises(DataError, match="tables: cannot be read"):
         pack(tmp_path / "a.tar.gz", study, [study / "tables"], {})
     assert not list(tmp_path.glob("*.gz"))
+
+
+def test_the_configuration_in_an_archive_loads(repository):
+    """Tables and figures of other things than runs are not made from an archive."""
+    for file in sorted((repository / "config").glob("*.yaml")):
+        layers = read_layers([file])
+        plan = Plan(load_study(layers))
+        study = load_study([("archived.yaml", _archived(plan, merged(layers)))])
+        assert study.report.opens_with or not plan.study.report.opens_with, file
+        shown = {**study.report.tables, **study.report.figures}
+        assert {each.reads for each in shown.values()} <= {"runs"}, file
 
 
 @pytest.mark.parametrize("text", ["", "<html><body>", "<html></html", "</html><p>more"])

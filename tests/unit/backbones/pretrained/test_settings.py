@@ -61,6 +61,13 @@ def test_what_an_architecture_must_say(changes, expected):
     assert re.search(expected, refused(architecture=SIZES | changes))
 
 
+@pytest.mark.parametrize("value", ["8192", 1.5, [64]])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_longest_text_that_is_no_number_is_refused(family, value):
+    message = refused(architecture=SIZES | {"model_type": family, "max_position_embeddings": value})
+    assert "architecture.max_position_embeddings: " in message
+
+
 @pytest.mark.parametrize("attention", ["causal", "gradual"])
 def test_an_encoder_cannot_be_made_causal(attention):
     """Its weights have never been without the tokens that follow."""
