@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from lib.core.record import PREDICTIONS
 from lib.evaluation.statistics import smallest_difference
+from lib.results.predictions import load_predictions
 from lib.results.printed_values import published_runs
 from lib.results.quantities import QUANTITIES
 from lib.results.records import SPLITS, load_runs
@@ -134,8 +136,14 @@ def _own(plan: Plan, stage: str) -> list[ModelScores]:
             by_model = {row: quantity.factor * float(scores["test"]) for row, scores in there.items()}
             seeds = min(int(scores["seeds"]) for scores in there.values())
             source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
-            found.append(ModelScores(by_model, dataset, length, source, seeds, None))
+            documents = _tested_on(own.loc[own["model"].isin([owners[row] for row in there]), "folder"].iloc[0])
+            found.append(ModelScores(by_model, dataset, length, source, seeds, documents))
     return found
+
+
+def _tested_on(folder: str) -> int | None:
+    """Return the number of test documents of a run; None if its predictions are not here, as of an imported one."""
+    return len(load_predictions(folder, ["id"])) if Path(folder, PREDICTIONS).exists() else None
 
 
 def _of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:

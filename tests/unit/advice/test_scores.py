@@ -1,5 +1,6 @@
 import json
 
+import pandas as pd
 import pytest
 from run_records import write_baseline, write_run
 from studies import study
@@ -68,6 +69,12 @@ def test_own_records_come_before_published_ones(plan, tmp_path):
     assert scores.source == f"{tmp_path}, 2 seeds"
     assert scores.seeds == 2
     assert scores.noise is None  # how many documents they were tested on is not in the record
+    tested = {"id": [f"d{number}" for number in range(160)], "split": "test"}
+    for folder in tmp_path.glob("runs/finetune/*/imdb/*"):
+        pd.DataFrame(tested).to_parquet(folder / "predictions.parquet")
+    scores = scores_near(plan, "finetune", 512)
+    assert scores.documents == 160
+    assert 8 < scores.noise < 13  # the models differ by 15 points, so this is shown, and 5 points would not be
     assert scores_near(plan, "finetune", 4096).source == "published, 1 seed"
 
 
