@@ -11,7 +11,7 @@ STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
 REPORTED := $(or $(CONFIG),$(STUDY_FILE))
 # The folder of the study's results, asked when a command needs it.
 RESULTS = $(shell $(BIN)/python -c "from lib.study.configuration import load_study, read_layers; \
-	print(load_study(read_layers(['$(REPORTED)'])).execution.results)")
+	print(load_study(read_layers('$(REPORTED)'.split())).execution.results)")
 # The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
 ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
@@ -145,4 +145,4 @@ format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/snakefmt workflow
 
 clean: ## Remove everything produced by the demos, and caches
-	rm -rf results/demo* site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(foreach file,$(wildcard config/demo*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -266,7 +266,7 @@ def _collect(
                     )
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)
-                index.groups_are_numbers &= record.group is None or whole_number(record.group) is not None
+                index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
     if splits is not None:
         splits.check_spent()
     for part, counts in index.counts.items():

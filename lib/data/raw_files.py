@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import gzip
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ _UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
 """Bounds of an unpacked file: bytes, or times its own size if that is more. Texts rarely reach 20 times."""
 
 # ValueError covers undecodable bytes; OSError and RuntimeError broken archives.
-DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZipFile)
+DAMAGE = (OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 """Errors of reading a damaged file."""
 
 
@@ -43,8 +44,13 @@ def suffix_of(path: Path) -> str:
     """Return the suffix that decides the format of a file; of an archive, that of its member."""
     if path.suffix.lower() != ".zip":
         return format_of(path.name)
-    with zipfile.ZipFile(path) as archive:
-        return Path(_only_member(archive, path)).suffix.lower()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return Path(_only_member(archive, path)).suffix.lower()
+    except zipfile.BadZipFile as error:
+        raise DataError(
+            f"{path}: cannot be unpacked ({error}). Expected a zip archive of one file; fetch it again."
+        ) from error
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:

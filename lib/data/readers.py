@@ -10,6 +10,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -343,7 +344,8 @@ def _number(
         return None
     # A text that looks like a number is one, since CSV has only text; NaN is within no limits.
     with contextlib.suppress(ValueError):
-        if isinstance(value, int | float | str) and not isinstance(value, bool) and low <= float(value) <= high:
+        is_number = isinstance(value, int | float | Decimal | str) and not isinstance(value, bool)
+        if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
             return float(value)
     raise DataError(
         f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "

@@ -9,7 +9,7 @@ from lib.data.settings.dataset import Dataset
 from lib.data.settings.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
-from lib.study.stages import Model, Override
+from lib.study.stages import Model, Override, Stage
 
 MEASURED = {
     "tables": (
@@ -144,15 +144,21 @@ def _models(experiment: Experiment) -> Iterator[str]:
                 yield f"models.{name}.{key}: there is no '{value}'. {known(there)}"
         for stage, change in model.changes.items():
             place, section = f"models.{name}.changes.{stage}.data", experiment.stages.get(stage)
+            if section is None:  # found above
+                continue
+            if (change.task or change.recipe) and not _passes(name, model, stage, section):
+                yield f"models.{name}.changes.{stage}: {name} does not pass {stage}. Take this out, or let it pass"
             for entry in change.data:
-                if section is None:  # found above
-                    break
                 if entry not in section.data:
                     yield f"{place}.{entry}: {stage} does not work on '{entry}'. {known(section.data)}"
-                elif stage in model.skip or (section.models is not None and name not in section.models):
+                elif not _passes(name, model, stage, section):
                     yield f"{place}.{entry}: {name} does not pass {stage}. Name the first stage that it passes there"
                 elif model.datasets is not None and entry in set(experiment.datasets) - set(model.datasets):
                     yield f"{place}.{entry}: models.{name}.datasets leaves {entry} out. Add it there, or take this out"
+
+
+def _passes(name: str, model: Model, stage: str, section: Stage) -> bool:
+    return stage not in model.skip and (section.models is None or name in section.models)
 
 
 def _overrides(model: Model) -> Iterator[tuple[str, Override, str]]:

@@ -139,11 +139,6 @@ def sharing_errors(graph: Graph, processes: int) -> Iterator[str]:
     for name, section in experiment.stages.items():
         varied = section.variants.get("recipe.batch_size", [])
         sizes += [(f"stages.{name}.variants.recipe.batch_size", size) for size in varied if isinstance(size, int)]
-        if section.tuning:
-            yield (
-                f"execution.gpus_per_run: {processes}, but trials of experiment.stages.{name}.tuning run in one "
-                "process. Set it to 1 until that stage has run"
-            )
     for place, size in sizes:
         if size < processes:
             yield (

@@ -58,5 +58,7 @@ class Study(BaseSettings):
                 yield from not_kept(self.report, self.execution.runs)
             if self.only is not None:
                 yield from (f"only{error}" for error in self.only.errors(self.runs, self.graph))
+            if self.experiment.precision == "fp16" and self.execution.training.device == "cpu":
+                yield "experiment.precision: fp16 needs a GPU, but execution.training.device is cpu. Use bf16 or fp32"
             if self.execution.gpus_per_run > 1:
                 yield from sharing_errors(self.graph, self.execution.gpus_per_run)

@@ -22,6 +22,7 @@ from accelerate.utils import send_to_device
 from tqdm import tqdm
 from transformers import PretrainedConfig, PreTrainedModel
 
+from lib.backbones.configuration import BackboneConfig
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
@@ -82,10 +83,13 @@ def predict(
     Raises:
         RunError: the folder has no complete fine-tuned model; or the model reads pairs separately, and no pairs are
             given; or the device cannot be used; or a prediction is NaN or inf.
-        ConfigError: pairs leave no room for their tokens, or the model cannot read texts of `max_tokens`.
+        ConfigError: pairs leave no room for their tokens, or the model cannot read texts of `max_tokens`; or
+            `target` is `source`.
         DataError: the documents or the tokeniser cannot be read.
     """
     path, target = Path(model), Path(target)
+    if target.exists() and target.samefile(source):
+        raise ConfigError(f"{target}: is the file of the documents, which the predictions would replace. Name another.")
     classifier = Classifier.open(
         path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
@@ -191,8 +195,12 @@ class Classifier:
                 "not classify documents. Expected that of a run of sequence_classification, pair_classification or "
                 "regression."
             )
+        if not isinstance(config, BackboneConfig):
+            raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
         if head is PairClassification and not paired:
             raise RunError(f"{folder}: reads two texts of each document. Name the column of the second ones.")
+        if head is SequenceClassification and paired and not config.parameters.takes_pairs:
+            raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no column of second ones.")
         tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
         limit = max_tokens or tokenizer.backend.model_max_length
         if (longest := config.parameters.longest()) is not None and limit > longest:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import pipeline
+from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 from lib.backbones import onednn
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
@@ -197,6 +197,23 @@ def test_a_file_is_read_by_its_dialect(trained, corpus, tmp_path):
     predict(model, plain, tmp_path / "expected.csv")
     out, expected = (pd.read_csv(tmp_path / name) for name in ("out.csv", "expected.csv"))
     assert (out.columns.tolist(), len(out)) == (expected.columns.tolist(), len(texts))
+
+
+def test_documents_are_not_replaced_by_their_predictions(trained, tmp_path):
+    source = tmp_path / "texts.csv"
+    source.write_text("text\nsome words\n")
+    (tmp_path / "same.csv").hardlink_to(source)
+    for target in (source, tmp_path / "same.csv"):
+        with pytest.raises(ConfigError, match="is the file of the documents"):
+            predict(trained("low", "high"), source, target)
+    assert source.read_text() == "text\nsome words\n"
+
+
+def test_a_classifier_of_transformers_is_left_to_its_pipeline(tmp_path, corpus):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    BertForSequenceClassification(BertConfig(vocab_size=9, **sizes)).save_pretrained(tmp_path / "bert")
+    with pytest.raises(RunError, match="is a model of transformers, which its pipeline reads"):
+        predict(tmp_path / "bert", corpus / "test.parquet", tmp_path / "out.csv")
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "gpu", "no device"])

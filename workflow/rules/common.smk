@@ -129,7 +129,16 @@ def command(name, digest=None):
     """Return the words that start a program of `scripts/`; it stops if its code differs from the digest."""
     words = [PYTHON, f"{ROOT}/scripts/{name}.py"]
     if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
-        shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+        # After a signal, processes have the two minutes that Slurm gives them to write a checkpoint.
+        shared = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--local-addr",
+            "localhost",
+            "--shutdown-timeout",
+            "110",
+        ]
         # The last word keeps torchrun from reading options of the program as abbreviations of its own.
         words[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
     # The code of a module is not kept: its `onstart` belongs to the other workflow.

@@ -188,7 +188,14 @@ class Settings(ArchitectureSettings):
         if self.positions is None or family is None:
             return
         reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
-        if learns != (self.positions.fill == "tiled"):
+        if family.positions and not learns:
+            yield f"positions: {self.model_type} without their table reads texts of any length. Leave them out"
+        elif stretched := self._stretching():
+            yield (
+                f"positions: the architecture stretches its positions already, by {stretched}, which another way "
+                "would replace. Leave them out, or take a model that does not"
+            )
+        elif learns != (self.positions.fill == "tiled"):
             choice = "tiled" if learns else "linear or yarn"
             yield f"positions.fill = {self.positions.fill}: the architecture has other positions. Choose {choice}"
         elif not isinstance(reach, int):
@@ -206,6 +213,14 @@ class Settings(ArchitectureSettings):
     def _keys_are_fewer(self) -> bool:
         heads = self.architecture.get("num_attention_heads")
         return (self.architecture.get("num_key_value_heads") or heads) != heads
+
+    def _stretching(self) -> str | None:
+        """Return the name of the scaling by which rotary positions were published, if by one."""
+        fields = [self.architecture.get(name) for name in ("rope_scaling", "rope_parameters")]
+        scalings = [each for each in fields if isinstance(each, dict)]
+        scalings += [each for scaling in scalings for each in scaling.values() if isinstance(each, dict)]
+        kinds = [each.get("rope_type") or each.get("type") for each in scalings]
+        return next((str(kind) for kind in kinds if kind not in (None, "default")), None)
 
     def _learns_positions(self) -> bool:
         """Whether positions come from a table of limited length."""

@@ -85,6 +85,11 @@ def _texts_are_cut_consistently(graph: Graph) -> Iterator[str]:
                 f"models.{name}.max_tokens: {settings.max_tokens} does nothing, since {name} reads no labelled "
                 "documents as tokens. Leave it out"
             )
+        passed = [graph.reads_tokens(*place) for place in graph.places if place[0] == name]
+        if passed and not any(passed):
+            for key in ("start", "tokenizer"):
+                if getattr(settings, key) is not None:
+                    yield f"models.{name}.{key}: does nothing, since {name} reads texts and no tokens. Leave it out"
     for model, entry in reading:
         dataset, tokenizer = experiment.datasets[entry], graph.tokenizer_of(model, entry)
         if dataset.label_per != "span":

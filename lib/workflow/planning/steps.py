@@ -23,6 +23,9 @@ SNAKEFILE = Path(__file__).parents[3] / "workflow" / "Snakefile"
 Workflow = Any  # Snakemake has no types, and its interface ends before what is asked here
 Job = Any
 
+ANY_SIZE = 10**12
+"""Bytes up to which a file is compared by its content, as in the workflow's own profile."""
+
 
 @contextlib.contextmanager
 def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Workflow]:
@@ -41,8 +44,8 @@ def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Work
             settings = ConfigSettings(configfiles=[Path(path) for path in configfiles])
             own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
             asked = api.workflow(ResourceSettings(cores=1), config_settings=settings, snakefile=own or SNAKEFILE)
-            # Interrupted jobs run again, as in the workflow's own profile.
-            asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True))
+            # Interrupted jobs run again, and files of any size are compared, as in the workflow's own profile.
+            asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True, max_checksum_file_size=ANY_SIZE))
             workflow = asked._workflow
             workflow.execution_settings = ExecutionSettings()
             workflow._prepare_dag(forceall=False, ignore_incomplete=False, lock_warn_only=False)

@@ -191,6 +191,8 @@ def test_spellings_of_one_value_are_one_value(options, match):
         ([1.0, -2.0, 30.0], [1, -2, 30]),
         (["books", " films", "books"], ["books", "films", "books"]),
         (["12", "n/a?", "3"], ["12", "n/a?", "3"]),
+        (["01", "1", "007"], ["01", "1", "007"]),
+        (["-0", "0", "1"], ["-0", "0", "1"]),
     ],
 )
 def test_groups_are_numbers_if_all_are_and_names_otherwise(tmp_path, suffix, values, groups):

@@ -1,6 +1,7 @@
 """Pairs of texts, labels that are numbers, and test documents without labels: read, prepared, tokenised, batched."""
 
 import json
+from decimal import Decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -115,7 +116,13 @@ def test_labels_may_be_numbers(tmp_path, suffix):
     assert [each.label for each in records] == [0.0, 2.5, 5.0]
 
 
-@pytest.mark.parametrize("label", ["high", "nan", 5.1, -0.1, True])
+def test_labels_may_be_decimal_numbers(tmp_path):
+    pd.DataFrame({"text": ["one", "two"], "label": [Decimal("1.50"), Decimal("5")]}).to_parquet(tmp_path / "a.parquet")
+    records = read_records({"train": [tmp_path / "a.parquet"]}, label="label", label_range=(0, 5))
+    assert [each.label for each in records] == [1.5, 5.0]
+
+
+@pytest.mark.parametrize("label", ["high", "nan", 5.1, -0.1, True, "1_5"])
 def test_a_number_out_of_range_is_refused(tmp_path, label):
     path = tmp_path / "file.jsonl"
     path.write_text(json.dumps({"text": "one", "label": label}) + "\n")

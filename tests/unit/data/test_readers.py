@@ -553,3 +553,11 @@ def test_folds_come_as_they_are_from_formats_that_have_columns(tmp_path):
     assert [record.fold for record in read(path, fold="part")] == [3, "four"]
     refuse(write(tmp_path, ".txt", "x\n"), "no folds", fold="part")
     refuse(write(tmp_path, ".xml", ARTICLES), "holds no folds. Name a file", fold="part")
+
+
+def test_a_damaged_archive_of_labels_is_named(tmp_path):
+    texts, truth = tmp_path / "texts.csv", tmp_path / "truth.zip"
+    texts.write_text("id,text\n1,x\n")
+    truth.write_text("<html>not found</html>")
+    with pytest.raises(DataError, match="truth.zip: cannot be unpacked .*Expected a zip archive"):
+        list(read_records({"train": [texts]}, id="id", label="label", labels=["a"], ground_truth={"train": [truth]}))

@@ -596,6 +596,26 @@ GRAPH = {
         {"execution/gpus_per_run": 3, "stages/tapt/variants": {"recipe.batch_size": [8, 2]}},
         "3.*2 documents of experiment.stages.tapt.variants.recipe.batch_size",
     ),
+    "several processes that each find what fits": (
+        {"execution/gpus_per_run": 2, "execution/training": {"auto_micro_batch": True}},
+        "training.auto_micro_batch: does nothing with gpus_per_run = 2",
+    ),
+    "an arithmetic that needs a GPU on a CPU": (
+        {"precision": "fp16", "execution/training": {"device": "cpu"}},
+        "experiment.precision: fp16 needs a GPU",
+    ),
+    "a recipe of a stage that is skipped": (
+        {"models/sdpa": SDPA | {"skip": ["tapt"], "changes": {"tapt": {"recipe": {"epochs": 1}}}}},
+        "models.sdpa.changes.tapt: sdpa does not pass tapt",
+    ),
+    "first weights of what reads texts": (
+        {"models/tfidf/start": {"folder": "nowhere"}},
+        "models.tfidf.start: does nothing, since tfidf reads texts",
+    ),
+    "a tokeniser of what reads texts": (
+        {"models/tfidf/tokenizer": "wordpiece"},
+        "models.tfidf.tokenizer: does nothing, since tfidf reads texts",
+    ),
     "several GPUs without a process for each": (
         {"execution/job": {"gpu": 2}},
         "execution.job.gpu: .*less than.*1. Found 2",

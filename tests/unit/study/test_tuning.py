@@ -260,6 +260,5 @@ def test_a_problem_of_all_examples_is_told_once():
     assert str(error.value).count("\n- ") == 1
 
 
-def test_trials_do_not_run_in_several_processes():
-    with pytest.raises(ConfigError, match="gpus_per_run: 2.*experiment.stages.tune.tuning"):
-        study(TUNING, layers=[("gpus.yaml", {"execution": {"gpus_per_run": 2}})])
+def test_other_stages_than_a_search_may_have_several_processes():
+    assert study(TUNING, layers=[("gpus.yaml", {"execution": {"gpus_per_run": 2}})]).runs

@@ -68,6 +68,22 @@ def test_a_longest_text_that_is_no_number_is_refused(family, value):
     assert "architecture.max_position_embeddings: " in message
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_type": "llama", "rope_scaling": {"rope_type": "linear", "factor": 8.0}}, "by linear"),
+        ({"model_type": "llama", "rope_scaling": {"type": "yarn", "factor": 4.0}}, "by yarn"),
+        ({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "by llama3"),
+        ({"model_type": "gemma3_text", "rope_parameters": {"full_attention": {"rope_type": "linear"}}}, "by linear"),
+        ({"model_type": "deberta-v2", "position_biased_input": False}, "reads texts of any length"),
+    ],
+)
+@pytest.mark.parametrize("fill", ["linear", "yarn"])
+def test_positions_that_are_stretched_or_endless_are_not_stretched_again(fields, message, fill):
+    architecture = SIZES | {"max_position_embeddings": 64} | fields
+    assert message in refused(architecture=architecture, positions={"length": 128, "fill": fill})
+
+
 @pytest.mark.parametrize("attention", ["causal", "gradual"])
 def test_an_encoder_cannot_be_made_causal(attention):
     """Its weights have never been without the tokens that follow."""
