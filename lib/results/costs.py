@@ -109,6 +109,14 @@ def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float |
     return repeated if repeated is not None else None if own is None else 1 + own / 100
 
 
+def without_time(stage: str, models: Sequence[str], time: Sequence[str]) -> str:
+    """Return what is wrong where no model of a stage has a training time at the stages `time`."""
+    return (
+        f"{stage}: no model of {', '.join(models)} has a training time at {', '.join(time)}. Name other stages under "
+        "`time`, or other models."
+    )
+
+
 def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
     """Return the factor that two models' mean costs may differ by, through chance; None where no model has two runs.
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
-from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, tolerance
+from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, tolerance, without_time
 from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -56,22 +56,27 @@ class ParetoTable(TableSettings):
         Figures are means over the seeds. A model is on the front if no other is at least as good in all three and
         better in one; `dominated_by` names the members that are. Times and memory that differ by less than those of
         repeated runs of the stage count as equal; without repetition and tolerance they do not decide. Neighbours on
-        the front are those next by F1.
+        the front are those next by F1. Models without a training loop have no time and no row.
 
         Raises:
-            DataError: a run is missing or incomplete, or its memory is of another kind than that of the others.
+            DataError: a run is missing or incomplete, its memory is of another kind than that of the others, or there
+                is no time.
         """
         rows = scope.trained
         f1 = scope.quantity("f1", self.stage)
-        scores = scope.grid(self.stage, [f1.source], rows)
+        grid = scope.grid(self.stage, [f1.source], rows)
         used = scope.trainings(MEMORY.source, self.time, rows, self.stage)
         of_seeds = {
             MINUTES: scope.totals(MINUTES.source, self.time, rows, "sum", self.stage),
             MEMORY: scope.totals(MEMORY.source, self.time, rows, "max", self.stage),
         }
         costs = {each: values.groupby(["dataset", "row"]).mean() for each, values in of_seeds.items()}
+        timed = costs[MINUTES].dropna().index
+        scores, used = (each[pd.MultiIndex.from_frame(each[["dataset", "row"]]).isin(timed)] for each in (grid, used))
+        if scores.empty:
+            raise DataError(without_time(self.stage, rows, self.time))
         frames, ways = [], {}
-        for dataset in scope.stages[self.stage]:
+        for dataset in [dataset for dataset in scope.stages[self.stage] if dataset in set(scores["dataset"])]:
             here = scores[scores["dataset"] == dataset]
             made = [row for row in rows if row in set(here["row"])]
             f1_here = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])

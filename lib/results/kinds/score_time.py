@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
-from lib.results.costs import CONFIDENCE, front, tolerance
+from lib.results.costs import CONFIDENCE, front, tolerance, without_time
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
@@ -74,10 +74,7 @@ class ScoreTimeFigure(FigureSettings):
         shown = points[points["time"].notna()].index.unique("dataset")
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
         if not datasets:
-            raise DataError(
-                f"{self.stage}: no model of {', '.join(scope.models)} has a training time at "
-                f"{', '.join(self.time)}. Name other stages under `time`, or other models."
-            )
+            raise DataError(without_time(self.stage, scope.models, self.time))
         size = PANEL_INCHES[0] * len(datasets), PANEL_INCHES[1]
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]

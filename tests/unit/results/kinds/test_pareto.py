@@ -122,6 +122,22 @@ def test_datasets_have_fronts_of_their_own_and_the_baseline_has_no_row(tmp_path)
     ]
 
 
+@pytest.mark.parametrize("intervals", [True, False])
+def test_a_model_without_training_has_no_row_and_no_part_in_the_front(tmp_path, intervals):
+    """Neither the best score nor the smallest memory matters without a time; the notes are those without it."""
+    untrained = {"epochs": 0, "seconds_per_epoch": None, "tokens_per_second": None, "test_f1_macro": 0.99}
+    folder = write_run(tmp_path, "finetune", "phrases", "imdb", peak_memory_mb=1.0, peak_memory_kind="gpu", **untrained)
+    write_predictions(folder, ["no", "yes"], LABELS, LABELS)
+    folders, stages = write(tmp_path), {"tapt": ["imdb"], "finetune": ["imdb"]}
+    owners = {"tapt": {model: model for model in MODELS}, "finetune": {model: model for model in [*MODELS, "phrases"]}}
+    settings = {"time_tolerance": 1.0, "memory_tolerance": 1.0, "intervals": intervals}
+    parameters = ParetoTable(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
+    beside = parameters.make(scope_of([*folders, folder], stages, [*MODELS, "phrases"], owners=owners))
+    assert beside.to_markdown() == table(folders, intervals=intervals).to_markdown()
+    with pytest.raises(DataError, match="finetune: no model of phrases has a training time at tapt, finetune"):
+        parameters.make(scope_of([*folders, folder], stages, ["phrases"], owners=owners))
+
+
 def test_kinds_of_memory_are_not_compared(tmp_path):
     folders = write(tmp_path)
     write_run(tmp_path, "tapt", "sdpa", "imdb", peak_memory_kind="gpu")
