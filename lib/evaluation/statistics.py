@@ -165,22 +165,14 @@ class Estimate:
 
         slope = self.mean * (1 - self.mean)
         if slope <= 0:
-            return self._without_variance(level)
+            return _without_variance(level, self.documents)
         half = math.sqrt(variance) * _quantile(level, self.documents - 1) / slope
         return abs(float(expit(logit(self.mean) + sign * half)) - self.mean)
 
     def _squared_half_width(self, level: float) -> float:
         quantile = _quantile(level, self.documents - 1) ** 2
-        given_models = quantile * self.of_documents_given_models or self._without_variance(level) ** 2
-        return max(self._of_seeds_squared(level) + quantile * self.of_documents, given_models)
-
-    def _without_variance(self, level: float) -> float:
-        """Return how far a value that no document changes may be from that of all documents there are.
-
-        In a sample without a single error, or a single document on which two models disagree, a share of so many may
-        have one (Clopper and Pearson 1934); with 3 / n at a level of 5 % it is the rule of three.
-        """
-        return float(1 - level ** (1 / self.documents))
+        least = _least_squared_half_width(self.of_documents_given_models, level, self.documents)
+        return max(self._of_seeds_squared(level) + quantile * self.of_documents, least)
 
     def _of_seeds_squared(self, level: float) -> float:
         return _quantile(level, self.seeds - 1) ** 2 * self.of_seeds if self.of_seeds else 0.0
@@ -191,6 +183,21 @@ def _quantile(level: float, degrees_of_freedom: int) -> float:
     from scipy.special import stdtrit
 
     return -float(stdtrit(max(degrees_of_freedom, 1), level / 2))
+
+
+def _least_squared_half_width(of_documents_given_models: float, level: float, documents: int) -> float:
+    """Return the square of what no interval of a difference reaches less far than: over documents, for given models."""
+    squared = _quantile(level, documents - 1) ** 2 * of_documents_given_models
+    return squared or _without_variance(level, documents) ** 2
+
+
+def _without_variance(level: float, documents: int) -> float:
+    """Return how far a value that no document changes may be from that of all documents there are.
+
+    In a sample without a single error, or a single document on which two models disagree, a share of so many may
+    have one (Clopper and Pearson 1934); with 3 / n at a level of 5 % it is the rule of three.
+    """
+    return float(1 - level ** (1 / documents))
 
 
 def _f1(counts: np.ndarray) -> np.ndarray:
@@ -287,7 +294,13 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
 
 
 def smallest_difference(
-    of_seeds: float, of_documents: float, seeds: int, documents: int, level: float, power: float
+    of_seeds: float,
+    of_documents: float,
+    seeds: int,
+    documents: int,
+    level: float,
+    power: float,
+    of_documents_given_models: float | None = None,
 ) -> float | None:
     """Return the smallest true difference that the test of `Estimate` shows with this power.
 
@@ -298,6 +311,8 @@ def smallest_difference(
         documents: n.
         level: level of significance, two-sided.
         power: chance to show a difference of this size.
+        of_documents_given_models: the variance over documents for the given models, which bounds intervals below; None
+            = `of_documents`, as with one seed.
 
     Returns:
         A fraction; None if not even a difference of 1 is shown so often.
@@ -307,10 +322,11 @@ def smallest_difference(
 
     points = (np.arange(2000) + 0.5) / 2000
     drawn = chdtri(seeds - 1, points) / (seeds - 1) if seeds > 1 else np.zeros(1)  # variance of seeds, as estimated
-    half = np.sqrt(
-        (_quantile(level, seeds - 1) ** 2 * of_seeds * drawn if of_seeds else 0.0 * drawn)
-        + _quantile(level, documents - 1) ** 2 * of_documents
+    squared = (_quantile(level, seeds - 1) ** 2 * of_seeds * drawn if of_seeds else 0.0 * drawn) + (
+        _quantile(level, documents - 1) ** 2 * of_documents
     )
+    given_models = of_documents if of_documents_given_models is None else of_documents_given_models
+    half = np.sqrt(np.maximum(squared, _least_squared_half_width(given_models, level, documents)))
     deviation = max(math.sqrt(of_seeds + of_documents), np.finfo(float).tiny)
 
     def lacking(difference: float) -> float:

@@ -472,10 +472,11 @@ def _pareto(view: View) -> Expected:
     names += ["f1_no_significant_difference_from"] * intervals
     found = []
     for entry in view.stages[stage]:
-        made = [row for row in rows if view.runs(row, stage, entry)]
+        there = [row for row in rows if view.runs(row, stage, entry)]
+        minutes = {row: _cost(view, "total_minutes", row, stage, entry, settings["time"]) for row in there}
+        made = [row for row in there if minutes[row] is not None]  # the others do not train
         scores = {row: [100 * run.metrics["test_f1_macro"] for run in view.runs(row, stage, entry)] for row in made}
         f1 = {row: mean(scores[row]) for row in made}
-        minutes = {row: _cost(view, "total_minutes", row, stage, entry, settings["time"]) for row in made}
         memory = {row: _cost(view, "memory", row, stage, entry, settings["time"]) for row in made}
         owners = {view.words.owner(row, stage, entry): row for row in made}
         costs: list[tuple[dict[str, float | None], float]] = [({row: -float(f1[row] or 0) for row in made}, 1.0)]
@@ -628,11 +629,15 @@ def _significance(view: View) -> Expected:
     for entry in dict.fromkeys(each["dataset"] for each in counted):
         for other in dict.fromkeys(each["against"] for each in counted if each["dataset"] == entry):
             parts = [each["estimate"] for each in counted if (each["dataset"], each["against"]) == (entry, other)]
-            of_seeds, of_documents = (
-                float(np.median([getattr(each, name) for each in parts])) for name in ("of_seeds", "of_documents")
+            of_seeds, of_documents, given = (
+                float(np.median([getattr(each, name) for each in parts]))
+                for name in ("of_seeds", "of_documents", "of_documents_given_models")
             )
-            smallest = smallest_difference(of_seeds, of_documents, parts[0].seeds, parts[0].documents, level, 0.8)
-            if smallest is not None:
+            sizes = parts[0].seeds, parts[0].documents
+            smallest = smallest_difference(of_seeds, of_documents, *sizes, level, 0.8, given)
+            if not (of_seeds or of_documents or given):
+                said.append(f"unknown, since it is 0, against {other}")
+            elif smallest is not None:
                 said.append(f"{100 * smallest:.1f} points against {other}")
     return Expected(names, [[each[name] for name in names] for each in found], said)
 

@@ -133,6 +133,7 @@ def _compared(
                 "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
                 "of_seeds": difference.of_seeds,
                 "of_documents": difference.of_documents,
+                "of_documents_given_models": difference.of_documents_given_models,
                 "seeds": difference.seeds,
                 "documents": difference.documents,
                 "of_spans": isinstance(paired, PairedSpans),
@@ -192,19 +193,20 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
     """Return in words how small a difference the test documents and seeds of a dataset can show."""
     shown, first = [], compared.iloc[0]
     for other, rows in compared.groupby("against", sort=False):
+        variances = rows[["of_seeds", "of_documents", "of_documents_given_models"]].median()
         smallest = smallest_difference(
-            rows["of_seeds"].median(),
-            rows["of_documents"].median(),
-            first["seeds"],
-            first["documents"],
-            1 - settings.confidence,
-            POWER,
+            seeds=first["seeds"],
+            documents=first["documents"],
+            level=1 - settings.confidence,
+            power=POWER,
+            **variances,
         )
-        if smallest is not None:
-            size = f"{100 * smallest:.1f} points"
+        if not variances.any():  # as of models that predict the same: nothing to tell what others would do
+            size = "unknown, since it is 0,"
+        elif smallest is None:
+            size = "none, however large,"
         else:
-            equal = not rows[["of_seeds", "of_documents"]].any(axis=None)
-            size = "unknown, since predictions are equal," if equal else "none, however large,"
+            size = f"{100 * smallest:.1f} points"
         shown.append(f"{size} against {other}")
     seeds = "one seed" if first["seeds"] == 1 else f"{first['seeds']} seeds"
     return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"

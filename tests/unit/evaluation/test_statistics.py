@@ -200,6 +200,19 @@ def test_more_documents_and_seeds_show_smaller_differences():
     assert smallest_difference(0.25, 0.0004, 2, 1000, 0.05, 0.8) is None
 
 
+def test_no_smaller_difference_is_shown_than_the_least_interval_allows():
+    """Documents that move the seeds apart cancel out in the mean of other models, not in that of the given ones."""
+    own = np.random.default_rng(6).standard_normal(400)
+    apart = [shares(np.stack([own, -0.9 * own])), estimate([0.5, 0.5]), estimate([0.5, 0.5000001])]
+    for each in apart:
+        assert each.of_documents < 1e-20
+        low, high = Estimate(np.full_like(each.values, each.mean), each.left_out).difference_interval(0.95)
+        variances = {"of_seeds": each.of_seeds, "of_documents": each.of_documents}
+        variances["of_documents_given_models"] = each.of_documents_given_models
+        smallest = smallest_difference(**variances, seeds=2, documents=each.documents, level=0.05, power=0.8)
+        assert smallest >= 0.999 * (high - low) / 2
+
+
 def test_accuracy_is_the_share_of_right_documents():
     generator = np.random.default_rng(5)
     labels, predictions = generator.integers(3, size=30), generator.integers(3, size=(1, 2, 30))

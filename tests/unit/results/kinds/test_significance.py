@@ -173,6 +173,16 @@ def test_the_note_says_what_the_test_sets_can_show(tmp_path):
     assert "the 3 comparisons of this table" in note
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_what_can_be_shown_is_unknown_where_most_models_predict_what_the_reference_does(tmp_path, seeds):
+    """Of three models two predict the same, so that their median variance is 0 and tells nothing."""
+    predictions = dict.fromkeys(["sdpa", "same", "equal"], wrong_on(*range(10))) | {"other": wrong_on(*range(12))}
+    folders = [folder for seed in range(seeds) for folder in write(tmp_path, predictions, seed=seed)]
+    note = table(folders, ["same", "equal", "other"], baseline=None).note
+    assert note.endswith("unknown, since it is 0, against sdpa.")
+    assert "points against sdpa" in table(folders, ["same", "other"], baseline=None).note
+
+
 def test_nothing_to_compare_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"finetune: .*sdpa"):
         table(write(tmp_path, PREDICTIONS), models=["sdpa"], baseline=None)
