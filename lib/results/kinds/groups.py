@@ -1,5 +1,6 @@
 """Accuracy by group of documents, such as their distance or length."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
@@ -47,6 +49,9 @@ class GroupsTable(TableSettings):
 
         With more than one seed these are means with a standard deviation. Groups are called by what their
         number is, `distance_16`, `distance_32`, unless they have names.
+
+        Raises:
+            DataError: a run is missing or has no predictions by group, or two columns would be called alike.
         """
         (dataset,) = scope.stages[self.stage]
         group, names = self.label or scope.groups[dataset], scope.group_names.get(dataset)
@@ -54,16 +59,23 @@ class GroupsTable(TableSettings):
         means, deviations = (scores[column].unstack("group").loc[[*scope.models]] for column in ("mean", "std"))
         if names:
             means, deviations = (each.rename(columns=names.__getitem__) for each in (means, deviations))
-        first, before = MODEL, "" if names else f"{group} "
+        first, before = MODEL, [] if names else [group]
         if self.rows == "groups":
-            means, deviations, first, before = means.T, deviations.T, group, ""
+            means, deviations, first, before = means.T, deviations.T, group, []
         frame, columns = pd.DataFrame({first: [str(name) for name in means.index]}), {}
         for number in means:
-            key = Key((f"{before}{number}".replace(" ", "_"),))
+            key = Key((*before, str(number)))
             frame[key] = means[number].to_numpy()
-            columns[key] = Column(f"{before}{number} [%]", 2)
+            columns[key] = Column(f"{' '.join(key.parts)} [%]", 2)
             if scores["std"].notna().any():
                 frame[key.sd] = deviations[number].to_numpy()
+        counts = Counter(map(str, frame))
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise DataError(
+                f"{dataset}: the groups {', '.join(map(str, means))} would make two columns called {', '.join(twice)} "
+                "(_sd is a standard deviation). Expected groups with different names. Rename one of them in the "
+                "column of groups, or give the table `rows: groups`."
+            )
         return Table(frame, columns)
 
 

@@ -1,3 +1,6 @@
+import csv
+import io
+
 import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
@@ -56,12 +59,37 @@ def test_groups_may_be_names(tmp_path):
     )
 
 
+def with_domains(tmp_path, domains):
+    """Two seeds, whose groups have a document each, which is wrong and right in turn."""
+    documents = [(name, 1, place % 2) for place, name in enumerate(domains)]
+    runs = [write_run(tmp_path, "finetune", "sdpa", "recall", seed=seed) for seed in (1, 2)]
+    folders = [write_group_predictions(run, documents) for run in runs]
+    return scope_of(folders, STAGE, ["sdpa"], groups={"recall": "domain"})
+
+
+def test_groups_of_any_names_keep_their_columns(tmp_path):
+    domains = ["a b", "a_b", "a-b", "a  b", "model", "b", "domain"]
+    made = GroupsTable(kind="groups", stage="finetune").make(with_domains(tmp_path, domains))
+    heading, row = csv.reader(io.StringIO(made.to_csv()))
+    assert dict(zip(heading[1::2], row[1::2], strict=True)) == {
+        f"domain_{name}": f"{100 * (place % 2)}.00" for place, name in enumerate(domains)
+    }
+
+
+def test_groups_whose_columns_would_be_called_alike_are_refused(tmp_path):
+    found = with_domains(tmp_path, ["a", "a_sd"])
+    with pytest.raises(DataError, match="recall: the groups a, a_sd .* two columns called domain_a_sd"):
+        GroupsTable(kind="groups", stage="finetune").make(found)
+    made = GroupsTable(kind="groups", stage="finetune", rows="groups").make(found)
+    assert made.to_csv() == "domain,sdpa,sdpa_sd\na,0.00,0.00\na_sd,100.00,0.00\n"
+
+
 def test_groups_may_have_names_and_rows(folders):
     """Numbers of documents are of the functions in their order; only some occur."""
     names = {"group_names": {"recall": [f"function {number}" for number in range(65)]}}
     scope = scope_of(folders, STAGE, ["sdpa", "gru"], **DISTANCES, **names)
     made = GroupsTable(kind="groups", stage="finetune").make(scope)
-    assert made.to_csv().startswith("model,function_8,function_8_sd,function_64,function_64_sd\nsdpa,100.00,0.00,75.00")
+    assert made.to_csv().startswith("model,function 8,function 8_sd,function 64,function 64_sd\nsdpa,100.00,0.00,75.00")
     assert made.to_markdown().splitlines()[0].split("|")[2].strip() == "function 8 [%]"
     made = GroupsTable(kind="groups", stage="finetune", rows="groups", label="function").make(scope)
     assert made.to_csv() == (
