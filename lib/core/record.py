@@ -123,7 +123,8 @@ class RunRecord(NamesRun):
     """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
     unknown, or nothing was fitted."""
     processes: int = 1
-    """Processes that trained together, each on its own device. Time is wall time, memory the maximum over them."""
+    """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
+    over them."""
     versions: dict[str, str]
     git_commit: str | None
     code: str | None = None

@@ -434,7 +434,7 @@ def write_made(folder: Path, run: Made) -> None:
         peak_memory_mb=run.memory,
         peak_memory_kind="gpu" if run.memory_kind == "gpu" else "resident",
         precision="fp32",
-        device="cpu",
+        device="cuda:0" if run.memory_kind == "gpu" else "cpu",
         hardware=run.hardware,
         processes=run.processes,
         versions={"torch": "2"},

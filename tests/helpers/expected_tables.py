@@ -542,7 +542,7 @@ def _compute(view: View) -> Expected:
         for hardware in sorted({run.hardware or "unknown" for run in runs.values()}):
             cells = [
                 [
-                    run.processes * run.seconds / 3600
+                    (run.processes if run.memory_kind == "gpu" else 1) * run.seconds / 3600
                     for run in runs.values()
                     if run.stage == stage and (run.hardware or "unknown") == hardware
                 ]

@@ -12,9 +12,9 @@ from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 NOTE = (
-    "Hours are wall time on the hardware named: of training loops, their evaluations left out where records tell them "
-    "apart, and of fit and evaluation of a model that does not train. All seeds and datasets together; under `all`, "
-    "runs that models share count once."
+    "Device hours on the hardware named: wall time of training loops, their evaluations left out where records tell "
+    "them apart, and of fit and evaluation of a model that does not train, times the GPUs of a run; a CPU counts once. "
+    "All seeds and datasets together; under `all`, runs that models share count once."
 )
 
 
@@ -60,13 +60,16 @@ class ComputeTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return hours by stage and in all, of each model and of all together, one row per hardware.
 
-        Hours on different hardware are never added up. Price, energy and carbon have columns as far as `settings` give
-        what they follow from; hardware without a rate leaves them empty.
+        They are wall time times devices: the processes of a run have a GPU each, or share one CPU. Hours on different
+        hardware are never added up. Price, energy and carbon have columns as far as `settings` give what they follow
+        from; hardware without a rate leaves them empty.
         """
         runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in self.time).fillna({"hardware": "unknown"})
         together = runs.drop_duplicates("folder").assign(row=TOGETHER)
         order = [*scope.models, TOGETHER]
-        hours = pd.concat([runs, together]).assign(hours=lambda run: run["processes"] * run["seconds"] / 3600)
+        hours = pd.concat([runs, together]).assign(
+            hours=lambda run: run["processes"].where(run["device"] != "cpu", 1) * run["seconds"] / 3600
+        )
         frame = hours.pivot_table(index=["row", "hardware"], columns="stage", values="hours", aggfunc="sum")
         frame = frame.reindex(columns=self.time).add_suffix("_hours")
         frame = frame.reindex([row for name in order for row in frame.index if row[0] == name])

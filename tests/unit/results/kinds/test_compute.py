@@ -45,6 +45,13 @@ def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
     )
 
 
+@pytest.mark.parametrize(("device", "hours"), [("cuda:0", "4.000"), ("cpu", "1.000"), ("mps", "4.000")])
+def test_processes_count_where_each_has_a_device_of_its_own(tmp_path, device, hours):
+    run = write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=3600.0, device=device, processes=4)
+    table = parsed(time=["finetune"]).make(scope_of([run], {"finetune": ["imdb"]}, ["sdpa"]))
+    assert table.to_csv().splitlines()[1:] == [f"{row},a laptop,{hours},{hours}" for row in ("sdpa", "all")]
+
+
 def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
     rates = {
         "NVIDIA": {"price_per_hour": 9.0, "watts": 1.0},
