@@ -55,11 +55,11 @@ class ScoreTimeFigure(FigureSettings):
         """Draw a score against the time of training that a dataset cost, one panel per dataset.
 
         Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
-        more than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at
-        least as good a score in at most as much time and is better in one. As in the table of kind `pareto`, times that
-        differ by no more than those of repeated runs count as equal. Other models without a training loop have no time
-        and are left out. Markers are open, and those of models at the same place lie around each other, so that none
-        hides another. Times are seconds if all are below a minute.
+        more than one seed. The baseline is a dashed line where it has the score. A stepped line joins the Pareto front:
+        no other model has at least as good a score in at most as much time and is better in one. As in the table of
+        kind `pareto`, times that differ by no more than those of repeated runs count as equal. Other models without a
+        training loop have no time and are left out. Markers are open, and those of models at the same place lie around
+        each other, so that none hides another. Times are seconds if all are below a minute.
         """
         score = scope.quantity(self.column, self.stage)
         baseline = scope.baseline
@@ -67,7 +67,7 @@ class ScoreTimeFigure(FigureSettings):
         grid = scope.grid(self.stage, [score.source], drawn)
         seconds = scope.totals("training_seconds", self.time, scope.trained, of=self.stage)
         minutes = seconds.groupby(["dataset", "row"]).mean() / 60
-        scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
+        scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna({"std": 0})
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
         unit, per_minute = time_unit(minutes.max())
         points = scores.assign(time=per_minute * minutes)  # of the baseline there are none
@@ -82,11 +82,11 @@ class ScoreTimeFigure(FigureSettings):
             axes.set_title(scope.title(dataset))
             axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
             here = points.loc[dataset]
-            if baseline in here.index:
+            if _has_score(here, baseline):
                 axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
             _draw_models(axes, here["time"], here, _made(styles, here))
             axes.margins(x=0.22, y=0.15)
-        labels = [f"test {scope.quantity(self.column, self.stage, dataset).label}" for dataset in datasets]
+        labels = [_label_of(scope.quantity(self.column, self.stage, dataset)) for dataset in datasets]
         for axes, label in zip(panels, labels, strict=True):
             if axes is panels[0] or len(set(labels)) > 1:
                 axes.set_ylabel(label)
@@ -95,7 +95,7 @@ class ScoreTimeFigure(FigureSettings):
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
             here = points.loc[dataset]
-            made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
+            made, drawn_baseline = _made(styles, here), baseline if _has_score(here, baseline) else None
             _enlarge_what_coincides(axes, list(made))
             runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
             seconds_here = runs.set_index("row")["training_seconds"]
@@ -103,6 +103,17 @@ class ScoreTimeFigure(FigureSettings):
             corners = _draw_front(axes, here["time"], here["mean"], list(made), score, factor)
             _label(axes, here["time"], here, made, drawn_baseline, corners)
         return figure
+
+
+def _has_score(points: pd.DataFrame, baseline: str | None) -> bool:
+    """Whether the baseline has runs on a dataset, and these the score."""
+    return baseline in points.index and pd.notna(points.loc[baseline, "mean"])
+
+
+def _label_of(score: Quantity) -> str:
+    """Return the label of the axis of a score, which says if it is of test documents."""
+    of_test = score.source.startswith("test_") and not score.label.startswith("test ")
+    return f"test {score.label}" if of_test else score.label
 
 
 def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[str, tuple[str, str]]:

@@ -176,6 +176,27 @@ def test_another_score_may_be_drawn(tmp_path):
     assert axes.lines[0].get_xydata().tolist() == [[1.0, 75.0]]
 
 
+@pytest.mark.parametrize(
+    ("column", "source", "label"),
+    [
+        ("accuracy", "test_accuracy", "test accuracy [%]"),
+        ("test_recall_macro", "test_recall_macro", "test recall macro"),
+        ("validation_accuracy", "eval_accuracy", "validation accuracy [%]"),
+        ("eval_loss", "eval_loss", "eval loss"),
+        ("loss", "train_loss", "loss"),
+    ],
+)
+def test_the_axis_says_whether_a_score_is_of_test_and_a_baseline_without_it_is_no_line(tmp_path, column, source, label):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, **{source: 0.75})]
+    folders.append(write_baseline(tmp_path, "imdb", 0.9))  # which has no score but F1
+    settings = ScoreTimeFigure(kind="score_time", stage="finetune", column=column, time=["finetune"])
+    (axes,) = settings.draw(scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"], baseline="tfidf")).axes
+    assert axes.get_ylabel() == label
+    assert [text.get_text() for text in axes.texts] == ["sdpa"]
+    assert not [line for line in axes.lines if line.is_dashed()]
+    assert 0 not in [value for line in axes.lines for value in line.get_ydata()]
+
+
 def test_a_hole_is_named(folders):
     for model in ("favor-m64", "tfidf"):
         hole = f"finetune/{model}/arxiv"
