@@ -32,7 +32,7 @@ class Column:
     label: str
     decimals: int
     signed: bool = False
-    """Whether numbers above zero have a sign as well, as differences do."""
+    """Whether numbers above zero have a sign as well, as differences do; what is printed as zero has none."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,14 @@ class Table:
         if format_of not in self.columns:
             return [missing if pd.isna(value) else value for value in self.frame[name]]
         column = self.columns[format_of]
-        sign = "+" if column.signed and name == format_of else ""
-        return [missing if pd.isna(value) else f"{value:{sign}z.{column.decimals}f}" for value in self.frame[name]]
+        signed = column.signed and name == format_of
+        return [missing if pd.isna(value) else number(value, column.decimals, signed) for value in self.frame[name]]
+
+
+def number(value: float, decimals: int, signed: bool = False) -> str:
+    """Return a number as tables print it: `signed` puts a sign before those above zero, too."""
+    printed = f"{value:{'+' if signed else ''}z.{decimals}f}"
+    return printed if float(printed) else printed.removeprefix("+")
 
 
 def _cell(text: object) -> str:

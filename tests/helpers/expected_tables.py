@@ -402,17 +402,22 @@ def _requirements(view: View) -> Expected:
                 for column in ("total_minutes", "memory")
             ]
             apart = max(scores[row]) - min(scores[row]) if len(scores[row]) > 1 else None
-            near = True if is_reference else _at_least(above, -loss)
+            near = True if is_reference else _at_least(_rounded(above, 2), -loss)
             asked = savings.get(view.family(row))
             lower = (
-                _or(*(_at_least(_minus(cost), asked[n]) for cost, n in zip(costs, ("time", "memory"), strict=True)))
+                _or(
+                    *(
+                        _at_least(_minus(_rounded(cost, 1)), asked[n])
+                        for cost, n in zip(costs, ("time", "memory"), strict=True)
+                    )
+                )
                 if asked
                 else None
             )
             lead = margin.get("reference", 5) if is_reference else margin.get("others", 3)
-            close = _at_least(_minus(apart), -spread)
+            close = _at_least(_minus(_rounded(apart, 2)), -spread)
             met = {
-                "quality": _and(_at_least(base, lead), near),
+                "quality": _and(_at_least(_rounded(base, 2), lead), near),
                 "cost": _and(lower, near),
                 "stability": None if close and len(scores[row]) < least else close,
             }
@@ -433,8 +438,13 @@ def _minus(value: float | None) -> float | None:
     return None if value is None else -value
 
 
+def _rounded(value: float | None, decimals: int) -> float | None:
+    """Return a figure as the table prints it."""
+    return None if value is None else float(f"{value:.{decimals}f}")
+
+
 def _at_least(value: float | None, limit: float) -> bool | None:
-    return None if value is None else round(value, 9) >= limit
+    return None if value is None else value >= limit
 
 
 def _and(one: bool | None, other: bool | None) -> bool | None:

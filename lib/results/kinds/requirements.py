@@ -8,9 +8,10 @@ from pydantic import Field
 
 from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveFloat
 from lib.results.costs import relative_cost
+from lib.results.quantities import Quantity
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
-from lib.results.table import Column, Table
+from lib.results.table import Column, Table, number
 
 EVERYWHERE = "all"
 WORDS = {True: "met", False: "not met"}
@@ -62,15 +63,18 @@ class RequirementsTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
 
-        Scores are means over the seeds. Where there are several datasets, a row `all` says what is met on every one.
-        There is no verdict where records do not suffice: without a baseline or costs to compare (see `relative_cost`),
-        or with too few seeds, unless these lie too far apart already.
+        Scores are means over the seeds, and verdicts count figures as they are printed. Where there are several
+        datasets, a row `all` says what is met on every one. There is no verdict where records do not suffice: without a
+        baseline or costs to compare (see `relative_cost`), or with too few seeds, unless these lie too far apart
+        already.
 
         Source:
             Requirements WNF-1 and WNF-2 of the study (sections 1.6.1 and 1.6.2).
         """
         score, figures = scope.quantity(self.column, self.stage), _figures(self, scope)
-        met = _verdicts(self, scope, figures)
+        columns = _columns(scope, score)
+        printed = {name: [float(number(each, columns[name].decimals)) for each in figures[name]] for name in columns}
+        met = _verdicts(self, scope, figures.assign(**printed))
         models, datasets = scope.trained, list(scope.stages[self.stage])
         words = met.apply(lambda verdicts: verdicts.astype(object).map(WORDS).fillna(UNKNOWN))
         if len(datasets) > 1:
@@ -84,17 +88,20 @@ class RequirementsTable(TableSettings):
         frame = figures.reindex(words.index).join(words)
         if scope.baseline is None:
             frame = frame.drop(columns="above_baseline")
-        against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
-        columns = {
-            "score": Column(score.label, score.decimals),
-            "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),
-            "above_reference": Column(score.difference_label(against["reference"]), score.decimals, signed=True),
-            "time": Column(f"time {against['reference']} [%]", 1, signed=True),
-            "memory": Column(f"memory {against['reference']} [%]", 1, signed=True),
-            "spread": Column(score.difference_label("spread"), score.decimals),
-            "seeds": Column("seeds", 0),
-        }
         return Table(frame.reset_index(), columns, _note(self, scope))
+
+
+def _columns(scope: Scope, score: Quantity) -> dict[str, Column]:
+    against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
+    return {
+        "score": Column(score.label, score.decimals),
+        "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),
+        "above_reference": Column(score.difference_label(against["reference"]), score.decimals, signed=True),
+        "time": Column(f"time {against['reference']} [%]", 1, signed=True),
+        "memory": Column(f"memory {against['reference']} [%]", 1, signed=True),
+        "spread": Column(score.difference_label("spread"), score.decimals),
+        "seeds": Column("seeds", 0),
+    }
 
 
 def _figures(settings: RequirementsTable, scope: Scope) -> pd.DataFrame:
@@ -154,8 +161,8 @@ def _verdicts(settings: RequirementsTable, scope: Scope, figures: pd.DataFrame) 
 
 
 def _at_least(values: pd.Series, limit: pd.Series | float) -> pd.Series:
-    """Return whether values reach a limit, but for errors of rounding; missing where a value is."""
-    return (values.round(9) >= limit).astype("boolean").mask(values.isna())
+    """Return whether values reach a limit; missing where a value is."""
+    return (values >= limit).astype("boolean").mask(values.isna())
 
 
 def _everywhere(verdicts: pd.Series) -> str:
@@ -173,8 +180,8 @@ def _note(settings: RequirementsTable, scope: Scope) -> str:
     cost = f"time of training ({' + '.join(settings.time)}) or peak memory below {reference} by at least: {savings}"
     near = f"at most {settings.loss:g} below {reference}"
     return (
-        f"Limits in points. Quality: at least {margins.reference:g} above {baseline} for {reference}, and "
-        f"{margins.others:g} for the others, these {near}. "
+        f"Limits in points, of figures as printed. Quality: at least {margins.reference:g} above {baseline} for "
+        f"{reference}, and {margins.others:g} for the others, these {near}. "
         + (f"Cost: {cost}; {near}. " if savings else "")
         + f"Stability: best and worst of at least {settings.seeds} seeds at most {settings.spread:g} apart."
     )

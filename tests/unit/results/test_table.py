@@ -133,3 +133,14 @@ def test_pages_have_neither_raw_backticks_nor_cells_that_cannot_break():
     html = Table(pd.DataFrame({"models": [cells]}), {}, note="See `significance`.").to_html()
     assert "See significance." in html
     assert f"<span class='long'>{cells}</span>" in html
+
+
+@pytest.mark.parametrize("decimals", range(4))
+def test_a_number_that_is_printed_as_zero_has_no_sign(decimals):
+    """A loss of 0.004 points is no gain."""
+    step = 10.0**-decimals
+    values = [-step, -0.4 * step, -0.0, 0.0, 0.4 * step, step]
+    zero, one = f"{0:.{decimals}f}", f"{step:.{decimals}f}"
+    for signed in (True, False):
+        table = Table(pd.DataFrame({"less": values}), {"less": Column("less", decimals, signed=signed)})
+        assert table.to_csv().splitlines()[1:] == [f"-{one}", *[zero] * 4, f"{'+' if signed else ''}{one}"]

@@ -34,10 +34,10 @@ def test_the_others_need_not_be_rows_and_a_study_may_have_no_baseline(tmp_path):
     folders = [write_run(tmp_path, "finetune", model, "imdb", test_f1_macro=0.5) for model in ("sdpa", "favor-m64")]
     folders += [write_baseline(tmp_path, "imdb", 0.25)]
     assert parsed().make(scope_of(folders, STAGES, ["favor-m64"], **EXTRA)).to_csv() == (
-        "model,imdb,imdb_against_sdpa,imdb_against_tfidf\nfavor-m64,50.00,+0.00,+25.00\n"
+        "model,imdb,imdb_against_sdpa,imdb_against_tfidf\nfavor-m64,50.00,0.00,+25.00\n"
     )
     assert parsed().make(scope_of(folders, STAGES, ["favor-m64"], reference="sdpa")).to_csv() == (
-        "model,imdb,imdb_against_sdpa\nfavor-m64,50.00,+0.00\n"
+        "model,imdb,imdb_against_sdpa\nfavor-m64,50.00,0.00\n"
     )
 
 
@@ -63,7 +63,7 @@ def test_datasets_with_one_seed_each_have_no_deviations_though_the_seeds_differ(
     ]
     scope = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, ["sdpa", "favor-m64"], reference="sdpa")
     assert parsed().make(scope).to_csv() == (
-        "model,imdb,imdb_against_sdpa,arxiv,arxiv_against_sdpa\nsdpa,50.00,,50.00,\nfavor-m64,50.00,+0.00,50.00,+0.00\n"
+        "model,imdb,imdb_against_sdpa,arxiv,arxiv_against_sdpa\nsdpa,50.00,,50.00,\nfavor-m64,50.00,0.00,50.00,0.00\n"
     )
 
 

@@ -36,7 +36,7 @@ def test_times_add_up_and_the_greatest_memory_counts(tmp_path):
     assert time.to_csv() == "model,pretrain_wikipedia,tapt_finetune_imdb,tapt_finetune_arxiv\nlsh,+25.0,-50.0,+50.0\n"
     assert time.columns[Key(("tapt", "finetune", "imdb"))].label == "tapt + finetune/imdb time against sdpa [%]"
     assert time.note is None
-    assert parsed(groups, "memory").make(scope).to_csv().splitlines()[1] == "lsh,+0.0,+50.0,+0.0"
+    assert parsed(groups, "memory").make(scope).to_csv().splitlines()[1] == "lsh,0.0,+50.0,0.0"
 
 
 def test_a_single_group_bears_the_names_of_the_datasets_and_seeds_are_averaged(tmp_path):
