@@ -823,6 +823,9 @@ def _history(view: View) -> Expected:
     (entry,), column = view.stages[view.stage], view.settings.get("column", "train_loss")
     curves = {row: curve for row in view.rows if (curve := curve_of(view, row, entry, column))}
     epochs = sorted({epoch for curve in curves.values() for epoch in curve})
+    for row, curve in curves.items():
+        seeds = len(view.runs(row, view.stage, entry))
+        curves[row] = {epoch: values for epoch, values in curve.items() if np.isfinite(values).sum() == seeds}
     table = Expected(["epoch"], [[epoch] for epoch in epochs])
     for row, curve in curves.items():
         _add(table, row, [mean(curve.get(epoch, [])) for epoch in epochs])

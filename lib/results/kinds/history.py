@@ -40,7 +40,7 @@ class HistoryTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return a column of the history by epoch and model, unscaled.
 
-        With more than one seed these are means with a standard deviation. An epoch at which a model was not
+        With more than one seed these are means with a standard deviation. An epoch at which any seed of a model was not
         evaluated, or has no value of, is a gap.
 
         Raises:
@@ -55,7 +55,8 @@ class HistoryTable(TableSettings):
                 "of these in the table's setting `column`."
             )
         cells = epochs.groupby(["epoch", "row"])[self.column]
-        means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
+        seeds = grid.groupby("row")["seed"].nunique().reindex(cells.count().index, level="row")
+        means, deviations = (each.where(cells.count() == seeds).unstack("row") for each in (cells.mean(), cells.std()))
         decimals = 0 if (means.index % 1 == 0).all() else 2
         frame = pd.DataFrame({EPOCH: means.index})
         columns: dict[Hashable, Column] = {EPOCH: Column("epoch", decimals)}

@@ -46,6 +46,20 @@ def test_several_seeds_give_means_and_deviations(tmp_path):
     assert table(folders, ["sdpa"], column="eval_loss").to_csv() == "epoch,sdpa,sdpa_sd\n1,3.0000,1.4142\n"
 
 
+@pytest.mark.parametrize("lacking", [(), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_an_epoch_that_some_seeds_lack_is_a_gap(tmp_path, lacking):
+    """The value is missing, or the seed had stopped. Means over fewer seeds would be of other models."""
+    folders = []
+    for seed in range(3):
+        value = "" if seed in lacking else 2.0 + seed
+        last = "" if seed in lacking else f"3,1,{3.0 + seed}\n"
+        folders.append(history(tmp_path, "sdpa", f"epoch,train_loss,eval_loss\n1,3,1\n2,2,{value}\n{last}", seed))
+    shown = table(folders, ["sdpa"], column="eval_loss").to_csv().splitlines()
+    assert shown[:2] == ["epoch,sdpa,sdpa_sd", "1,1.0000,0.0000"]
+    ends = [] if len(lacking) == 3 else ["3,,"] if lacking else ["3,4.0000,1.0000"]
+    assert shown[2:] == ["2,,", *ends] if lacking else ["2,3.0000,1.0000", *ends]
+
+
 def test_a_column_that_no_history_has_is_refused(tmp_path):
     folders = [history(tmp_path, "sdpa", "epoch,train_loss,eval_loss\n1,3.5,\n")]
     with pytest.raises(DataError, match=r"'eval_loss'.*epoch, train_loss"):
