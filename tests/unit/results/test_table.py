@@ -1,6 +1,9 @@
+import string
+
 import pandas as pd
 import pytest
 
+from lib.results.escapes import latex
 from lib.results.table import Column, Key, Table
 
 FRAME = pd.DataFrame(
@@ -61,13 +64,20 @@ def test_latex_is_a_table_of_booktabs_in_which_no_character_has_a_meaning_of_its
         ("#1_{x}", r"\#1\_\{x\}"),
         ("C:\\x", r"C:\textbackslash{}x"),
         ("~ and ^", r"\textasciitilde{} and \textasciicircum{}"),
+        ('a<b>|"q"', r"a\textless{}b\textgreater{}\textbar{}''q''"),
         ("plain, 1.5", "plain, 1.5"),
     ],
 )
 def test_every_special_character_is_escaped_once_in_cells_and_headings(text, written):
-    latex = Table(pd.DataFrame({text: [text]}), {}).to_latex()
+    made = Table(pd.DataFrame({text: [text]}), {}).to_latex()
     heading = written if "_" not in text else written.replace(r"\_", " ")
-    assert f"\n{heading} \\\\\n\\midrule\n{written} \\\\\n" in latex
+    assert f"\n{heading} \\\\\n\\midrule\n{written} \\\\\n" in made
+
+
+def test_latex_leaves_only_signs_as_they_are_that_every_font_has_in_their_place():
+    as_they_are = {sign for sign in string.printable if latex(sign) == sign}
+    assert as_they_are == {*string.ascii_letters, *string.digits, *" !'()+,-./:;=?@]`"}
+    assert (latex("["), latex("*"), latex("a[*")) == ("{[}", "{*}", "a[*")
 
 
 def test_a_name_that_ends_like_a_deviation_is_none_without_its_mean():

@@ -138,9 +138,9 @@ def test_the_figures_and_limits_stand_beside_the_verdicts(results):
         "lsh,imdb,89.50,+9.50,-0.50,-50.0,+10.0,,1,met,met,not to be told\n"
     )
     assert table.note == (
-        "Limits in points, of figures as printed. Quality: at least 5 above tfidf for sdpa, and 3 for the others, these "
-        "at most 1 below sdpa. Cost: time of training (finetune) or peak memory below sdpa by at least: lsh 15 % or "
-        "25 %; at most 1 below sdpa. Stability: best and worst of at least 3 seeds at most 1 apart."
+        "Limits in points, of figures as printed. Quality: at least 5 above tfidf for sdpa, and 3 for the others, "
+        "these at most 1 below sdpa. Cost: time of training (finetune) or peak memory below sdpa by at least: lsh 15 % "
+        "or 25 %; at most 1 below sdpa. Stability: best and worst of at least 3 seeds at most 1 apart."
     )
 
 
