@@ -182,7 +182,8 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
     for dataset, folder in grid.groupby("dataset", sort=False)["folder"].first().items():
         if finds_spans(folder):
             continue
-        counts = load_items(folder)["label"].value_counts().reindex(range(len(class_names(folder))), fill_value=0)
+        documents = load_items(folder, ["id"]).groupby("label")["id"].nunique()
+        counts = documents.reindex(range(len(class_names(folder))), fill_value=0)
         if counts.min() < FEW_DOCUMENTS:
             few.append(f"{dataset} ({counts.min()} in the rarest class)")
     if few:

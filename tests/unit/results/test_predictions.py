@@ -3,7 +3,7 @@ import pytest
 from run_records import scope_of, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.results.predictions import paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions
 
 NAMES = ["no", "yes", "never"]
 
@@ -101,3 +101,16 @@ def test_spans_are_counted_by_document(tmp_path):
     rewrite(folders[3], lambda frame: frame.assign(label=[[[0, 4]]] * len(frame)))
     with pytest.raises(DataError, match=r"favor-m64/imdb/seed-1/predictions.parquet"):
         pair(folders)
+
+
+@pytest.mark.parametrize("words", [1, 50])
+def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
+    """Of three classes the rarest is in 9 documents, however many words of it each has."""
+    few = [{"id": each, "label": [2] * words, "prediction": [2] * words, "split": "test"} for each in range(9)]
+    many = [{"id": each, "label": [0, 1], "prediction": [0, 1], "split": "test"} for each in range(9, 40)]
+    folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(few + many))
+    grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
+    (note,) = [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
+    assert note.startswith("Classes with fewer than 10 test documents: imdb (9 in the rarest class).")
+    rewrite(folder, lambda _: pd.DataFrame([*few, *many, few[0] | {"id": 40}]))
+    assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
