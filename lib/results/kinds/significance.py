@@ -214,14 +214,23 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
 
 def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
     """Yield what the numbers are."""
-    score = "F1 of the characters in spans" if frame["of_spans"].any() else "macro-F1"
-    yield f"F1 difference: {score} on test minus that of the model"
+    yield f"F1 difference: {_score(frame)} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
     yield f"Holm p: corrected for the {len(distinct(frame))} comparisons of this table. 0.0000: less than 0.00005."
     yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
     if frame["mcnemar_p"].notna().any():
         yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"
         yield "and decides nothing here."
+
+
+def _score(compared: pd.DataFrame) -> str:
+    """Return what F1 is, and on which datasets where it is not the same on all."""
+    of_spans = compared.groupby("dataset", sort=False)["of_spans"].first()
+    names = {"macro-F1": of_spans.index[~of_spans], "F1 of the characters in spans": of_spans.index[of_spans]}
+    found = {name: datasets for name, datasets in names.items() if len(datasets)}
+    if len(found) == 1:
+        return next(iter(found))
+    return " and ".join(f"{name} ({', '.join(datasets)})" for name, datasets in found.items())
 
 
 def _shows(powers: Sequence[str]) -> Iterator[str]:

@@ -230,6 +230,17 @@ def test_spans_are_compared_without_mcnemar(tmp_path):
     assert "McNemar" not in made.note
 
 
+def test_each_dataset_has_the_score_of_its_task(tmp_path):
+    folders = write(tmp_path, {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(12))})
+    for model, found in {"sdpa": 8, "favor-m64": 6}.items():
+        run = write_run(tmp_path, "finetune", model, "arxiv")
+        folders.append(write_spans(run, [(found, 0, 10 - found)] * 40))
+    both = table(folders, ["favor-m64"], ["imdb", "arxiv"], baseline=None)
+    assert "F1 difference: macro-F1 (imdb) and F1 of the characters in spans (arxiv) on test minus" in both.note
+    for dataset, score in {"imdb": "macro-F1", "arxiv": "F1 of the characters in spans"}.items():
+        assert f"F1 difference: {score} on test minus" in table(folders, ["favor-m64"], [dataset], baseline=None).note
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
