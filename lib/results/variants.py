@@ -10,6 +10,8 @@ from lib.results.quantities import Quantity, quantity
 from lib.results.records import SCORES
 from lib.results.scope import Scope
 
+CHOOSING = "validation_f1"
+"""Score by which a search chooses settings, as tables call it."""
 EQUAL_DECIMALS = 9
 """Decimals to which equal means agree; the order of additions changes the last digits."""
 
@@ -62,7 +64,7 @@ def best_settings(scope: Scope) -> dict[str, Setting]:
         DataError: a run is missing or duplicated, or has no macro-F1 on validation.
     """
     (stage,) = scope.stages
-    best = variant_scores(scope, stage, quantity("validation_f1"))["best"]
+    best = variant_scores(scope, stage, quantity(CHOOSING))["best"]
     (settings,) = (each for each, chosen in zip(scope.variants[stage], best, strict=True) if chosen)
     return dict(settings)
 

@@ -18,7 +18,7 @@ from lib.results.scope import Scope
 from lib.results.settings import MODEL, ColumnNames, FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import STYLE
 from lib.results.table import Column, Key, Table
-from lib.results.variants import searched, setting_columns, variant_scores
+from lib.results.variants import CHOOSING, searched, setting_columns, variant_scores
 
 
 class SearchSettings(ResultSettings):
@@ -28,10 +28,7 @@ class SearchSettings(ResultSettings):
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
     stage: str = Field(description="Stage with `variants`.")
-    column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
-
-
-BOLD_NOTE = "Bold: the best of each dataset, by which settings are chosen."
+    column: str = Field(CHOOSING, description="The score, as in the columns of tables; the highest is the best.")
 
 
 class SearchTable(SearchSettings, TableSettings):
@@ -67,7 +64,9 @@ class SearchTable(SearchSettings, TableSettings):
             columns[key] = Column(f"{dataset} {score.label}", score.decimals)
             if found["std"].notna().any():
                 frame[key.sd] = found["std"].to_numpy()
-        return Table(frame, columns, BOLD_NOTE, bold)
+        of_each = "dataset" if len(scope.models) == 1 else "model and dataset"
+        chosen = ", by which settings are chosen" if self.column == CHOOSING else ""
+        return Table(frame, columns, f"Bold: the best of each {of_each}{chosen}.", bold)
 
 
 LEAD_NOTE = (

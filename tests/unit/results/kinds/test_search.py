@@ -75,3 +75,17 @@ def test_another_score_may_choose(tmp_path):
     made = table(search(tmp_path, metric="eval_accuracy"), column="eval_accuracy")
     assert "imdb eval accuracy" in made.to_markdown()
     assert made.frame[Key(("imdb",))].tolist() == pytest.approx([0.90, 0.91, 0.93, 0.92])
+
+
+@pytest.mark.parametrize(
+    ("models", "settings", "note"),
+    [
+        (["sdpa"], {}, "Bold: the best of each dataset, by which settings are chosen."),
+        (["sdpa", "gru"], {}, "Bold: the best of each model and dataset, by which settings are chosen."),
+        (["sdpa"], {"column": "eval_accuracy"}, "Bold: the best of each dataset."),
+        (["sdpa", "gru"], {"column": "eval_accuracy"}, "Bold: the best of each model and dataset."),
+    ],
+)
+def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_path, models, settings, note):
+    metric = settings.get("column", "eval_f1_macro")
+    assert table(search(tmp_path, models, metric=metric), **settings).note == note
