@@ -239,12 +239,12 @@ def _shows(powers: Sequence[str]) -> Iterator[str]:
 
 
 class AnswerTable(ComparisonSettings, TableSettings):
-    """One row per dataset: the models with the highest F1 on test, and which models are shown to be better or worse."""
+    """One row per dataset: which of the compared models has the highest F1 on test, and which are better or worse."""
 
     kind: Literal["answer"]
 
     def make(self, scope: Scope) -> Table:
-        """Return for each dataset the highest F1 with its interval, and the comparisons of `significance` in words.
+        """Return for each dataset the highest F1 of those compared, and the comparisons of `significance` in words.
 
         Raises:
             DataError: see `compared`.
@@ -277,7 +277,8 @@ class AnswerTable(ComparisonSettings, TableSettings):
             "low": Column(f"{100 * self.confidence:g} % interval from", 2),
             "high": Column("to", 2),
         }
-        return Table(pd.DataFrame(rows), columns, _answer_note(comparisons))
+        notes = interval_notes(grid, self.confidence)
+        return Table(pd.DataFrame(rows), columns, " ".join([*_answer_note(comparisons), *notes]))
 
 
 def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
@@ -292,13 +293,9 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
     return "; ".join(found) or "none"
 
 
-def _answer_note(compared: pd.DataFrame) -> str:
-    one_seed = compared.loc[compared["seeds"] == 1, "dataset"].unique()
-    everywhere = len(one_seed) == compared["dataset"].nunique()
-    on = "" if everywhere else f" on {', '.join(one_seed)}"
-    seeds = f"Trained with one seed{on}, so this holds for these trained models. " if len(one_seed) else ""
-    return (
-        f"Shown: by a paired test over the test documents{'' if everywhere else ' and seeds'}, after Holm's correction "
-        f"for all {len(distinct(compared))} comparisons. {seeds}Models without a significant difference need not be "
-        "equal: the table of kind `significance` has each difference with its interval."
-    )
+def _answer_note(compared: pd.DataFrame) -> Iterator[str]:
+    seeds = " and seeds" if (compared["seeds"] > 1).any() else ""
+    yield "Highest: of the compared models."
+    yield f"Shown: by a paired test over the test documents{seeds}, after Holm's correction for all"
+    yield f"{len(distinct(compared))} comparisons. Models without a significant difference need not be equal: the table"
+    yield "of kind `significance` has each difference with its interval."

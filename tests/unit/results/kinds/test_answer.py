@@ -3,6 +3,7 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
 from lib.results.kinds.significance import AnswerTable, SignificanceTable
+from lib.results.predictions import interval_notes
 
 NAMES = ["no", "yes"]
 LABELS = np.arange(200) % 2
@@ -36,7 +37,7 @@ def test_one_row_says_who_is_highest_and_what_is_shown(tmp_path):
     assert row["shown_better"] == "sdpa, favor-m64 (than tfidf)"
     assert row["shown_worse"] == "lsh-h2-c64 (than sdpa)"
     assert row["no_significant_difference"] == "lsh-h2-c64 (from tfidf); favor-m64 (from sdpa)"
-    assert "Trained with one seed" in table.note
+    assert "One seed: there is no variance over seeds" in table.note
     assert "all 5 comparisons" in table.note
 
 
@@ -53,7 +54,7 @@ def test_it_says_what_the_table_of_differences_says(tmp_path):
         for shown in differences[differences["result"] == result].itertuples():
             (part,) = [part for part in row[column].split("; ") if part.endswith(f"({word} {shown.against})")]
             assert shown.model in part
-    assert "one seed" not in answer.note
+    assert "One seed" not in answer.note
 
 
 def test_all_of_several_models_are_counted(tmp_path):
@@ -84,4 +85,33 @@ def test_the_note_names_the_datasets_with_one_seed(tmp_path):
     both = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, list(WRONG), reference="sdpa")
     note = AnswerTable(kind="answer", stage="finetune").make(both).note
     assert "over the test documents and seeds" in note
-    assert "Trained with one seed on arxiv, so this holds" in note
+    assert "One seed on arxiv: there is no variance over seeds" in note
+
+
+def test_the_note_names_all_that_makes_intervals_too_short(tmp_path):
+    """Weights that the seeds share, and few documents of a class: the sentences of the table of differences."""
+    labels, start = np.repeat([0, 1], [191, 9]), {"start": {"path": "pretrained", "digest": "1"}}
+    folders = [
+        write_predictions(
+            write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=start),
+            NAMES,
+            labels,
+            np.roll(labels, shift),
+        )
+        for shift, model in enumerate(("sdpa", "favor-m64"))
+        for seed in (0, 1)
+    ]
+    shown = scope_of(folders, {"finetune": ["imdb"]}, ["favor-m64"], reference="sdpa")
+    notes = [*interval_notes(shown.grid("finetune", models=["favor-m64", "sdpa"]), 0.95)]
+    assert len(notes) == 3
+    note = AnswerTable(kind="answer", stage="finetune").make(shown).note
+    assert note.endswith(" ".join(notes))
+    assert SignificanceTable(kind="significance", stage="finetune").make(shown).note.count(" ".join(notes)) == 1
+
+
+def test_the_highest_is_one_of_the_compared_models_and_the_note_says_so(tmp_path):
+    """The best of all, sdpa, is in no pair."""
+    settings = AnswerTable(kind="answer", stage="finetune", pairs=[("favor-m64", "tfidf")])
+    table = settings.make(scope(written(tmp_path)))
+    assert table.frame["highest"].tolist() == ["favor-m64"]
+    assert table.note.startswith("Highest: of the compared models.")
