@@ -1,6 +1,7 @@
 """What Snakemake plans, without running it."""
 
 import copy
+import json
 import re
 import subprocess
 import sys
@@ -419,3 +420,28 @@ def test_the_study_of_evidence_can_be_planned(project):
     assert jobs["train"] == seeds * (3 + places * rows) + 2 * 4 * published
     assert jobs["evaluate"] == seeds * places * 2
     assert "--used 1" in output
+
+
+CAPTIONS_OF = """
+import json, sys
+from lib.workflow.planning.steps import planned
+with planned(sys.argv[1:], []) as workflow:
+    outputs = [file for rule in workflow.rules for file in rule.output]
+    reported = {str(file): file.flags["report"].caption for file in outputs if "report" in file.flags}
+    print(json.dumps({file: caption.get_path_or_uri(secret_free=True) for file, caption in reported.items()}))
+"""
+
+
+def test_captions_are_those_of_the_kind_whatever_a_result_is_called(project):
+    """Even as a first page, a benchmark or another kind."""
+    of_loss = {"kind": "loss", "stage": "finetune"}
+    tables = {name: {"stage": "finetune", "columns": ["f1"]} for name in ("study", "toy", "search", "mine")}
+    report = {"tables": tables, "figures": {"grid": of_loss, "texts": of_loss}}
+    (project.folder / "own.yaml").write_text(yaml.safe_dump({"report": report}))
+    command = [sys.executable, "-c", CAPTIONS_OF, "config/demo.yaml", "own.yaml"]
+    done = subprocess.run(command, cwd=project.folder, env=project.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {Path(file).stem: Path(caption) for file, caption in json.loads(done.stdout).items()}
+    expected = dict.fromkeys(tables, "stage") | {"grid": "loss", "texts": "loss", "attention_patterns": "heads"}
+    assert {name: found[name].stem for name in expected} == expected
+    assert all((project.folder / "workflow/report" / caption.name).exists() for caption in found.values())

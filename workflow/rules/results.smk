@@ -10,18 +10,12 @@ CATEGORIES = {
     "texts": "5. Texts",
 }
 """Names of topics in the report, which sorts them; so numbers give their order."""
-CAPTIONS = Path(ROOT) / "workflow" / "report"
 RESULTS = [
     # Browsers show HTML, and offer CSV as a download.
     ("table", TABLES, plan.report.tables, plan.paths.table, ["html", "csv", "md", "tex"]),
     ("figure", FIGURES, plan.report.figures, plan.paths.figure, ["svg", "png", "pdf"]),
 ]
 """Noun (of `scripts/<noun>.py`), kinds, results, paths and formats; the format of the report is first."""
-
-
-def caption(name, kind):
-    """Return the caption of a table or figure: its own, else that of its kind, else None."""
-    return next((str(path) for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
 
 
 for noun, axis, results, place, (reported, *others) in RESULTS:
@@ -36,7 +30,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
             output:
                 reported=report(
                     place(name, reported),
-                    caption=caption(name, shown["settings"]["kind"]),
+                    caption=f"../report/{shown['settings']['kind']}.rst",
                     category=CATEGORIES[axis.parse(shown["settings"]).topic],
                     labels={"result": f"{name} ({noun})"},
                 ),

@@ -26,6 +26,12 @@ BENCH = {
 KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
+def fields_of(kind):
+    """The settings of a table, figure or analysis."""
+    axes = [axis for axis in (TABLES, FIGURES, ANALYSES) if kind in axis.kinds()]
+    return {name for axis in axes for name in axis.settings(kind).model_fields}
+
+
 def rendered(path, study):
     page = FirstPage(Plan(study).report, "small")
     config = study.model_dump(mode="json") | {"opening": page.opening, "facts": page.facts}
@@ -77,13 +83,25 @@ def test_every_kind_has_a_caption():
 
 
 def test_no_caption_is_left_over():
-    used = set()
-    for path in STUDIES:
-        plan = Plan(load_study(read_layers([path])))
-        used |= {*plan.study.report.tables, *plan.report.tables, *plan.study.report.figures}
-        used |= {*plan.study.report.analyses, plan.study.report.methods}
-    assert not NAMES - used - KINDS - BENCH - {"study"}
-    assert not BENCH - NAMES
+    """Each is of a kind, of a benchmark, or the first page of a study; none is of a name that a result may have."""
+    pages = {load_study(read_layers([path])).report.methods for path in STUDIES}
+    assert KINDS | BENCH | pages | {"study"} == NAMES
+    assert not KINDS & (BENCH | pages)
+
+
+def sentences(kind):
+    return (ROOT / f"workflow/report/{kind}.rst").read_text().replace("\n", " ").split(". ")
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if "pairs" in fields_of(kind)))
+def test_a_caption_names_no_reference_where_pairs_may_be_named(kind):
+    assert not [each for each in sentences(kind) if "reference" in each or "baseline" in each]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_caption_says_that_intervals_are_over_seeds_only_where_there_are_several(kind):
+    for each in sentences(kind):
+        assert "several seeds" in each or not ("interval" in each and "seeds" in each)
 
 
 def test_the_title_is_the_one_of_the_study_or_else_its_name_and_no_setting_of_a_run():
