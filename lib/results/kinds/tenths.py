@@ -11,7 +11,7 @@ from lib.evaluation.statistics import PairedPredictions
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
-from lib.results.tenths import WHOLE, against_mean, predictions_by_part, scored
+from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
 """Settings of TF-IDF for scripts without spaces between words."""
@@ -57,7 +57,8 @@ class TenthsTable(TableSettings):
         }
         note = (
             f"low, high: interval of {100 * self.confidence:g} % over test documents. A score shows what words at a "
-            "place tell a linear classifier; evidence that needs their order or distance is invisible to it."
+            "place tell a linear classifier; evidence that needs their order or distance is invisible to it. p (Holm): "
+            f"of no difference from the mean, corrected for the {PARTS} tenths of a dataset."
         )
         return Table(pd.DataFrame(rows), columns, note)
 

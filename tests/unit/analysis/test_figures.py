@@ -358,6 +358,7 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
             [
                 "| sdpa      | after  | determiner to noun    | 2-1           |           90.0 | 80.0 to 95.0      |",
                 "|                 +40.0 | 30.0 to 50.0                 | < 0.001    |      50 |",
+                f"p (Holm): of no difference, corrected for the {len(RELATIONS)} relations of a model",
             ],
         ),
     ],

@@ -82,7 +82,9 @@ def test_the_tenth_with_the_evidence_is_significantly_better(tmp_path):
 
 def test_no_tenth_is_better_where_the_evidence_is_anywhere(tmp_path):
     """Under the null, Holm's correction keeps a wrong finding to one study in twenty; these draws have none."""
-    frame = made(tmp_path, None, None, None).frame
+    table = made(tmp_path, None, None, None)
+    assert f"p (Holm): of no difference from the mean, corrected for the {PARTS} tenths of a dataset." in table.note
+    frame = table.frame
     assert frame["dataset"].unique().tolist() == ["data0", "data1", "data2"]
     tenths = frame[frame["tenth"] != WHOLE]
     assert (tenths["p"] > 0.05).all()
