@@ -186,7 +186,7 @@ def _quantile(level: float, degrees_of_freedom: int) -> float:
 
 
 def _least_squared_half_width(of_documents_given_models: float, level: float, documents: int) -> float:
-    """Return the square of what no interval of a difference reaches less far than: over documents, for given models."""
+    """Return the least square of a half-width of a difference: that over documents, for the given models."""
     squared = _quantile(level, documents - 1) ** 2 * of_documents_given_models
     return squared or _without_variance(level, documents) ** 2
 

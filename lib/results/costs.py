@@ -110,7 +110,7 @@ def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float |
 
 
 def without_time(stage: str, models: Sequence[str], time: Sequence[str]) -> str:
-    """Return what is wrong where no model of a stage has a training time at the stages `time`."""
+    """Return the error message of a stage whose models have no training time at the stages `time`."""
     return (
         f"{stage}: no model of {', '.join(models)} has a training time at {', '.join(time)}. Name other stages under "
         "`time`, or other models."

@@ -148,6 +148,20 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     )
 
 
+def repetitions(grid: pd.DataFrame) -> pd.Series:
+    """Return how many different runs a model has, by `dataset` and `row`.
+
+    Each seed has one. But runs of a model that does not train are copies of one evaluation if they start from the same
+    weights.
+
+    Args:
+        grid: as `Scope.grid` gives it.
+    """
+    evaluated = (grid["epochs"] == 0) & grid["start"].notna()
+    runs = grid["seed"].astype(str).mask(evaluated, grid["start"])
+    return runs.groupby([grid["dataset"], grid["row"]], sort=False).nunique()
+
+
 def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
     """Yield what intervals of `lib.evaluation.statistics.Estimate` are, and why those of these runs may be too short.
 
@@ -159,7 +173,7 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
         DataError: a run has no predictions.
     """
     percent = f"Intervals: {100 * confidence:g} %"
-    several = grid.groupby("dataset")["seed"].nunique() > 1
+    several = repetitions(grid).groupby("dataset").max() > 1
     if several.any():
         yield f"{percent}, seeds by Student's t and test documents by the jackknife, their variances together."
     else:
@@ -170,13 +184,13 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             f"One seed{on}: there is no variance over seeds, so intervals and tests hold for the trained models as "
             "they are, not for what other seeds would give."
         )
-    trained = grid[grid["epochs"] > 0]
-    starts = trained.dropna(subset="start").groupby(["dataset", "row"])["start"]
-    shared = starts.nunique()[starts.size() > starts.nunique()].reset_index()["row"].unique()
-    if len(shared):
+    starts = grid.dropna(subset="start").groupby(["dataset", "row"])["start"]
+    narrowed = starts.nunique()[starts.size() > starts.nunique()].index.get_level_values("row")
+    if shared := sorted({*narrowed, *grid.loc[grid["one_start"], "row"]}):
         yield (
-            f"The seeds of {', '.join(shared)} start from the same weights, so they are no independent repetitions: "
-            "intervals and tests leave out how much another pretraining would change the scores."
+            f"The seeds of {', '.join(shared)} start from the same weights, at once or stages earlier, so they are no "
+            "independent repetitions: intervals and tests leave out how much another pretraining would change the "
+            "scores."
         )
     few = []
     for dataset, folder in grid.groupby("dataset", sort=False)["folder"].first().items():

@@ -33,6 +33,9 @@ class Scope:
     origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]] = field(default_factory=dict)
     """Runs of shown stages that those of a row start from, directly or not, by stage, row, dataset and their own stage:
     the model that names them, the entry of its `data`, and pairs of the later seed and theirs where these differ."""
+    one_start: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """Datasets where seeds of a row start from the same weights, directly or not, by stage and row: fewer runs than
+    seeds at an earlier stage, or published weights."""
     families: Mapping[str, str] = field(default_factory=dict)
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +112,7 @@ class Scope:
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
 
-        A row that is not made for a dataset has no runs there.
+        A row that is not made for a dataset has no runs there. `one_start`: whether seeds of the row share a start.
 
         Args:
             stage: name of the stage.
@@ -130,8 +133,10 @@ class Scope:
         variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
         found = select_grid(self.runs, stage, wanted, [each for each in columns if each != STATE], variants)
         grid = rows.merge(found, on=["dataset", "model"])
+        places, shared = list(zip(grid["dataset"], grid["row"], strict=True)), self.one_start.get(stage, {})
+        grid["one_start"] = pd.Series([dataset in shared.get(row, ()) for dataset, row in places], dtype=bool)
         if stage in self.state_bytes:
-            sizes, places = self.state_bytes[stage], zip(grid["dataset"], grid["row"], strict=True)
+            sizes = self.state_bytes[stage]
             grid[STATE] = [sizes[dataset][row] for dataset, row in places]
         return grid
 

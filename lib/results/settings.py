@@ -69,6 +69,8 @@ class ResultSettings(KindSettings):
     """Whether it asks for a lead of the reference over the baseline, which then need different runs."""
     adds_costs: ClassVar[bool] = False
     """Whether it adds up what runs cost over several stages."""
+    has_intervals: ClassVar[bool] = False
+    """Whether its notes say how independent its seeds are."""
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}
     """Names of rows that it makes itself, which no model or dataset that it shows may have."""
 

@@ -32,7 +32,7 @@ class Column:
     label: str
     decimals: int
     signed: bool = False
-    """Whether numbers above zero have a sign as well, as differences do; what is printed as zero has none."""
+    """Whether numbers above zero have a sign as well, as differences do; a number printed as zero has none."""
 
 
 @dataclass(frozen=True)

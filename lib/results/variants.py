@@ -11,7 +11,7 @@ from lib.results.records import SCORES
 from lib.results.scope import Scope
 
 CHOOSING = "validation_f1"
-"""Score by which a search chooses settings, as tables call it."""
+"""Score that chooses the settings of a search, as tables call it."""
 EQUAL_DECIMALS = 9
 """Decimals to which equal means agree; the order of additions changes the last digits."""
 

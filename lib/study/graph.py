@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lib.attention.settings import parse_mechanisms
 from lib.backbones.settings import BackboneSettings
+from lib.core.weights import ForeignStart
 from lib.data.settings.corpus import Corpus
 from lib.data.settings.dataset import Dataset
 from lib.study.experiment import Experiment
@@ -124,6 +125,17 @@ class Graph:
             found[parent] = Origin(self.owner(model, parent, before), before, seeds)
             stage, dataset = parent, before
         return found
+
+    def share_weights(self, model: str, stage: str, dataset: str) -> bool:
+        """Whether seeds of a model at a stage start from the same weights, directly or not.
+
+        These are runs of an earlier stage that are fewer than its seeds, or published weights.
+        """
+        seeds, origins = self.seeds_of(stage, dataset), self.origins(model, stage, dataset)
+        if len(seeds) == 1 or not self.reads_tokens(model, stage, dataset):
+            return False
+        fewest = min((len(set(origin.seeds.values())) for origin in origins.values()), default=len(seeds))
+        return fewest < len(seeds) or isinstance(self.experiment.models[model].start, ForeignStart)
 
     def seed_before(self, stage: str, dataset: str, seed: int) -> int:
         """Return the seed of the run of a stage that a later run of a seed starts from: the same seed, or the first."""

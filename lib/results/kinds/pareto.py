@@ -26,6 +26,7 @@ class ParetoTable(TableSettings):
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     leaves_out_baseline: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
 
     kind: Literal["pareto"]
     stage: str = Field(description="Stage whose macro-F1 counts.")

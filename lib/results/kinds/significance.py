@@ -10,7 +10,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions, repetitions
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import Column, Table
@@ -23,6 +23,7 @@ class ComparisonSettings(ResultSettings):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
 
     needs_predictions: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
 
     stage: str = Field(description="Stage whose predictions are compared.")
@@ -70,12 +71,13 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
     """
     pairs = _pairs(settings, scope)
     grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
-    comparisons = []
+    comparisons, seeds = [], repetitions(grid)
     for dataset in scope.stages[settings.stage]:
         owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
         there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
         if there:
             frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
+            frame["seeds"] = [max(seeds[dataset, model], seeds[dataset, other]) for model, other in there]
             runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
             comparisons.append(frame.assign(runs=runs))
     if not comparisons:
@@ -134,7 +136,6 @@ def _compared(
                 "of_seeds": difference.of_seeds,
                 "of_documents": difference.of_documents,
                 "of_documents_given_models": difference.of_documents_given_models,
-                "seeds": difference.seeds,
                 "documents": difference.documents,
                 "of_spans": isinstance(paired, PairedSpans),
             }
@@ -191,25 +192,25 @@ class SignificanceTable(ComparisonSettings, TableSettings):
 
 def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
     """Return in words how small a difference the test documents and seeds of a dataset can show."""
-    shown, first = [], compared.iloc[0]
+    shown, documents, most = [], compared["documents"].iloc[0], compared["seeds"].max()
     for other, rows in compared.groupby("against", sort=False):
         variances = rows[["of_seeds", "of_documents", "of_documents_given_models"]].median()
         smallest = smallest_difference(
-            seeds=first["seeds"],
-            documents=first["documents"],
+            seeds=rows["seeds"].max(),
+            documents=documents,
             level=1 - settings.confidence,
             power=POWER,
             **variances,
         )
-        if not variances.any():  # as of models that predict the same: nothing to tell what others would do
+        if not variances.any():  # as of models that predict the same
             size = "unknown, since it is 0,"
         elif smallest is None:
             size = "none, however large,"
         else:
             size = f"{100 * smallest:.1f} points"
         shown.append(f"{size} against {other}")
-    seeds = "one seed" if first["seeds"] == 1 else f"{first['seeds']} seeds"
-    return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
+    seeds = "one seed" if most == 1 else f"{most} seeds"
+    return f"{dataset}, {documents:,} documents, {seeds}: {', '.join(shown)}"
 
 
 def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
@@ -224,7 +225,7 @@ def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _score(compared: pd.DataFrame) -> str:
-    """Return what F1 is, and on which datasets where it is not the same on all."""
+    """Return the name of the F1; where datasets have different ones, each with its datasets."""
     of_spans = compared.groupby("dataset", sort=False)["of_spans"].first()
     names = {"macro-F1": of_spans.index[~of_spans], "F1 of the characters in spans": of_spans.index[of_spans]}
     found = {name: datasets for name, datasets in names.items() if len(datasets)}

@@ -163,6 +163,7 @@ class Report:
             "published": report.published,
             **({"row_of": row_of} if row_of else {}),
             **({"origins": self._origins(rows, named)} if settings.adds_costs else {}),
+            **({"one_start": shared} if settings.has_intervals and (shared := self._one_start(rows, named)) else {}),
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
             **({"state_bytes": self._state_bytes(rows)} if settings.needs_state else {}),
             **compared,
@@ -190,6 +191,22 @@ class Report:
             }
             for stage in rows.stages
         }
+
+    def _one_start(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+        """Return `lib.results.scope.Scope.one_start` of these rows, without those whose seeds share nothing."""
+        found = {
+            stage: {
+                row: [
+                    dataset
+                    for dataset, owner in rows.owners[row].get(stage, {}).items()
+                    if self.study.graph.share_weights(owner, stage, dataset)
+                ]
+                for row in named
+            }
+            for stage in rows.stages
+        }
+        shared = {stage: {row: each for row, each in of_rows.items() if each} for stage, of_rows in found.items()}
+        return {stage: of_rows for stage, of_rows in shared.items() if of_rows}
 
     def _state_bytes(self, rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
         """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""

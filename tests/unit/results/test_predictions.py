@@ -1,9 +1,9 @@
 import pandas as pd
 import pytest
-from run_records import scope_of, write_predictions, write_run, write_spans
+from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions, repetitions
 
 NAMES = ["no", "yes", "never"]
 
@@ -114,3 +114,43 @@ def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
     assert note.startswith("Classes with fewer than 10 test documents: imdb (9 in the rarest class).")
     rewrite(folder, lambda _: pd.DataFrame([*few, *many, few[0] | {"id": 40}]))
     assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
+
+
+def shared_note_of(folders, models, **fields):
+    grid = scope_of(folders, {"finetune": ["imdb"]}, models, **fields).grid("finetune")
+    return [note for note in interval_notes(grid, 0.95) if "the same weights" in note]
+
+
+def with_starts(tmp_path, model, starts, **values):
+    """Runs of a seed each, which start from weights of these digests."""
+    folders = []
+    for seed, start in enumerate(starts):
+        parents = {"start": {"path": "model", "digest": start}}
+        folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=parents, **values)
+        folders.append(write_predictions(folder, NAMES, (0, 0, 1), (0, 0, 1)))
+    return folders
+
+
+@pytest.mark.parametrize("values", [{}, UNTRAINED], ids=["trained", "evaluated alone"])
+@pytest.mark.parametrize(("starts", "named"), [("aaa", True), ("aab", True), ("abc", False)])
+def test_weights_that_seeds_share_are_noted_whether_they_train_on_or_not(tmp_path, values, starts, named):
+    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts, **values), ["sdpa"])) == named
+
+
+def test_weights_that_seeds_share_stages_earlier_are_noted(tmp_path):
+    """Each starts from a run of its own, and the study knows that two of these start from one."""
+    models = ["sdpa", "favor-m64", "lsh-h2-c64"]
+    folders = [folder for model in models for folder in with_starts(tmp_path, model, "abc")]
+    one_start = {"finetune": {"favor-m64": ["imdb"], "lsh-h2-c64": ["arxiv"]}}
+    (note,) = shared_note_of(folders, models, one_start=one_start)
+    assert note.startswith("The seeds of favor-m64 start from the same weights, at once or stages earlier")
+    assert not shared_note_of(folders, models)
+
+
+def test_copies_of_one_evaluation_are_one_repetition(tmp_path):
+    folders = with_starts(tmp_path, "sdpa", "aaa", **UNTRAINED) + with_starts(tmp_path, "favor-m64", "aab", **UNTRAINED)
+    folders += with_starts(tmp_path, "lsh-h2-c64", "aaa")
+    folders += [write_baseline(tmp_path, "imdb", 0.9, seed) for seed in range(3)]
+    models = ["sdpa", "favor-m64", "lsh-h2-c64", "tfidf"]
+    found = repetitions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
+    assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}

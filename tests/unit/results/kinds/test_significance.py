@@ -1,12 +1,14 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
-from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
+from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
 from scipy.stats import t as student
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
 from lib.results.kinds.significance import SignificanceTable
-from lib.study.configuration import load_study
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
 
 NAMES = ["no", "yes"]
@@ -141,6 +143,23 @@ def test_seeds_that_agree_show_a_difference(tmp_path):
     assert "One seed" not in made.note
 
 
+@pytest.mark.parametrize(("starts", "seeds"), [("aaa", "one seed"), ("abc", "3 seeds")])
+def test_copies_of_one_evaluation_are_no_seeds(tmp_path, starts, seeds):
+    """Two models that do not train, evaluated three times with the weights of one pretraining or of three."""
+    folders = []
+    for seed, start in enumerate(starts):
+        parents = {"start": {"path": "pretrained", "digest": start}}
+        for model, wrong in {"sdpa": 10, "phrases": 60}.items():
+            folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=parents, **UNTRAINED)
+            write_predictions(folder, NAMES, LABELS, wrong_on(*range(wrong + (start == "c"))))
+            folders.append(folder)
+    made = table(folders, ["phrases"], baseline=None)
+    assert made.frame["result"].tolist() == ["worse (one seed)" if seeds == "one seed" else "worse"]
+    assert f"imdb, 200 documents, {seeds}:" in made.note
+    assert ("One seed: there is no variance over seeds" in made.note) == (seeds == "one seed")
+    assert ("The seeds of phrases, sdpa start from the same weights" in made.note) == (seeds == "one seed")
+
+
 def test_notes_name_what_makes_intervals_too_short(tmp_path):
     labels = np.repeat([0, 1], [191, 9])
     folders = [
@@ -200,6 +219,30 @@ def test_a_study_gives_the_table_its_reference_and_baseline():
     assert (shown["scope"]["reference"], shown["scope"]["baseline"]) == ("sdpa", "tfidf")
     assert set(shown["scope"]["owners"]["finetune"]) == {"favor-m64", "sdpa", "tfidf"}
     assert len(plan.report.inputs(shown["scope"])) == 3 * 2 * 2  # models, datasets, seeds
+
+
+@pytest.mark.parametrize("kind", ["significance", "answer", "pareto"])
+def test_a_study_tells_the_table_whose_seeds_share_weights_at_any_earlier_stage(kind):
+    """Every model starts from a pretraining of its seed, adapts, and is fine-tuned; or from one pretraining of all."""
+    time = {"time": ["finetune"]} if kind == "pareto" else {}
+    of_kind = ("report/tables/differences", {"kind": kind, "stage": "finetune", **time})
+    scopes = [
+        Plan(with_table(of_kind, ("report/baseline", "tfidf"), *more)).report.tables["differences"]["scope"]
+        for more in ([], [("experiment/stages/pretrain/seeds", [1])])
+    ]
+    assert "one_start" not in scopes[0]
+    trained = ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert scopes[1]["one_start"] == {"finetune": {model: ["imdb", "arxiv"] for model in trained}}
+    assert scopes[0] == {name: each for name, each in scopes[1].items() if name != "one_start"}
+
+
+def test_published_weights_are_shared_behind_stages_of_one_run_per_seed():
+    shipped = Path(__file__).resolve().parents[4] / "config/conversion_small.yaml"
+    scope = Plan(load_study(read_layers([shipped]))).report.tables["significance"]["scope"]
+    shared = scope["one_start"]["finetune"]
+    assert shared["minilm-favor"] == shared["minilm-exact"] == ["imdb"]
+    on_reviews = {row for row, owners in scope["owners"]["finetune"].items() if "imdb" in owners}
+    assert set(shared) == on_reviews - {"tfidf"}  # on papers there is one seed
 
 
 def test_a_study_is_told_what_the_table_lacks():
