@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lib.core.errors import ProjectError
 from lib.core.files import files_in, write_json
@@ -272,11 +272,21 @@ def _meaning(module: str, name: str) -> _Meaning:
         for chain in chains
         for target, attribute in source.imports.get(chain[0], ())
     }
-    parts = [*sorted(imported), *(ast.unparse(ast.fix_missing_locations(tree)) for tree in trees)]
+    parts = [*sorted(imported), *map(_spelled, trees)]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     if not PLACES.isdisjoint(node.id for node in nodes if isinstance(node, ast.Name)):
         parts += map(str, _data_files(module, nodes))
     return _Meaning("\n".join(parts), uses)
+
+
+def _spelled(part: Any) -> str:
+    """Return a text of a tree that is the same under every version of Python, unlike that of `ast.unparse`."""
+    if isinstance(part, list):
+        return f"[{', '.join(map(_spelled, part))}]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    fields = (f"{name}={_spelled(value)}" for name, value in ast.iter_fields(part) if value not in (None, []))
+    return f"{type(part).__name__}({', '.join(fields)})"
 
 
 def _is_followed(module: str, target: str) -> bool:
