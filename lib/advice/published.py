@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
+from lib.core.files import mapping_text
 from lib.core.settings import sentences
 from lib.study.configuration import load_study
 
@@ -224,7 +224,7 @@ def published_study(
         load_study([("the advised study", values)])
     except ConfigError as error:
         raise ConfigError(f"the advised study does not load: {error}") from error
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+    return mapping_text(values, width=110)
 
 
 def title(question: Question) -> str:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import TEXTS, local_texts, title
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
+from lib.core.files import mapping_text
 from lib.data.settings.tokenizer import Tokenizer
 from lib.measure.estimates import Stages
 from lib.study.configuration import Layer, load_study, merged
@@ -44,10 +43,7 @@ def reading_everything(graph: Graph, study: str, name: str) -> str:
     if own.corpus is None and len(graph.experiment.corpora) > 1:
         values["corpus"] = next(iter(graph.experiment.corpora))
     layer = {"extends": str(Path(study).resolve()), "experiment": {"tokenizers": {name: values}}}
-    return "\n".join(
-        yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf).strip()[1:-1]
-        for key, value in layer.items()
-    )
+    return "\n".join(mapping_text({key: value}, one_line=True)[1:-1] for key, value in layer.items())
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class OwnStudy:
         }
         values["report"]["opens_with"] = [name for name in base.report.opens_with or () if name in left] or None
         load_study([*layers, (extends, values)])
-        return yaml.safe_dump({"extends": extends, **values}, sort_keys=False, allow_unicode=True, width=110)
+        return mapping_text({"extends": extends, **values}, width=110)
 
     def _values(self, base: Study, raw: Mapping[str, Any], stages: Stages) -> dict[str, Any]:
         graph, baseline = base.graph, base.report.baseline

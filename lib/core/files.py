@@ -3,13 +3,14 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -116,9 +117,23 @@ for _class in (_Loader, _Dumper):
     )
 
 
-def mapping_text(values: dict[str, Any]) -> str:
-    """Return `values` as the text of a YAML file that `read_mapping` reads as the same values."""
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+def mapping_text(values: Mapping[str, Any], width: int = 80, *, one_line: bool = False) -> str:
+    """Return `values` as YAML that `read_mapping` reads as the same values.
+
+    Args:
+        values: JSON values by key.
+        width: characters of a line, above which it breaks between words.
+        one_line: return `{key: value, ...}` in one line instead of the text of a file.
+    """
+    text: str = yaml.dump(  # noqa: TID251
+        dict(values),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=one_line,
+        width=math.inf if one_line else width,
+    )
+    return text.removesuffix("\n") if one_line else text
 
 
 def read_mapping(source: str | Path) -> dict[str, Any]:

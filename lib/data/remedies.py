@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from lib.core.errors import ConfigError, DataError
+from lib.core.files import mapping_text
 from lib.data.settings.preparation import Preparation
 
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
@@ -60,11 +60,7 @@ def sentence(found: Sequence[Changes]) -> str:
 
 def written(changes: Changes) -> str:
     """Return changes of settings as YAML in one line, for each key."""
-    lines = [
-        yaml.safe_dump({key: value}, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False)
-        for key, value in changes.items()
-    ]
-    return " and ".join(f"`{line.strip()[1:-1]}`" for line in lines)
+    return " and ".join(f"`{mapping_text({key: value}, one_line=True)[1:-1]}`" for key, value in changes.items())
 
 
 def changed(settings: Preparation, changes: Changes) -> Preparation:

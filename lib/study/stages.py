@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.attention.settings import EXPECTED
-from lib.core.files import MOST_RUNS, check_expansion
+from lib.core.files import MOST_RUNS, check_expansion, mapping_text
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
@@ -150,7 +149,7 @@ class Model(BaseSettings):
             changes = {stage: dict(change or {}) for stage, change in (values.get("changes") or {}).items()}
             for stage, settings in former.items():
                 changes[stage] = changes.get(stage, {}) | (settings or {})
-            line = yaml.safe_dump(changes, sort_keys=False, default_flow_style=True, width=math.inf).strip()
+            line = mapping_text(changes, one_line=True)
             raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
         return values
 

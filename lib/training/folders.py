@@ -19,11 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import yaml
-
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove, sweep
 from lib.core.errors import DataError, RunError
-from lib.core.files import explained, folders_in, litter, read_mapping, settle, write_text
+from lib.core.files import explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
@@ -220,7 +218,7 @@ class RunFolders:
             os.close(self._staged)
         self._staged = _opened(staged)
         settings = self.run.model_dump(mode="json")
-        write_text(staged / CONFIG, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        write_text(staged / CONFIG, mapping_text(settings))
         return staged
 
     def _let_go(self) -> None:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.core import program
 from lib.core.errors import DataError
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, mapping_text
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
@@ -355,7 +354,7 @@ def _write(
     history[[*first, *sorted(set(history) - set(first))]].to_csv(folder / HISTORY, index=False, lineterminator="\n")
     settings = {**named, **_settings(run, task, mechanism)}
     header = f"# What is known of the imported run {json.dumps(run['run'])}; not enough to repeat it.\n"
-    (folder / CONFIG).write_text(header + yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    (folder / CONFIG).write_text(header + mapping_text(settings), encoding="utf-8")
 
 
 def _settings(run: dict[str, Any], task: str, mechanism: MechanismSettings) -> dict[str, Any]:

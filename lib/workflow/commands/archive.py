@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, litter
+from lib.core.files import atomic_path, litter, mapping_text
 from lib.core.record import MODEL, RUN, missing_files, read_record
 from lib.workflow.commands.verification import MANIFEST
 from lib.workflow.planning.plan import Plan
@@ -61,7 +59,7 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")
     files = sorted(_files(plan))
     written = {
-        STUDY: yaml.safe_dump(_archived(plan, settings), sort_keys=False, allow_unicode=True),
+        STUDY: mapping_text(_archived(plan, settings)),
         CITATION: citation.read_text(encoding="utf-8"),
         READ_ME: _read_me(plan),
     }

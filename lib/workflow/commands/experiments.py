@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lib.core.errors import ConfigError
-from lib.core.files import read_mapping, write_text
+from lib.core.files import mapping_text, read_mapping, write_text
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.search_space import laid_over
@@ -199,5 +197,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _write(folder: Path, settings: dict[str, Any]) -> Path:
     path = folder / CONFIG
-    write_text(path, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+    write_text(path, mapping_text(settings))
     return path

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
 from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, files_in
+from lib.core.files import atomic_path, files_in, mapping_text
 from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
@@ -147,7 +146,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
         or None,
     )
     settings = json.loads(run.settings)
-    recipe = yaml.safe_dump({"precision": record.precision} | (settings.get("recipe") or {}), sort_keys=False).strip()
+    recipe = mapping_text({"precision": record.precision} | (settings.get("recipe") or {})).strip()
     machine = ", ".join(filter(None, [record.hardware or record.device, record.instruction_set]))
     inputs = "\n".join(f"- {name}: `{parent.digest}`" for name, parent in record.parents.items())
     return f"""---
@@ -254,7 +253,7 @@ def _data(run: Run) -> str:
     )
     placement = corpus.placement.model_dump(mode="json") if isinstance(corpus, Dataset) and corpus.placement else None
     described = {corpus.source: chosen} | ({"placement": placement} if placement else {})
-    source = yaml.safe_dump(described, sort_keys=False).strip()
+    source = mapping_text(described).strip()
     made = " Its texts are generated; it is no published corpus." if corpus.composed else ""
     return f"`{run.id.dataset}`.{made} {licence}\n\n```yaml\n{source}\n```"
 

@@ -7,13 +7,13 @@ import xml.etree.ElementTree as ElementTree
 
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from run_records import scope_of, write_predictions, write_run
 from text_descriptions import write_texts
 
+from lib.core.files import mapping_text, read_value
 from lib.results.escapes import latex, markdown, one_line, page
 from lib.results.kinds.bars import BarsFigure
 from lib.results.kinds.classes import ClassesTable
@@ -208,4 +208,4 @@ def test_a_suffix_of_a_deviation_is_no_name_of_a_class():
 
 
 def test_the_recipe_of_a_card_stays_yaml():
-    assert yaml.safe_load(yaml.safe_dump({"labels": NAMES}))["labels"] == NAMES
+    assert read_value(mapping_text({"labels": NAMES}), "the card") == {"labels": NAMES}

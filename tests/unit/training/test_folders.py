@@ -17,6 +17,7 @@ from run_folders import finish
 
 from lib.core.attempts import SILENCE, attempts, read_heartbeat, remove
 from lib.core.errors import DataError, RunError
+from lib.core.files import read_mapping
 from lib.core.record import differing_files, digest_of, read_record
 from lib.training import folders as module
 from lib.training.checkpoints import Progress, writing
@@ -42,6 +43,12 @@ def test_results_come_whole_and_the_working_folder_stays_until_they_are_accepted
     with other:
         assert not folders.home.exists()
         assert other.home.exists()
+
+
+def test_labels_that_look_like_numbers_stay_texts(begin, run):
+    labels = ["1e5", "4e2", "no", "0x1f", "1_000", "~", "12:30"]
+    with begin(run=run.model_copy(update={"labels": labels})) as folders:
+        assert read_mapping(folders.stage() / "config.yaml")["labels"] == labels
 
 
 def test_a_run_by_hand_leaves_nothing_but_its_results_and_does_not_overwrite(begin, tmp_path):
