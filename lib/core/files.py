@@ -10,7 +10,7 @@ import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -117,7 +117,7 @@ for _class in (_Loader, _Dumper):
     )
 
 
-def mapping_text(values: Mapping[str, Any], width: int = 80, *, one_line: bool = False) -> str:
+def mapping_text(values: dict[str, Any], width: int = 80, *, one_line: bool = False) -> str:
     """Return `values` as YAML that `read_mapping` reads as the same values.
 
     Args:
@@ -125,14 +125,8 @@ def mapping_text(values: Mapping[str, Any], width: int = 80, *, one_line: bool =
         width: characters of a line, above which it breaks between words.
         one_line: return `{key: value, ...}` in one line instead of the text of a file.
     """
-    text: str = yaml.dump(  # noqa: TID251
-        dict(values),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=one_line,
-        width=math.inf if one_line else width,
-    )
+    style = {"default_flow_style": one_line, "width": math.inf if one_line else width}
+    text: str = yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **style)  # noqa: TID251
     return text.removesuffix("\n") if one_line else text
 
 
