@@ -97,7 +97,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         chosen = limits[enough([lost(lengths, limit)[0] for limit in limits])]
         at_hand = question.encoder is not None
-        start = start_advice(own.documents, test, chosen, language, at_hand=at_hand)
+        start = start_advice(test, chosen, language, at_hand=at_hand)
         encoder = published_encoder(labelled=own.labelled, multilingual=start.multilingual, folder=question.encoder)
         ngrams = ngram_settings(own.texts) if own.labelled else {}
         evidence = evidence_hint(own, lengths, min(encoder.reach, chosen), ngrams, question.seconds)
@@ -133,7 +133,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             f"{limits[0]} tokens: none of {', '.join(models)} fits into {hardware.gibibytes:.1f} GiB. Expected one at "
             "least; ask for a shorter limit with --limits, or for a smaller encoder with --study."
         )
-    start = start_advice(own.documents, test, taken.limit, language, at_hand=at_hand)
+    start = start_advice(test, taken.limit, language, at_hand=at_hand)
     published = start.published and question.weights is None
     longest = max(each[0].classification.longest for each in turns.values())
     before = [] if question.weights else list(_costs_before(graph, stages, turns[taken.model], taken.model, hardware))

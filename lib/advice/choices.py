@@ -166,7 +166,7 @@ class StartAdvice:
         return self.shown is None or self.shown > WANTED
 
 
-def start_advice(documents: int, test: int, limit: int, language: Language, *, at_hand: bool = False) -> StartAdvice:
+def start_advice(test: int, limit: int, language: Language, *, at_hand: bool = False) -> StartAdvice:
     """Return what to start a model from, by the number, length and language of the documents.
 
     A published encoder is advised where there are few documents, where it reads up to the limit, or
@@ -174,8 +174,7 @@ def start_advice(documents: int, test: int, limit: int, language: Language, *, a
     one is at hand.
 
     Args:
-        documents: number of all.
-        test: of those, documents of the test split.
+        test: number of documents of the test split.
         limit: tokens that they are cut to.
         language: language of the texts.
         at_hand: whether the user names a published encoder.

@@ -44,7 +44,7 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
         DataError: exact attention to compare with is missing.
     """
     rows = _as_chosen(attention_rows(costs))
-    figure, panels = _attention_figure(costs, rows, "median_ms", "forward + backward [ms]", base=10, once=True)
+    figure, panels = _attention_figure(rows, "median_ms", "forward + backward [ms]", base=10, once=True)
     for name, found in crossovers(costs).items():
         if found is not None and (OURS, name) in rows:
             height = rows[OURS, name]["median_ms"][found.faster]
@@ -63,7 +63,7 @@ def attention_memory_figure(costs: pd.DataFrame) -> Figure:
         DataError: exact attention to compare with is missing.
     """
     rows = _as_chosen(attention_rows(costs))
-    figure, _ = _attention_figure(costs, rows, "peak_mb", "peak memory [MiB]", base=2, once=False)
+    figure, _ = _attention_figure(rows, "peak_mb", "peak memory [MiB]", base=2, once=False)
     figure.supxlabel(f"{_axis(costs)}\nevery point: one pass", fontsize=8)
     return figure
 
@@ -203,9 +203,7 @@ def _as_chosen(rows: Rows) -> Rows:
     return {(owner, name): group for (owner, name), group in rows.items() if (owner, name + BY_TRITON) not in rows}
 
 
-def _attention_figure(
-    costs: pd.DataFrame, rows: Rows, column: str, label: str, *, base: int, once: bool
-) -> tuple[Figure, dict[str, Axes]]:
+def _attention_figure(rows: Rows, column: str, label: str, *, base: int, once: bool) -> tuple[Figure, dict[str, Axes]]:
     """Return a figure with `column` against the length, and its panels by family: ours solid, others dashed."""
     families = list(dict.fromkeys(_family(name) for _, name in rows))
     exact = rows[OURS, EXACT]

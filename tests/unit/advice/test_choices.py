@@ -133,19 +133,19 @@ def test_both_stages_must_fit(stage):
 
 @pytest.mark.parametrize(("documents", "few"), [(50, True), (300, True), (1500, True), (1600, False), (50_000, False)])
 def test_few_documents_start_from_a_published_encoder(documents, few):
-    found = start_advice(documents, documents // 10, 16_384, ENGLISH)
+    found = start_advice(documents // 10, 16_384, ENGLISH)
     assert found.few == few
     assert found.published == few
     assert not found.multilingual
 
 
 def test_short_texts_start_from_a_published_encoder_however_many_there_are():
-    assert start_advice(50_000, 5000, 512, ENGLISH).published
-    assert not start_advice(50_000, 5000, 1024, ENGLISH).published
+    assert start_advice(5000, 512, ENGLISH).published
+    assert not start_advice(5000, 1024, ENGLISH).published
 
 
 def test_a_foreign_language_starts_from_a_multilingual_encoder():
-    found = start_advice(50_000, 5000, 16_384, UKRAINIAN)
+    found = start_advice(5000, 16_384, UKRAINIAN)
     assert found.published
     assert found.multilingual
     assert UKRAINIAN.split_up
