@@ -24,8 +24,8 @@ BEST = "best.json"
 ADAPTER = "adapter"
 """Subfolder of a model folder: only low-rank adapters and the head, in the format of peft."""
 
-NUMERICAL = ("torch", "transformers", "tokenizers")
-"""Packages whose version may change the numbers."""
+COMPARED_PACKAGES = ("torch", "transformers", "tokenizers")
+"""Packages whose versions are compared between runs, and with those installed."""
 
 
 class Parent(BaseModel):

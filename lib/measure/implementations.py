@@ -38,7 +38,7 @@ class CountedPass(Counted):
     """Counts of a pass."""
 
     bytes_kept: int = 0
-    """MiB that the forward pass keeps for the backward pass."""
+    """Bytes that the forward pass keeps for the backward pass."""
     kernels: str = "torch"
     """Its implementation: `torch`, `triton`, or the name of torch's own kernel of attention on a GPU."""
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import CONFIG, GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, RUN, read_record
 from lib.results.quantities import F1_NAMES
 
 INSTRUCTIONS = "instruction set"
@@ -92,7 +92,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version and instruction set; None if the conditions are the same.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*NUMERICAL, INSTRUCTIONS)}
+    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS)}
     for record in records:
         for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
             if name in found and value is not None:

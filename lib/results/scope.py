@@ -1,4 +1,4 @@
-"""What a table or figure is about: whose runs, on what data. The workflow passes it on; see `Plan.scope`."""
+"""What a table or figure is about: whose runs, on what data. `lib.workflow.planning.report.Report` makes it."""
 
 import argparse
 import functools

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from transformers import PreTrainedModel
 
 
-NUMERICAL = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
+NUMERICAL_SETTINGS = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
 
 
@@ -34,7 +34,7 @@ class Environment(NamedTuple):
     device: str
     hardware: str
     packages: Sequence[str]
-    """Packages whose version may change the numbers of a run."""
+    """Packages whose versions the record holds."""
     peak_memory_mb: float
     instruction_set: str | None = None
     """CPU instructions that torch reports; None = torch was not used."""
@@ -122,7 +122,7 @@ def stretch(run: RunSettings, environment: Environment, step: int, threads: int)
         threads=threads,
         processes=distributed.count(),
         versions=_versions(environment),
-        execution=run.execution.model_dump(mode="json", include=NUMERICAL),
+        execution=run.execution.model_dump(mode="json", include=NUMERICAL_SETTINGS),
     )
 
 

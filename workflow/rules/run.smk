@@ -40,7 +40,7 @@ if plan.study.execution.runs == "made":
             data=lambda w: list(plan.data(run(w)).values()),
             tokenizer=lambda w: plan.tokenizer(run(w)),
             start=lambda w: [plan.input_of(folder) for folder in plan.start(run(w))],
-            teacher=lambda w: [plan.input_of(folder) for folder in plan.teacher(run(w))],
+            teacher=lambda w: [plan.input_of(folder) for folder in plan.imitated_weights(run(w))],
             best=lambda w: plan.settings_from(run(w)),
             vectors=lambda w: plan.word_vectors(run(w)),
         output:
@@ -62,7 +62,7 @@ if plan.study.execution.runs == "made":
             # In one parameter, so that the command of runs without a teacher or word vectors does not change.
             start=lambda w: [
                 *optional("--start", plan.start(run(w))),
-                *optional("--teacher", plan.teacher(run(w))),
+                *optional("--teacher", plan.imitated_weights(run(w))),
                 *optional("--word-vectors", plan.word_vectors(run(w))),
             ],
             best=lambda w, input: optional("--settings-from", input.best),

@@ -59,7 +59,7 @@ def new_experiment(
                 f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
             )
         settings = laid_over(settings, read_mapping(best))
-    for weights in plan.teacher(run):
+    for weights in plan.imitated_weights(run):
         settings["task"] |= {"teacher_weights": weights}
     settings |= {
         "tokenizer": plan.tokenizer(run)[0],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest, files_in, litter
-from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.agreement import code_changes, disagreements, misnamed
 from lib.workflow.staleness.kept_code import code_since
@@ -147,7 +147,7 @@ def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], l
     """Return the folders of runs made with packages that are installed in another version, by package and version."""
     found: dict[tuple[str, str], list[str]] = {}
     for folder, record in records.items():
-        for package in NUMERICAL:
+        for package in COMPARED_PACKAGES:
             if record.versions.get(package, version(package)) != version(package):
                 found.setdefault((package, record.versions[package]), []).append(str(folder))
     return found

@@ -11,7 +11,7 @@ PLANNED = "planned"
 
 @dataclass(frozen=True)
 class Paths:
-    """The files and folders of one study; a name in braces gives the pattern of a rule.
+    """Paths of the files and folders of one study, which its methods return; a name in braces gives a rule's pattern.
 
     Args:
         results: folder of all that is made.

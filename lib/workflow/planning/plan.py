@@ -162,8 +162,8 @@ class Plan:
         name = run.backbone.word_vectors
         return [self.corpora.word_vectors(name, run.id.seed)] if name else []
 
-    def teacher(self, run: Run) -> list[str]:
-        """Return the folder of the weights of the model whose states a run learns, if it learns any."""
+    def imitated_weights(self, run: Run) -> list[str]:
+        """Return the folder of the weights of the model that a run imitates, if it imitates one."""
         if run.imitated is None:
             return []
         source = run.imitated.weights

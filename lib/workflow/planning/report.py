@@ -51,7 +51,10 @@ class Report:
         return [(names[corpus], str(tokens_name)) for corpus, _, _, tokens_name in sorted(read)]
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
-        """Return what shows a scope: run records, token lengths, descriptions of texts, documents, word vectors."""
+        """Return the files that a table or figure reads.
+
+        They are run records, token lengths, descriptions of texts, documents, or word vectors.
+        """
         if "tokenised" in scope:
             return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         if "documents" in scope:

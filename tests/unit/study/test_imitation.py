@@ -60,10 +60,10 @@ def test_the_teacher_is_the_model_before_the_stage():
     assert task["teacher_backbone"] == run.imitated.backbone.model_dump(mode="json")
     assert (task["teacher_weights"], task["layers"]) == (None, "last")
     plan = Plan(made)
-    assert plan.teacher(run) == plan.start(run) == ["results/runs/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert plan.imitated_weights(run) == plan.start(run) == ["results/runs/pretrain/sdpa/wikipedia/seed-1/model"]
     later = next(run for run in made.runs if run.id[:2] == ("tapt", "swapped"))
     assert later.parent == run.id
-    assert plan.teacher(later) == []
+    assert plan.imitated_weights(later) == []
 
 
 @pytest.mark.parametrize("match", ["outputs", "weights"])
@@ -93,7 +93,7 @@ def test_a_published_start_teaches_with_its_own_backbone_and_mechanism():
     assert run.parent is None
     assert run.start == run.imitated.weights == ForeignStart(**FOLDER)
     assert (run.backbone.mechanism.kind, run.imitated.backbone.mechanism.kind) == ("favor", "sdpa")
-    assert Plan(made).teacher(run) == ["published/model"]
+    assert Plan(made).imitated_weights(run) == ["published/model"]
 
 
 def test_every_seed_has_the_teacher_of_its_seed():
