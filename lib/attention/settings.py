@@ -1,7 +1,7 @@
 """Settings of attention mechanisms: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -72,6 +72,8 @@ MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismSettings)
 
 AnyMechanism = Annotated[SerializeAsAny[MechanismSettings], BeforeValidator(MECHANISMS.parse)]
 
+Entry = TypeVar("Entry")
+
 Mechanisms = MechanismSettings | list[MechanismSettings]
 """The mechanism of all layers, or several that repeat over the layers."""
 
@@ -100,8 +102,8 @@ def complete(mechanism: Mechanisms) -> dict[str, Any] | list[dict[str, Any]]:
     return [each.model_dump() for each in mechanism] if isinstance(mechanism, list) else mechanism.model_dump()
 
 
-def each_of(mechanism: Mechanisms | None) -> list[MechanismSettings]:
-    """Return the entries of a list of mechanisms; one mechanism is the only entry, None has none."""
+def each_of(mechanism: Entry | list[Entry] | None) -> list[Entry]:
+    """Return the entries of a list of mechanisms, names or settings; a single one is the only entry, None has none."""
     return mechanism if isinstance(mechanism, list) else [] if mechanism is None else [mechanism]
 
 

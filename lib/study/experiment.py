@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from lib.attention.settings import AnyMechanism
+from lib.attention.settings import AnyMechanism, each_of
 from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.settings import BaseSettings, Name, Seeds, check, without_null
@@ -14,7 +14,7 @@ from lib.data.settings.corpus import Corpus
 from lib.data.settings.dataset import Dataset
 from lib.data.settings.tokenizer import Tokenizer
 from lib.study.published import with_encoders, with_published
-from lib.study.stages import Model, Stage, names_of
+from lib.study.stages import Model, Stage
 from lib.word_vectors.settings import WordVectors
 
 
@@ -83,7 +83,7 @@ class Experiment(BaseSettings):
 
 def _names_any(mechanism: Any, gone: Collection[str]) -> bool:
     """Whether a model's `mechanism`, not checked yet, names one that is `gone`."""
-    return any(name in list(gone) for name in names_of(mechanism))
+    return any(name in list(gone) for name in each_of(mechanism))
 
 
 def _without_data(model: Any, gone: Collection[str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from lib.attention.settings import EXPECTED
+from lib.attention.settings import EXPECTED, each_of
 from lib.core.files import MOST_RUNS, check_expansion, mapping_text
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
@@ -57,7 +57,7 @@ class Override(BaseSettings):
     @property
     def mechanisms(self) -> list[str]:
         """Names of the attention mechanisms; [] = inherited."""
-        return names_of(self.mechanism)
+        return each_of(self.mechanism)
 
 
 class Change(Override):
@@ -140,7 +140,7 @@ class Model(BaseSettings):
     @property
     def mechanisms(self) -> list[str]:
         """Names of its attention mechanisms, which repeat over the layers; [] = it names none."""
-        return names_of(self.mechanism)
+        return each_of(self.mechanism)
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
@@ -152,11 +152,6 @@ class Model(BaseSettings):
             line = mapping_text(changes, one_line=True)
             raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
         return values
-
-
-def names_of(mechanism: Any) -> list[Any]:
-    """Return the names in a `mechanism`, whether it is one name or a list; [] = it is null."""
-    return mechanism if isinstance(mechanism, list) else [] if mechanism is None else [mechanism]
 
 
 class Work(BaseSettings):

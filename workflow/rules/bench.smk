@@ -7,6 +7,7 @@ The cost of adapting an opened decoder is measured by: snakemake bench_adaptatio
 import json
 import os
 
+from lib.attention.settings import each_of
 from lib.measure.compared import ENCODERS, EXTRA
 
 # Everything that is read from the plan, except paths.
@@ -21,7 +22,7 @@ ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name
 
 def modules_of(mechanisms):
     """Return the modules of the kinds of `mechanisms`, whose changes make a measurement stale."""
-    kinds = {each["kind"] for entry in mechanisms.values() for each in (entry if isinstance(entry, list) else [entry])}
+    kinds = {each["kind"] for entry in mechanisms.values() for each in each_of(entry)}
     return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "settings"))
 
 
