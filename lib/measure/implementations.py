@@ -119,16 +119,11 @@ class AttentionCase(Case):
         attention = self.prepare()
         if self.implementation == FLEX:
             reset_peak(torch.device(self.device))  # that of making the mask
-            with KeptBytes(attention.parameters) as kept:
-                output = attention.forward()
-            attention.backward(output)
-            return CountedPass(bytes_kept=kept.total)
+            return CountedPass(bytes_kept=attention.kept_bytes())
         with operation_counter() as counter:
-            with KeptBytes(attention.parameters) as kept:
-                output = attention.forward()
-            attention.backward(output)
+            kept = attention.kept_bytes()
         fused = fused_attention(counter) if self.device == "cuda" else None
-        return CountedPass(counter.get_total_flops(), kept.total, fused or self.kernels)
+        return CountedPass(counter.get_total_flops(), kept, fused or self.kernels)
 
 
 def own_cases(
@@ -168,6 +163,13 @@ class AttentionPass:
     def __call__(self) -> None:
         """Run a forward and a backward pass."""
         self.backward(self.forward())
+
+    def kept_bytes(self) -> int:
+        """Run a forward and a backward pass, and return the bytes that the first keeps for the second."""
+        with KeptBytes(self.parameters) as kept:
+            output = self.forward()
+        self.backward(output)
+        return kept.total
 
     def backward(self, output: Tensor) -> None:
         """Run the backward pass, for a gradient of ones."""

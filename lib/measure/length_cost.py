@@ -25,7 +25,7 @@ from lib.backbones.positions import Phases
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import Mixer
 from lib.measure.compared import NAIVE
-from lib.measure.cost import KeptBytes, machine, repeated, spread, timed, with_peak_mb
+from lib.measure.cost import machine, repeated, spread, timed, with_peak_mb
 from lib.measure.implementations import AttentionCase, Called, own_cases
 from lib.measure.tables import COLUMNS
 
@@ -264,15 +264,14 @@ def memory_cost(
 
 def one_pass(case: AttentionCase) -> tuple[float, int]:
     """Return the seconds of one forward and backward pass, and the bytes that the forward pass keeps."""
-    attention = case.prepare()
-    kept = KeptBytes(attention.parameters)
+    attention, kept = case.prepare(), 0
 
     def run() -> None:
-        with kept:
-            output = attention.forward()
-        attention.backward(output)
+        nonlocal kept
+        kept = attention.kept_bytes()
 
-    return timed(run, torch.device(case.device)), kept.total
+    seconds = timed(run, torch.device(case.device))
+    return seconds, kept
 
 
 def _pass(layer: nn.Module, states: Tensor, *, trains: bool) -> Callable[[], None]:
