@@ -13,6 +13,7 @@ from tqdm import tqdm
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
 from lib.data.coverage import MOST_LOST, Coverage, shares
+from lib.data.cutting import WHOLE
 from lib.data.description import IDENTIFIED_BY, UNSURE, words_of
 from lib.data.published import download_tokenizer
 from lib.data.sources import download_hub, require_hub
@@ -20,9 +21,6 @@ from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import train_tokenizer
 from lib.data.vocabularies import from_published, from_vocabulary
 from lib.workflow.planning.plan import Plan
-
-WHOLE = 2**31
-"""More tokens than a document has."""
 
 MOST_PER_WORD = 2.5
 """Tokens per word that are normal for English, at most: with BERT's vocabulary, samples of reviews and Wikipedia have

@@ -22,7 +22,7 @@ from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.measure.comparison import Case, Counted, compare
 from lib.measure.cost import interleaved
-from lib.measure.tables import COLUMNS
+from lib.measure.tables import COLUMNS, OURS
 from lib.measure.training_cost import TrainedModel
 
 PREDICTED = 0.2
@@ -33,7 +33,7 @@ MODELS = {"llama-32k": SIZES | SMALL | {"vocab_size": 32_000}, "llama-128k": SIZ
 """Architectures by name: 8 million weights, and 34 million with 33 million in embeddings, the vocabulary size of Llama
 3."""
 
-PLAIN, OURS = "transformers + peft", "ours"
+PLAIN = "transformers + peft"
 
 
 @dataclass(frozen=True)

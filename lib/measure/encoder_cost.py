@@ -20,13 +20,13 @@ from transformers import Lfm2Config, Lfm2Model, MambaConfig, MambaModel, ModernB
 from lib.attention.contract import set_step
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.onednn import use_onednn
-from lib.backbones.settings import BACKBONES
+from lib.backbones.settings import BACKBONES, VOCABULARY
 from lib.measure.compared import FORWARD_ONLY
 from lib.measure.cost import Computation, machine, repeated, spread
 from lib.measure.implementations import Called
 from lib.measure.length_cost import Limits
 from lib.measure.tables import COLUMNS, OURS
-from lib.measure.training_cost import VOCABULARY, TrainedModel, state_space_layers
+from lib.measure.training_cost import TrainedModel, state_space_layers
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from lib.attention.settings import Kernels
+from lib.backbones.settings import VOCABULARY
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import SPECIAL_TOKENS
 from lib.data.vocabularies import from_vocabulary
@@ -44,7 +45,6 @@ LONG = (2048, 8192, 16_384)
 """Tokens of long documents that steps are measured with, as far as time allows."""
 
 PUBLISHED = "grid"
-VOCABULARY = 30_522
 DOCUMENTS = {"imdb": 40_000, "hyperpartisan": 52_000, "arxiv": 26_710}
 """Training documents of the grid's datasets. Source: the study, section 4.3."""
 

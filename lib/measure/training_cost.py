@@ -33,7 +33,7 @@ from lib.backbones.graphs import Graphs
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
-from lib.backbones.settings import BACKBONES
+from lib.backbones.settings import BACKBONES, VOCABULARY
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
 from lib.data.padding import known_beforehand, pad_ids, rounded
@@ -47,7 +47,6 @@ BERT = "bert"
 STATE_SPACE = "ssm"
 """Kind of the state-space encoder, which has no attention mechanism."""
 
-VOCABULARY = 30_522
 LENGTH = 512
 """Most tokens of a document, and of a sequence of masked language modelling."""
 SHORT = 128
