@@ -1,6 +1,6 @@
 """Settings of attention mechanisms: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, SerializeAsAny
@@ -105,6 +105,15 @@ def complete(mechanism: Mechanisms) -> dict[str, Any] | list[dict[str, Any]]:
 def each_of(mechanism: Entry | list[Entry] | None) -> list[Entry]:
     """Return the entries of a list of mechanisms, names or settings; a single one is the only entry, None has none."""
     return mechanism if isinstance(mechanism, list) else [] if mechanism is None else [mechanism]
+
+
+def odd_window_errors(window_blocks: int) -> Iterator[str]:
+    """Yield the error in a window of an even number of blocks, which has no middle."""
+    if window_blocks % 2 == 0:
+        yield (
+            f"window_blocks = {window_blocks} is even; expected an odd number, the token's own block and as many on "
+            f"each side. Use {window_blocks + 1}"
+        )
 
 
 def least(lengths: Iterable[int | None]) -> int | None:

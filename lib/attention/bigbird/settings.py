@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.attention.settings import MechanismSettings
+from lib.attention.settings import MechanismSettings, odd_window_errors
 from lib.core.settings import Size, SizeOrZero, check
 
 
@@ -30,11 +30,7 @@ class Settings(MechanismSettings):
 
     @check
     def _both_sides_are_alike(self) -> Iterator[str]:
-        if self.window_blocks % 2 == 0:
-            yield (
-                f"window_blocks = {self.window_blocks} is even; expected an odd number, the token's own block and as "
-                f"many on each side. Use {self.window_blocks + 1}"
-            )
+        yield from odd_window_errors(self.window_blocks)
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: global blocks, one side of a window, random blocks."""
