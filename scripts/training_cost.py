@@ -19,7 +19,7 @@ import torch
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core import program
 from lib.measure import options
-from lib.measure.compared import BESIDE_THE_GRID
+from lib.measure.compared import IN_ADDITION_TO_THE_GRID
 from lib.measure.training_cost import LENGTH, SHORT, Work, training_cost
 
 
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = options.parser(
         __doc__,
         on_device=True,
-        mechanisms=options.of_the_grid() | (BESIDE_THE_GRID if on_gpu else {}),
+        mechanisms=options.of_the_grid() | (IN_ADDITION_TO_THE_GRID if on_gpu else {}),
         encoder={},
         lengths=(SHORT, LENGTH) if on_gpu else (LENGTH,),
         steps=get_args(Work),

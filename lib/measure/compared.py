@@ -31,7 +31,7 @@ EXTRA: dict[str, dict[str, Any]] = {
 }
 """Mechanisms that are measured in addition to those of the study: parameters by name."""
 
-BESIDE_THE_GRID: dict[str, dict[str, Any]] = {
+IN_ADDITION_TO_THE_GRID: dict[str, dict[str, Any]] = {
     "window-w256-g0": EXTRA["window-w256-g0"],
     "ssm": ENCODERS["ssm"],
 }

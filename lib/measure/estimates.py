@@ -87,7 +87,7 @@ def grows(backbone: BackboneSettings) -> bool:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What computes."""
+    """The device that a model runs on, and its memory."""
 
     device: str
     """`cpu` or `cuda`."""

@@ -79,7 +79,7 @@ class ScanCase:
         return [each.requires_grad_() for each in ((inputs * steps[..., None]).to(inputs.dtype), -steps, write, read)]
 
     def scan(self) -> Scan:
-        """Return what scans."""
+        """Return the function that computes the scan."""
         if self.implementation == PEER:
             return partial(by_peer, getattr(import_module("fla.ops.simple_gla"), f"{self.kernels}_simple_gla"))
         if self.kernels == "triton":

@@ -45,9 +45,9 @@ def attention_summary(costs: pd.DataFrame) -> str:
         f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
         f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
         f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} "
-        f"tokens, beside exact attention's. The last column has the two lengths between which a mechanism becomes "
-        "faster than the faster of the exact attentions, ours and torch's. At a length it is faster if each of at "
-        f"least {LEAST} repetitions took less time than any of exact attention; `none seen`: not so at the longest."
+        "tokens, as a multiple of exact attention's. The last column has the two lengths between which a mechanism "
+        "becomes faster than the faster of the exact attentions, ours and torch's. At a length it is faster if each of "
+        f"at least {LEAST} repetitions took less time than any of exact attention; `none seen`: not so at the longest."
         f"{_on_host(costs)}"
     ]
     for padding, title in PADDINGS.items():

@@ -242,7 +242,7 @@ def _sweep() -> None:
 
 
 def _keep(connection: socket.socket) -> Call:
-    """Fork the process of a program, in which alone this returns, and see to it until its end."""
+    """Fork the process of a program and watch it until it ends. Only the forked process returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, planned
+from lib.workflow.planning.steps import in_order, workflow_with_plan
 from lib.workflow.staleness.acceptance import accept
 from lib.workflow.staleness.causes import stale_report
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--reason", help="why the change is harmless, for the records")
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    with planned(arguments.configfile, arguments.targets) as workflow:
+    with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
         stale = accept(workflow, plan.paths.code, arguments.reason)
         print(stale_report(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
 

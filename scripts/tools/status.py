@@ -20,7 +20,7 @@ from lib.workflow.commands.progress import progress, progress_report
 from lib.workflow.commands.requirements import requirements_report
 from lib.workflow.commands.watching import watch
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, planned
+from lib.workflow.planning.steps import in_order, workflow_with_plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = watch(plan) if arguments.watch and sys.stdout.isatty() else progress(plan)
     if plan.study.execution.runs == "made" and all(run.state == "waiting" for run in found.values()):
-        with planned(arguments.configfile, []) as workflow:
+        with workflow_with_plan(arguments.configfile, []) as workflow:
             print(requirements_report(plan, in_order(workflow)))
     else:
         print(progress_report(plan, found))

@@ -18,7 +18,7 @@ from lib.core.record import RUN, read_record
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.commands.verification import other_versions, version_lines
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, planned
+from lib.workflow.planning.steps import in_order, workflow_with_plan
 from lib.workflow.staleness.acceptance import unknown_steps
 from lib.workflow.staleness.agreement import unlike_plan
 from lib.workflow.staleness.causes import forcing, missing_report, missing_results, stale_report, stale_steps
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or rules, as with snakemake; default all")
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    with planned(arguments.configfile, arguments.targets) as workflow:
+    with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
         stale = stale_steps(workflow, plan.paths.code)
         missing = missing_results(workflow)
         if stale or not missing:

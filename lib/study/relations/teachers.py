@@ -140,7 +140,7 @@ def _differ(found: int | None, expected: int | None) -> bool:
 
 
 def _weights_before(graph: Graph, model: str, stage: str, entry: str) -> tuple[object, str | None]:
-    """Return what identifies the weights of a model before a stage, and why there are none; None = there are."""
+    """Return an identifier of the weights of a model before a stage, and the reason if it has none."""
     parent = graph.parent_stage(model, stage)
     if parent is None:
         start = graph.experiment.models[model].start

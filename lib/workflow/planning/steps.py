@@ -28,7 +28,7 @@ ANY_SIZE = 10**12
 
 
 @contextlib.contextmanager
-def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Workflow]:
+def workflow_with_plan(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Workflow]:
     """Yield Snakemake's workflow of a study with its graph of jobs; each job to run knows its reason.
 
     Args:

@@ -6,7 +6,7 @@ import torch
 from lib.attention.contract import mechanisms
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.measure import comparison
-from lib.measure.compared import BESIDE_THE_GRID
+from lib.measure.compared import IN_ADDITION_TO_THE_GRID
 from lib.measure.cost import interleaved
 from lib.measure.encoder_cost import NO_DROPOUT
 from lib.measure.tables import COLUMNS, LEAST
@@ -65,7 +65,7 @@ def test_compiled_blocks_learn_the_same_and_count_the_operations_of_those_that_a
 def test_on_a_gpu_what_computes_fastest_is_compiled(monkeypatch, there):
     monkeypatch.setattr(comparison, "has_kernels", lambda kind: there and kind == "window")
     cases = training_cases(
-        {"sdpa": {"kind": "sdpa"}} | BESIDE_THE_GRID, lengths=[128], batch=4, document_batch=4, compile=True,
+        {"sdpa": {"kind": "sdpa"}} | IN_ADDITION_TO_THE_GRID, lengths=[128], batch=4, document_batch=4, compile=True,
         **SIZES | {"device": "cuda"},
     )  # fmt: skip
     ways = {}
