@@ -44,6 +44,17 @@ MEASURE_FIGURES = {
     "lsh_recall": "lsh_recall",
 }
 LENGTH_FIGURES = {"sequence_time": "sequence_cost", "memory_length": "memory_cost"}
+# Two measurements at once would measure each other.
+ALL_CORES = os.cpu_count()
+
+
+def measuring(minutes):
+    """Return the resources of a measurement that takes up to `minutes`."""
+    return gpus() | {
+        "runtime": scaled_by_attempt(minutes),
+        "mem_mb": scaled_by_attempt(16_000),
+        "cpus_per_task": JOB.cpus_per_task,
+    }
 
 
 rule bench:
@@ -69,13 +80,9 @@ rule attention_cost:
         report(plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/attention_cost"),
-    # All cores: two measurements at once would measure one another.
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(60),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(60),
     params:
         mechanisms=constant(handed(json.dumps(MECHANISMS | EXTRA))),
         heads=ENCODER.num_attention_heads,
@@ -93,12 +100,9 @@ rule training_cost:
         report(plan.paths.table("training_cost"), caption="../report/training_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/training_cost"),
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(60),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(60),
     params:
         # One of each kind: they differ less in training than in attention alone.
         mechanisms=json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
@@ -116,12 +120,9 @@ rule encoder_cost:
         report(plan.paths.table("encoder_cost"), caption="../report/encoder_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/encoder_cost"),
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(60),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(60),
     params:
         encoders=constant(handed(json.dumps(ENCODERS))),
         encoder=constant(planned(ENCODER.model_dump())),
@@ -139,12 +140,9 @@ rule adaptation_cost:
         ),
     log:
         plan.paths.log("tables/adaptation_cost"),
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(30),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(30),
     params:
         program=program("adaptation_cost"),
     message:
@@ -158,12 +156,9 @@ rule sequence_cost:
         report(plan.paths.table("sequence_cost"), caption="../report/sequence_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/sequence_cost"),
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(30),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(30),
     params:
         mechanisms=ONE_SEQUENCE,
         encoder=constant(planned(ENCODER.model_dump())),
@@ -180,12 +175,9 @@ rule memory_cost:
         report(plan.paths.table("memory_cost"), caption="../report/memory_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/memory_cost"),
-    threads: os.cpu_count()
+    threads: ALL_CORES
     resources:
-        **gpus(),
-        runtime=scaled_by_attempt(30),
-        mem_mb=scaled_by_attempt(16_000),
-        cpus_per_task=JOB.cpus_per_task,
+        **measuring(30),
     params:
         mechanisms=ONE_SEQUENCE,
         heads=ENCODER.num_attention_heads,
