@@ -74,7 +74,7 @@ def checkpoint_folder(work: str | Path, step: int | None) -> Path:
 
 
 def last_checkpoint(work: str | Path) -> Path | None:
-    """Return the newest checkpoint in the folder of this process's attempt."""
+    """Return the newest complete checkpoint in the folder of an attempt; None = it has none."""
     return max(_sealed(Path(work)), key=_step, default=None)
 
 

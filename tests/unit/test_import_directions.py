@@ -48,7 +48,17 @@ ALLOWED = {
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
     # Of results the style of figures, and tables.
     "analysis": {"core", "attention", "backbones", "data", "evaluation", "results"},
-    "workflow": {"core", "analysis", "attention", "backbones", "data", "tasks", "results", "study"},
+    "workflow": {
+        "core",
+        "analysis",
+        "attention",
+        "backbones",
+        "data",
+        "tasks",
+        "results",
+        "study",
+        "training",  # which checkpoint of an attempt is the newest
+    },
     "advice": {
         "core",
         "backbones",  # their settings only
@@ -103,11 +113,19 @@ def test_a_room_imports_only_what_it_may(room):
         assert rooms <= ALLOWED[room] | {room}, file
 
 
-def test_results_take_from_training_only_the_schedule_of_the_learning_rate():
-    for file in (ROOT / "lib" / "results").rglob("*.py"):
+@pytest.mark.parametrize(
+    ("room", "importing", "taken"),
+    [
+        ("results", "learning_rate", "optimisation.learning_rates"),
+        ("workflow", "experiments", "checkpoints.last_checkpoint"),
+    ],
+)
+def test_one_module_takes_one_function_from_training(room, importing, taken):
+    """Results take the schedule of the learning rate, and experiments by hand the newest complete checkpoint."""
+    for file in (ROOT / "lib" / room).rglob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.training")}
-        schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
-        assert found <= (schedule if file.stem == "learning_rate" else set()), file
+        allowed = {f"lib.training.{taken.partition('.')[0]}", f"lib.training.{taken}"}
+        assert found <= (allowed if file.stem == importing else set()), file
 
 
 def test_modules_form_no_circle():

@@ -154,8 +154,10 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
             run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
         )
     else:
-        places = source.parent.glob(f".{source.name}.work/*/*/checkpoint-*")
-        checkpoints = [path for path in places if _is_whole(path)]
+        from lib.training.checkpoints import last_checkpoint  # torch takes seconds to import
+
+        attempts = source.parent.glob(f".{source.name}.work/*/*")
+        checkpoints = [found for attempt in attempts if (found := last_checkpoint(attempt))]
         if not checkpoints:
             raise ConfigError(
                 f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
@@ -163,18 +165,6 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
     return _write(folder, settings | {"model": name, "start": start.model_dump()})
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint has all files that a training resumes from; the training checks their content."""
-    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
-    if not all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in files):
-        return False
-    try:
-        step = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["progress"]["step"]
-    except (ValueError, KeyError, TypeError):
-        return False
-    return f"checkpoint-{step}" == checkpoint.name
 
 
 def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:

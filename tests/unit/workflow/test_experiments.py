@@ -10,8 +10,7 @@ from studies import SMALL, changed
 from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.study.run import RunSettings
-
-CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
+from lib.training.checkpoints import Progress, seal, write_state
 
 
 @pytest.fixture
@@ -36,18 +35,14 @@ def new_experiment(program, tmp_path):
     return run
 
 
-def checkpoint(tmp_path, name, step, *, without=None, cut=None, state_of=None):
-    """Write a working checkpoint of the experiment `name`."""
-    attempt = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / "0001-node-0123"
-    folder = attempt / f"checkpoint-{step}"
+def checkpoint(tmp_path, name, step, *, attempt="0001-node-0123", whole=True):
+    """Write a working checkpoint of the experiment `name`; without its manifest it is not whole."""
+    folder = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / attempt / f"checkpoint-{step}"
     folder.mkdir(parents=True)
-    for file in CHECKPOINT:
-        (folder / file).write_text("something")
-    (folder / "state.json").write_text(json.dumps({"progress": {"step": state_of or step}}))
-    if without:
-        (folder / without).unlink()
-    if cut:
-        (folder / cut).write_text("{" if cut.endswith("json") else "")
+    (folder / "model.safetensors").write_text("something")
+    write_state(folder, Progress(step=step), {})
+    if whole:
+        seal(folder)
     return folder
 
 
@@ -145,24 +140,16 @@ def test_resuming_a_finished_run_that_kept_its_state_takes_it_whole(new_experime
 def test_resuming_an_interrupted_run_takes_its_newest_checkpoint(new_experiment, tmp_path):
     new_experiment("pretrain", "first")
     newest = [checkpoint(tmp_path, "first", step) for step in (2, 9, 10)][-1]
+    checkpoint(tmp_path, "first", 8, attempt="0002-node-0123")
     run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
     assert not run.start.load_only_model_state
     assert run.start.checkpoint == str(newest)
     assert run.start.run == str(tmp_path / "pretrain" / "first")
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        *({"without": name} for name in CHECKPOINT),
-        *({"cut": name} for name in CHECKPOINT),
-        {"state_of": 9},
-    ],
-    ids=lambda fault: "-".join(map(str, *fault.items())),
-)
-def test_a_checkpoint_that_is_not_whole_is_passed_over(program, new_experiment, tmp_path, fault):
+def test_a_checkpoint_that_is_not_whole_is_passed_over(program, new_experiment, tmp_path):
     new_experiment("pretrain", "first")
-    checkpoint(tmp_path, "first", 10, **fault)
+    checkpoint(tmp_path, "first", 10, whole=False)
     with pytest.raises(ConfigError, match="neither a finished run nor a whole checkpoint"):
         program("pretrain", "second", "--resume", "pretrain/first")
     whole = checkpoint(tmp_path, "first", 5)
