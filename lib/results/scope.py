@@ -24,10 +24,10 @@ class Scope:
     """Rows, in order."""
     stages: Mapping[str, Sequence[str]]
     """Datasets of each stage, in order."""
-    owners: Mapping[str, Mapping[str, str | Mapping[str, str]]]
-    """The model that names the runs, by stage and row, since models that are the same up to a stage share them: one for
-    all datasets, or one by dataset. A row that does not pass a stage is left out there, and so is a dataset on which it
-    has no run. Reference and baseline are there even if they are no rows."""
+    owners: Mapping[str, Mapping[str, Mapping[str, str]]]
+    """The model that names the runs, by stage, row and dataset, since models that are the same up to a stage share
+    them. A row that does not pass a stage is left out there, and so is a dataset on which it has no run. Reference and
+    baseline are there even if they are no rows."""
     row_of: Mapping[str, str] = field(default_factory=dict)
     """The row of each model that has the same runs as an earlier one: that model's row."""
     origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]] = field(default_factory=dict)
@@ -173,8 +173,7 @@ class Scope:
 
     def owner(self, stage: str, row: str, dataset: str) -> str | None:
         """Return the model that names the runs of a row at a stage on a dataset; None = it has none there."""
-        owners = self.owners[stage].get(row, {})
-        return owners if isinstance(owners, str) else owners.get(dataset)
+        return self.owners[stage].get(row, {}).get(dataset)
 
     def trainings(
         self, column: str, stages: Sequence[str], models: Sequence[str] | None = None, of: str | None = None

@@ -119,12 +119,23 @@ def write_trials(folder: Path, space: Mapping[str, Any], *rows: Mapping[str, Any
     return folder
 
 
+def by_dataset(owners: Mapping[str, Mapping[str, Any]], stages: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the owners of a scope by dataset, where one model may be given for all datasets of a stage."""
+    return {
+        stage: {
+            row: own if isinstance(own, Mapping) else dict.fromkeys(stages[stage], own) for row, own in rows.items()
+        }
+        for stage, rows in owners.items()
+    }
+
+
 def scope_of(
     folders: Iterable[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
 ) -> Scope:
     """Return the scope of these runs, in which every model has runs of its own at all stages.
 
-    `fields` replace what the scope says; without them a family is what the name of a model begins with.
+    `fields` replace what the scope says, `owners` as `by_dataset` takes them; without them a family is what the name of
+    a model begins with.
     """
     beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
     owners = {row: row for row in dict.fromkeys([*models, *beside])}
@@ -133,4 +144,5 @@ def scope_of(
         "families": {row: row.split("-")[0] for row in models},
     }
     usual["files"] = [folder / RUN for folder in dict.fromkeys(folders)]
-    return Scope(models=models, stages=stages, **{**usual, **fields})
+    fields = usual | fields
+    return Scope(models=models, stages=stages, **fields | {"owners": by_dataset(fields["owners"], stages)})

@@ -45,7 +45,7 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
     scope = Scope(
         models=["tfidf"],
         stages={"finetune": ["imdb"]},
-        owners={"finetune": {"tfidf": "tfidf"}},
+        owners={"finetune": {"tfidf": {"imdb": "tfidf"}}},
         files=[tmp_path / "run" / RUN],
     )
     table = ClassesTable(kind="classes", stage="finetune", models=["tfidf"]).make(scope)

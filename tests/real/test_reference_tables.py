@@ -111,7 +111,7 @@ def test_masked_hashing_learns_more_slowly(made):
 
 def searched_on_imdb(files):
     """Return the scope of runs of the search."""
-    owners = {"search": {"sdpa": "sdpa"}}
+    owners = {"search": {"sdpa": {"imdb": "sdpa"}}}
     return Scope(["sdpa"], {"search": ["imdb"]}, owners, reference="sdpa", published="grid", files=files)
 
 
@@ -124,7 +124,7 @@ def test_the_table_of_stability_is_of_validation(imported):
         given = Scope(
             ["sdpa"],
             {"search": ["imdb"]},
-            {"search": {"sdpa": "sdpa"}},
+            {"search": {"sdpa": {"imdb": "sdpa"}}},
             reference="sdpa",
             published="grid",
             files=files,
@@ -148,7 +148,7 @@ def test_the_table_of_the_search_is_of_one_seed(imported):
         given = Scope(
             ["sdpa"],
             {"search": ["imdb"]},
-            {"search": {"sdpa": "sdpa"}},
+            {"search": {"sdpa": {"imdb": "sdpa"}}},
             reference="sdpa",
             published="grid",
             files=files,

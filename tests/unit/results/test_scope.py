@@ -100,7 +100,7 @@ def test_the_order_of_stages_and_models_outlives_json(folders):
     fields = {
         "models": ["sdpa", "gru"],
         "stages": [["tapt", ["imdb"]], ["finetune", ["imdb"]]],
-        "owners": {"tapt": {"sdpa": "sdpa", "gru": "gru"}, "finetune": {"sdpa": "sdpa", "gru": "gru"}},
+        "owners": {stage: {"sdpa": {"imdb": "sdpa"}, "gru": {"imdb": "gru"}} for stage in ("tapt", "finetune")},
         "families": {"sdpa": "sdpa", "gru": "recurrent"},
         "reference": "sdpa",
     }

@@ -13,7 +13,7 @@ VARIANTS = [{"recipe.freeze_layers": layers} for layers in (2, 0, 1)]
 FIELDS = {
     "models": ["sdpa"],
     "stages": [["search", ["imdb"]]],
-    "owners": {"search": {"sdpa": "sdpa"}},
+    "owners": {"search": {"sdpa": {"imdb": "sdpa"}}},
     "variants": {"search": [[["recipe.freeze_layers", layers]] for layers in (2, 0, 1)]},
 }
 
@@ -84,7 +84,7 @@ def test_the_same_variant_twice_is_refused(tmp_path):
 def totals(root, tapt_seeds, finetune_seeds):
     runs = [write_run(root, "tapt", "sdpa", "imdb", seed, seconds=100.0 + seed) for seed in tapt_seeds]
     runs += [write_run(root, "finetune", "sdpa", "imdb", seed, seconds=10.0) for seed in finetune_seeds]
-    owners = {stage: {"sdpa": "sdpa"} for stage in ("tapt", "finetune")}
+    owners = {stage: {"sdpa": {"imdb": "sdpa"}} for stage in ("tapt", "finetune")}
     made = Scope(["sdpa"], {stage: ["imdb"] for stage in owners}, owners, files=[run / "run.json" for run in runs])
     return made.totals("training_seconds", ["tapt", "finetune"])
 
@@ -99,11 +99,9 @@ def test_each_dataset_has_seeds_of_its_own(tmp_path):
     runs = [write_run(tmp_path, "finetune", "sdpa", "imdb", seed) for seed in (1, 2)]
     runs += [write_run(tmp_path, "finetune", model, "arxiv", 3) for model in ("sdpa", "favor-m64")]
     runs.append(write_run(tmp_path, "finetune", "favor-m64", "imdb", 1))
-    models = ["sdpa", "favor-m64"]
-    made = Scope(
-        models, {"finetune": ["imdb", "arxiv"]}, {"finetune": {model: model for model in models}},
-        files=[run / "run.json" for run in runs],
-    )  # fmt: skip
+    models, stages = ["sdpa", "favor-m64"], {"finetune": ["imdb", "arxiv"]}
+    owners = {"finetune": {model: dict.fromkeys(stages["finetune"], model) for model in models}}
+    made = Scope(models, stages, owners, files=[run / "run.json" for run in runs])
     with pytest.raises(DataError) as error:
         made.grid("finetune")
     assert "finetune/favor-m64/imdb/seed-2: no record" in str(error.value)

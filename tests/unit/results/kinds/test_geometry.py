@@ -63,7 +63,8 @@ def test_two_trainings_of_a_model_on_a_dataset_are_not_mixed(tmp_path):
 def test_models_of_several_stages_stand_in_one_table(tmp_path):
     folders = [write_geometry(write_run(tmp_path, "mlm", "first", "uk"), *rows(0.5, 0.0))]
     folders += [write_geometry(write_run(tmp_path, "mntp", "second", "en"), *rows(0.2, 0.0))]
-    stages, owners = {"mlm": ["uk"], "mntp": ["en"]}, {"mlm": {"first": "first"}, "mntp": {"second": "second"}}
+    stages = {"mlm": ["uk"], "mntp": ["en"]}
+    owners = {"mlm": {"first": {"uk": "first"}}, "mntp": {"second": {"en": "second"}}}
     scope = Scope(["first", "second"], stages, owners, files=[folder / "run.json" for folder in folders])
     settings = TABLES.parse({"kind": "geometry", "stage": list(stages)})
     frame = settings.make(scope).frame

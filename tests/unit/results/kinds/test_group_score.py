@@ -197,7 +197,7 @@ def test_program_draws_groups(tmp_path):
     scope = {
         "models": ["sdpa", "gru"],
         "stages": [["retrieve", ["recall"]]],
-        "owners": {"retrieve": {"gru": "gru", "sdpa": "sdpa"}},
+        "owners": {"retrieve": {"gru": {"recall": "gru"}, "sdpa": {"recall": "sdpa"}}},
         "families": {"gru": "recurrent", "sdpa": "sdpa"},
         "groups": {"recall": "n"},
     }

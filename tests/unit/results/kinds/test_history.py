@@ -10,7 +10,7 @@ from lib.results.settings import TABLES
 
 def table(folders, models, **settings):
     parsed = TABLES.parse({"kind": "history", "stage": "pretrain", **settings})
-    owners = {"pretrain": {model: model for model in models}}
+    owners = {"pretrain": {model: {"wikipedia": model} for model in models}}
     scope = Scope(models, {"pretrain": ["wikipedia"]}, owners, files=[folder / "run.json" for folder in folders])
     return parsed.make(scope)
 

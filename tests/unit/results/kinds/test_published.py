@@ -12,7 +12,10 @@ STAGES = {"tapt": ["imdb"], "finetune": ["imdb"]}
 
 def scope(folders, models, stages=STAGES, **fields):
     rows = [*models, *filter(None, [fields.get("baseline")])]
-    owners = {stage: {row: row for row in rows if (stage, row) != ("tapt", "tfidf")} for stage in stages}
+    owners = {
+        stage: {row: dict.fromkeys(datasets, row) for row in rows if (stage, row) != ("tapt", "tfidf")}
+        for stage, datasets in stages.items()
+    }
     return Scope(models, stages, owners, published="grid", files=[folder / "run.json" for folder in folders], **fields)
 
 

@@ -206,11 +206,11 @@ def test_a_hole_is_named(folders):
 
 def test_program(folders, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
-    owners = {model: model for model in MODELS}
+    owners = {model: dict.fromkeys(DATASETS, model) for model in MODELS}
     scope = {
         "models": ["tfidf", *MODELS],
         "stages": [["tapt", DATASETS], ["finetune", DATASETS]],
-        "owners": {"tapt": owners, "finetune": owners | {"tfidf": "tfidf"}},
+        "owners": {"tapt": owners, "finetune": owners | {"tfidf": dict.fromkeys(DATASETS, "tfidf")}},
         "families": {model: model.split("-")[0] for model in ("tfidf", *MODELS)},
         "baseline": "tfidf",
     }

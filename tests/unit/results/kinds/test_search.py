@@ -25,7 +25,7 @@ def search(root, models=("sdpa",), scores=SCORES, seeds=(0,), metric="eval_f1_ma
         for variant, score in zip(VARIANTS, row, strict=True)
         for seed in seeds
     ]
-    owners = {"search": {model: model for model in models}}
+    owners = {"search": {model: dict.fromkeys(scores, model) for model in models}}
     files = [run / "run.json" for run in runs]
     return Scope(list(models), {"search": list(scores)}, owners, variants={"search": VARIANTS}, files=files)
 

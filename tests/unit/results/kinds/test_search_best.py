@@ -19,7 +19,7 @@ def best(root, scores, variants=VARIANTS, models=("sdpa",)):
         for variant, row in zip(variants, rows, strict=True)
         for seed, score in enumerate(row)
     ]
-    owners = {"search": {model: model for model in models}}
+    owners = {"search": {model: dict.fromkeys(scores, model) for model in models}}
     files = [run / "run.json" for run in runs]
     scope = Scope(list(models), {"search": list(scores)}, owners, variants={"search": variants}, files=files)
     return SearchBestTable(kind="search_best", stage="search").make(scope)

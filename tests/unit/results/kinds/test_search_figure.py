@@ -25,7 +25,7 @@ def search(root, axes=AXES, datasets=("imdb", "arxiv"), seeds=(0,), models=("sdp
         for place, variant in enumerate(variants)
         for seed in seeds
     ]
-    owners = {"search": {model: model for model in models}}
+    owners = {"search": {model: dict.fromkeys(datasets, model) for model in models}}
     files = [run / "run.json" for run in runs]
     scope = Scope(list(models), {"search": list(datasets)}, owners, variants={"search": variants}, files=files)
     return SearchFigure(kind="search", stage="search").draw(scope)

@@ -255,7 +255,7 @@ def make_table(tmp_path):
 
     def run(stages, columns, models, *folders, **fields):
         settings = {"kind": "stage", "stage": [stage for stage, _ in stages], "columns": columns}
-        owners = {stage: {model: model for model in models} for stage, _ in stages}
+        owners = {stage: {model: dict.fromkeys(datasets, model) for model in models} for stage, datasets in stages}
         shown = {"settings": settings, "scope": {"models": models, "stages": stages, "owners": owners} | fields}
         out = [tmp_path / "t" / f"table.{suffix}" for suffix in ("csv", "md", "tex")]
         records = [str(folder / "run.json") for folder in folders]
@@ -288,7 +288,7 @@ def test_program_shows_published_values_if_told_to(tmp_path, make_table):
 
 def test_program_reads_shared_runs_and_keeps_the_order_of_stages(tmp_path, make_table):
     folders = [write_run(tmp_path, "b", "old", "imdb", train_loss=1.0), write_run(tmp_path, "a", "new", "imdb")]
-    owners = {"a": {"new": "new"}, "b": {"new": "old"}}
+    owners = {"a": {"new": {"imdb": "new"}}, "b": {"new": {"imdb": "old"}}}
     made = make_table([["b", ["imdb"]], ["a", ["imdb"]]], ["loss"], ["new"], *folders, owners=owners)
     assert made[:2] == (0, "model,b,a\nnew,1.000,3.000\n")
 
