@@ -1,7 +1,6 @@
 """The published records as a study of ours: its tables hold the printed numbers, to the last digit."""
 
 import json
-import runpy
 import time
 from pathlib import Path
 
@@ -11,10 +10,10 @@ from lib.results.scope import Scope, scope
 from lib.results.settings import FIGURES, TABLES
 from lib.results.style import save_figure
 from lib.study.configuration import load_study, read_layers
+from lib.workflow.commands.importing import import_runs
 from lib.workflow.planning.plan import Plan, as_json
 
 ROOT = Path(__file__).resolve().parents[2]
-import_runs = runpy.run_path(str(ROOT / "scripts/tools/import_runs.py"))["import_runs"]
 REFERENCE = ROOT / "../shared/reference"
 DATASETS = ["imdb", "hyperpartisan", "arxiv"]
 OTHERWISE = {

@@ -22,6 +22,7 @@ from lib.measure.estimates import find_stages
 from lib.study.configuration import load_study
 from lib.study.stages import Model
 from lib.workflow.commands.archive import archive
+from lib.workflow.commands.importing import import_runs
 from lib.workflow.commands.sharing import _data
 from lib.workflow.planning.plan import Plan
 
@@ -59,15 +60,14 @@ def test_an_experiment_by_hand_keeps_its_name_and_labels(repository, tmp_path, n
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_imported_run_keeps_the_name_of_its_dataset(repository, tmp_path, name):
+def test_an_imported_run_keeps_the_name_of_its_dataset(tmp_path, name):
     run = {"run": "E1_pre_aa", "stage": "pretrain", "dataset": name, "attention": "mha", "epochs": 1, "seed": 1}
     run |= {"peak_gpu_mem_mb": 1.0, "runtime_s": 1.0}
     pd.DataFrame([run]).to_parquet(tmp_path / "runs.parquet")
     row = {"run": run["run"], "step": 0, "elapsed_s": 1.0, "train/epoch": 1.0, "train/avg_epoch_loss": 1.0}
     rows = [row, {"run": run["run"], "step": 0, "elapsed_s": 1.0, "eval/epoch": 1.0, "eval/loss": 1.0}]
     pd.DataFrame(rows, columns=[*row, "eval/epoch", "eval/loss", "test/epoch"]).to_parquet(tmp_path / "history.parquet")
-    importing = runpy.run_path(str(repository / "scripts/tools/import_runs.py"))["import_runs"]
-    (folder,) = importing(tmp_path / "runs.parquet", tmp_path / "history.parquet", tmp_path / "out", "a machine")
+    (folder,) = import_runs(tmp_path / "runs.parquet", tmp_path / "history.parquet", tmp_path / "out", "a machine")
     assert read_mapping(folder / "config.yaml")["dataset"] == name
 
 

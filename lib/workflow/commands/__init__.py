@@ -1,1 +1,1 @@
-"""What users ask of a study: status, verification, archive, sharing, new experiments, the reference."""
+"""What users ask of a study: status, verification, archive, sharing, new experiments, import, the reference."""

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import runpy
 from pathlib import Path
 
 import pandas as pd
@@ -13,10 +12,10 @@ from studies import study
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import read_record
 from lib.study.configuration import load_study, read_layers
+from lib.workflow.commands.importing import import_runs
 from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
-import_runs = runpy.run_path(str(ROOT / "scripts/tools/import_runs.py"))["import_runs"]
 REPORT = {"tables": {"loss": {"stage": "pretrain", "columns": ["loss"]}}}
 
 

@@ -2,8 +2,6 @@
 
 import json
 import logging
-import runpy
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,9 +9,8 @@ import yaml
 
 from lib.core.errors import DataError, ProjectError
 from lib.results.records import load_histories, load_runs
+from lib.workflow.commands.importing import import_runs
 
-TOOL = Path(__file__).resolve().parents[3] / "scripts/tools/import_runs.py"
-import_runs = runpy.run_path(str(TOOL))["import_runs"]
 PRETRAINED = {"run": "E1_pre_mha_aa", "stage": "pretrain", "dataset": "wikipedia", "attention": "mha", "epochs": 2}
 ADAPTED = {"run": "E1_tapt_mha_bb", "stage": "tapt", "dataset": "imdb", "attention": "mha", "epochs": 2}
 ADAPTED |= {"starts_from": "E1_pre_mha"}
