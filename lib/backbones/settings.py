@@ -49,7 +49,7 @@ class BackboneSettings(KindSettings):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can give, see `Ability`."""
+        """All that it can give, see `Ability`."""
         return frozenset({"states"})
 
     def with_mechanism(self, mechanism: Mechanisms | None) -> Self:

@@ -49,7 +49,7 @@ ALL_CORES = os.cpu_count()
 
 
 def measuring(minutes):
-    """Return the resources of a measurement that takes up to `minutes`."""
+    """Return the resources of a measurement of at most `minutes`."""
     return gpus() | {
         "runtime": scaled_by_attempt(minutes),
         "mem_mb": scaled_by_attempt(16_000),

@@ -24,7 +24,7 @@ from lib.core.settings import Name, PositiveInt, Seed
 logger = logging.getLogger(__name__)
 
 TASKS = {"pretrain": "masked_lm", "tapt": "masked_lm", "finetune": "sequence_classification"}
-"""What each stage learns."""
+"""Task of each stage."""
 ATTENTION: dict[str, tuple[str, list[str]]] = {
     "mha": ("sdpa", []),
     "lsh": ("lsh", ["num_hashes", "chunk_size", "mask_within_chunks"]),
@@ -38,7 +38,7 @@ VARIANTS = {
     "classifier_dropout": "task.classifier_dropout",
     "pooling": "task.classifier_pooling",
 }
-"""Columns of the settings that a search varies, and what we call them."""
+"""Columns of the settings that a search varies, and our names of them."""
 NEEDED = ["run", "stage", "dataset", "attention", "seed", "epochs", "peak_gpu_mem_mb", "runtime_s"]
 """Columns in which every run needs a value."""
 OPTIONAL = ["num_hashes", "chunk_size", "mask_within_chunks", "nb_features", "batch_size", "grad_accum_steps"]
@@ -87,7 +87,7 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
         history: Parquet file with rows for each run and epoch: `run`, `elapsed_s`, `train/epoch`, `train/<metric>`,
             and `eval/` (validation) and `test/` likewise; metrics are shares, not per cent.
         out: folder of the results.
-        hardware: what the runs were made on, which their records lack.
+        hardware: that of the runs, which their records lack.
 
     Returns:
         Folders of the records.
@@ -167,7 +167,7 @@ def _metric(name: str) -> str:
 
 
 def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
-    """Yield what the records of runs lack."""
+    """Yield the gaps and errors in the records of runs."""
     for run in table.loc[table["run"].duplicated(), "run"]:
         yield f"{run}: duplicated"
     for run in _rows(table):
@@ -239,7 +239,7 @@ def _spelling(mechanism: MechanismSettings) -> str:
 
 
 def _starts(table: pd.DataFrame) -> tuple[dict[str, str | None], list[str]]:
-    """Return the run that each run starts from, None for first weights, and what is wrong with those named."""
+    """Return the run that each run starts from, None for first weights, and the errors in those named."""
     known: dict[str, set[str]] = {}
     for name in table["run"]:
         for spelling in (name, name.rpartition("_")[0]):
