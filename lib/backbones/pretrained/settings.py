@@ -215,7 +215,7 @@ class Settings(ArchitectureSettings):
         return (self.architecture.get("num_key_value_heads") or heads) != heads
 
     def _stretching(self) -> str | None:
-        """Return the name of the scaling by which rotary positions were published, if by one."""
+        """Return the kind of scaling that published rotary positions have, if any."""
         fields = [self.architecture.get(name) for name in ("rope_scaling", "rope_parameters")]
         scalings = [each for each in fields if isinstance(each, dict)]
         scalings += [each for scaling in scalings for each in scaling.values() if isinstance(each, dict)]
