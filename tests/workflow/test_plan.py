@@ -424,8 +424,8 @@ def test_the_study_of_evidence_can_be_planned(project):
 
 CAPTIONS_OF = """
 import json, sys
-from lib.workflow.planning.steps import planned
-with planned(sys.argv[1:], []) as workflow:
+from lib.workflow.planning.steps import workflow_with_plan
+with workflow_with_plan(sys.argv[1:], []) as workflow:
     outputs = [file for rule in workflow.rules for file in rule.output]
     reported = {str(file): file.flags["report"].caption for file in outputs if "report" in file.flags}
     print(json.dumps({file: caption.get_path_or_uri(secret_free=True) for file, caption in reported.items()}))
