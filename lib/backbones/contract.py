@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
+from lib.core.vocabulary import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ class TokenBackbone(ABC):
             tokenizer: of the run.
             options: fields that the task decides.
         """
-        special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        special = {"vocab_size": rows(tokenizer), "pad_token_id": tokenizer.pad_token_id}
         return self.model_class.config_class(**self.parameters.model_dump(exclude={"kind"}), **special | options)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:

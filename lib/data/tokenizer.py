@@ -22,6 +22,7 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
 from lib.core.files import atomic_path
+from lib.core.vocabulary import rows
 from lib.data.labels import word_spans
 
 VOCABULARY = "vocab.txt"
@@ -110,9 +111,9 @@ class TextTokenizer:
                 "in the model's folder; copy it from where the model was trained, or run the stage again."
             )
         tokenizer = cls.load(model_dir)
-        if len(tokenizer.backend) > vocab_size:
+        if (needed := rows(tokenizer.backend)) > vocab_size:
             raise DataError(
-                f"{path}: has {len(tokenizer.backend):,} tokens, but the model has embeddings for {vocab_size:,}. "
+                f"{path}: has {needed:,} tokens, but the model has embeddings for {vocab_size:,}. "
                 "Expected the tokeniser of its training; copy it from where the model was trained."
             )
         return tokenizer

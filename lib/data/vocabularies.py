@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
@@ -37,6 +37,13 @@ _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 """What transformers calls special tokens."""
 _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
+_FLAGGED = " \u00c9a\u4e2d\u6587"
+"""A space, a capital, an accent and two ideographs, which the flags below concern."""
+_FLAGS: dict[type, tuple[str, ...]] = {
+    normalizers.BertNormalizer: ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+    pre_tokenizers.ByteLevel: ("add_prefix_space",),
+}
+"""Fields of a tokenizer_config.json that transformers sets in parts of a tokeniser, whatever tokenizer.json says."""
 
 
 def train_wordpiece(
@@ -159,8 +166,9 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         mask_token: a new token, which becomes the mask token; None = its own, if it has one.
 
     Raises:
-        ConfigError: the vocabulary has that token already.
-        DataError: the tokeniser needs sentencepiece, cannot be read, or has no token that could serve as padding.
+        ConfigError: the vocabulary has that token already, or gaps in its ids that leave no id for it.
+        DataError: the tokeniser needs sentencepiece, cannot be read, has no token that could serve as padding, or its
+            tokenizer.json is not what transformers makes of the files next to it.
     """
     folder = Path(published)
     files = next((layout for layout in LAYOUTS if all((folder / name).is_file() for name in layout)), None)
@@ -179,7 +187,12 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             f"{folder}: not a tokeniser ({error}). Expected {' and '.join(files)}, next to a config.json with its "
             "model_type or a tokenizer_config.json with its tokenizer_class. Correct these files, or fetch them again."
         ) from error
-    core = described or _core_of(own, folder / files[0])
+    if described is None:
+        core = _core_of(own, folder / files[0])
+    else:
+        core = described
+        if own.is_fast:
+            _check_agreement(core, own.backend_tokenizer, folder)
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -199,9 +212,78 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
                 "name it in the task (`mask_token`)."
             )
         special["mask_token"] = AddedToken(mask_token, special=True, normalized=False)
-        core.add_special_tokens([special["mask_token"]])
+        _add(core, [special["mask_token"]], f"mask_token = {mask_token!r}")
     backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **special)
     return TextTokenizer(backend).save(tokenizer_dir)
+
+
+def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
+    """Check that files next to a tokenizer.json change neither its vocabulary nor the case or the spaces of texts.
+
+    The rest is as tokenizer.json says: classes of transformers build some tokenisers anew, and not always alike.
+
+    Args:
+        core: as tokenizer.json describes it.
+        own: as transformers reads the whole folder.
+        folder: with the files.
+
+    Raises:
+        DataError: they do.
+    """
+    stated = _fields(folder / "tokenizer_config.json")
+    listed = stated.get("added_tokens_decoder")
+    tokens = [*_fields(folder / "added_tokens.json")]
+    tokens += [each.get("content") for each in listed.values()] if isinstance(listed, dict) else []
+    differences = [
+        f"id of the token {token!r}: {core.token_to_id(token)} or {own.token_to_id(token)}"
+        for token in tokens
+        if core.token_to_id(token) != own.token_to_id(token)
+    ]
+    for part, theirs in ((core.normalizer, own.normalizer), (core.pre_tokenizer, own.pre_tokenizer)):
+        flags = [flag for flag in _FLAGS.get(type(part), ()) if stated.get(flag) is not None]
+        if flags and type(theirs) is type(part) and _seen(part) != _seen(theirs):
+            values = ", ".join(f"{flag}: {json.dumps(stated[flag])}" for flag in flags)
+            differences.append(f"{values}: texts become {_seen(part)!r} or {_seen(theirs)!r}")
+    if differences:
+        raise DataError(
+            f"{folder}: {PUBLISHED} differs from what transformers makes of the files next to it ({differences[0]}). "
+            f"Expected both alike. Save what transformers reads: AutoTokenizer.from_pretrained('{folder}')"
+            f".save_pretrained('FOLDER'); or, if {PUBLISHED} is right, correct tokenizer_config.json and "
+            "added_tokens.json, and take the corrected folder with source: local."
+        )
+
+
+def _seen(part: Any) -> Any:
+    """Return what a normaliser, or a pre-tokeniser, makes of a text in which their flags show."""
+    if isinstance(part, normalizers.Normalizer):
+        return part.normalize_str(_FLAGGED)
+    return [piece for piece, _ in part.pre_tokenize_str(_FLAGGED.strip())]
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    """Return the fields of a file next to a tokeniser; none if there is no such file, or none of that kind."""
+    with contextlib.suppress(OSError, ValueError):
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return fields if isinstance(fields, dict) else {}
+    return {}
+
+
+def _add(core: Tokenizer, tokens: list[AddedToken], setting: str) -> None:
+    """Add special tokens to a vocabulary that has none of them.
+
+    Raises:
+        ConfigError: it has gaps, so that the library would give one of them the id of another token.
+    """
+    taken = {number: token for token, number in core.get_vocab().items()}
+    core.add_special_tokens(tokens)
+    for token in tokens:
+        number = core.token_to_id(token.content)
+        if number in taken:
+            raise ConfigError(
+                f"{setting}: the vocabulary has {len(taken)} tokens, but ids up to {max(taken)}, so "
+                f"{token.content!r} would take the id {number} of {taken[number]!r}. Expected ids without gaps. Give "
+                f"the gaps tokens in the tokeniser's {PUBLISHED}, or leave the setting out."
+            )
 
 
 def _loader(folder: Path) -> Any:
@@ -209,10 +291,9 @@ def _loader(folder: Path) -> Any:
     from transformers import AutoTokenizer  # it imports torch
 
     for name in NEXT_TO_IT:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            fields = json.loads((folder / name).read_text(encoding="utf-8"))
-            if fields.get("tokenizer_class") or fields.get("model_type"):
-                return AutoTokenizer
+        fields = _fields(folder / name)
+        if fields.get("tokenizer_class") or fields.get("model_type"):
+            return AutoTokenizer
     bare = (folder / VOCABULARY).is_file() and not (folder / PUBLISHED).is_file()
     return BertTokenizerFast if bare else AutoTokenizer
 
@@ -305,7 +386,7 @@ def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
         number: of sentinel tokens.
 
     Raises:
-        ConfigError: it has some already.
+        ConfigError: it has some already, or gaps in its ids that leave none for them.
         DataError: the folder holds no tokeniser.
     """
     backend = TextTokenizer.load(tokenizer_dir).backend
@@ -314,7 +395,7 @@ def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
             f"sentinels = {number}: the vocabulary has {len(found)} of its own ({sentinel(0)} and so on). Leave it out."
         )
     added = [AddedToken(sentinel(each), special=True, normalized=False) for each in range(number)]
-    backend.add_tokens(added, special_tokens=True)
+    _add(backend.backend_tokenizer, added, f"sentinels = {number}")
     backend.save_pretrained(tokenizer_dir)
 
 

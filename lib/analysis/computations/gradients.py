@@ -85,7 +85,7 @@ def distances(length: int) -> Iterator[int]:
 
 def _drawn(subject: Subject, count: int, length: int) -> Tensor:
     """Return token ids [count, length], drawn from the vocabulary without the special tokens."""
-    ordinary = torch.tensor(sorted({*range(len(subject.tokenizer))} - {*subject.tokenizer.all_special_ids}))
+    ordinary = torch.tensor(sorted({*subject.tokenizer.get_vocab().values()} - {*subject.tokenizer.all_special_ids}))
     generator = torch.Generator().manual_seed(derive_seed("tokens", subject.seed))
     return ordinary[torch.randint(len(ordinary), (count, length), generator=generator)]
 

@@ -10,6 +10,7 @@ from lib.backbones.architecture import is_published
 from lib.backbones.encoder_decoder.hub_weights import load_published
 from lib.backbones.encoder_decoder.model import EncoderDecoderModel
 from lib.backbones.encoder_decoder.settings import ARCHITECTURES, Settings
+from lib.core.vocabulary import rows
 
 
 class Backbone(contract.TokenBackbone):
@@ -20,7 +21,7 @@ class Backbone(contract.TokenBackbone):
 
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
         """See `lib.backbones.contract.TokenBackbone.config`; a published vocabulary may have rows beyond the tokens."""
-        return super().config(tokenizer, {"vocab_size": self.parameters.rows(len(tokenizer))} | options)
+        return super().config(tokenizer, {"vocab_size": self.parameters.rows(rows(tokenizer))} | options)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`; published models write texts without a head."""

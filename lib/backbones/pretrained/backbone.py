@@ -16,6 +16,7 @@ from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.settings import Precision
 from lib.core.errors import require
+from lib.core.vocabulary import rows
 
 COMPUTED_IN: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -34,7 +35,7 @@ class Backbone(contract.TokenBackbone):
         """
         padding = tokenizer.pad_token_id
         special = {
-            "vocab_size": self.parameters.rows(len(tokenizer)),
+            "vocab_size": self.parameters.rows(rows(tokenizer)),
             "pad_token_id": None if padding == tokenizer.eos_token_id else padding,
         }
         drawn = {"feature_seed": self.seed} if self.parameters.mechanism else {}

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
+from lib.core.vocabulary import rows
 from lib.data.labels import word_spans, words
+from lib.data.sentinels import sentinel_ids
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.data.vocabularies import (
+    add_sentinels,
     from_published,
     from_vocabulary,
     save_bytes,
@@ -623,7 +627,95 @@ def template(token):
     }
 
 
+BERT = {"tokenizer_class": "BertTokenizer"}
+UNCASED = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+NEXT_TO_IT = {
+    "case": (BERT | {"do_lower_case": False}, {}, "do_lower_case: false: texts become"),
+    "accents": (BERT | {"do_lower_case": True, "strip_accents": False}, {}, "strip_accents: false: texts become"),
+    "ideographs": (BERT | {"tokenize_chinese_chars": False}, {}, "tokenize_chinese_chars: false: texts become"),
+    "a token": (BERT, {"<e1>": len(WORDPIECES)}, f"id of the token '<e1>': None or {len(WORDPIECES)}"),
+    "a listed token": (
+        BERT | {"added_tokens_decoder": {f"{len(WORDPIECES)}": {"content": "<e1>", "special": True}}},
+        {},
+        f"id of the token '<e1>': None or {len(WORDPIECES)}",
+    ),
+    "a space": ({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}, {}, "add_prefix_space: true: texts"),
+    "alike": (BERT | {"do_lower_case": True, "tokenize_chinese_chars": True}, {"[MASK]": 4}, None),
+    "not read": ({"tokenizer_class": "TokenizersBackend", "do_lower_case": False}, {}, None),
+    "nothing": (BERT, {}, None),
+}
+"""What stands next to a tokenizer.json: its config and its added tokens, and how a message about them begins."""
+
+
+@pytest.mark.parametrize("name", NEXT_TO_IT)
+def test_files_next_to_a_tokenizer_json_that_change_it_are_refused(name, tmp_path):
+    config, added, message = NEXT_TO_IT[name]
+    bytes_alone = config["tokenizer_class"] == "GPT2Tokenizer"
+    if bytes_alone:
+        core = Tokenizer(models.BPE({token: i for i, token in enumerate(["<|endoftext|>", *"ĠaA"])}, []))
+        values = json.loads(core.to_str()) | {"pre_tokenizer": BYTES}
+        values["model"]["unk_token"] = "<|endoftext|>"
+    else:
+        core = Tokenizer(models.WordPiece({token: i for i, token in enumerate(WORDPIECES)}, unk_token="[UNK]"))
+        core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+        values = json.loads(core.to_str()) | {"normalizer": UNCASED | {"strip_accents": None}}
+        values |= {"pre_tokenizer": {"type": "BertPreTokenizer"}}
+        config = config | {"pad_token": "[PAD]"}
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    if added:
+        (folder / "added_tokens.json").write_text(json.dumps(added))
+    theirs = AutoTokenizer.from_pretrained(folder)
+    if message is not None:
+        with pytest.raises(DataError, match=re.escape(message)):
+            from_published(folder, tmp_path / "made")
+        assert not (tmp_path / "made").exists()
+        # As the message advises.
+        theirs.save_pretrained(folder := tmp_path / "saved")
+    text = "a A é 中文 <e1>"
+    ids = from_published(folder, tmp_path / "made").encode_ragged([text], 50)
+    assert ids == [theirs(text)["input_ids"]]
+
+
 WORDS = {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}
+
+
+@pytest.mark.parametrize("ids", [(0, 1, 2, 4, 5), (0, 1, 2, 4, 7), (0, 1, 2, 3)])
+def test_a_vocabulary_with_gaps_keeps_its_ids(ids, tmp_path):
+    """The library numbers a new token by how many there are, whichever token has that id."""
+    names = ["[PAD]", "[UNK]", "a", "b", "c"][: len(ids)]
+    core = Tokenizer(models.WordLevel(dict(zip(names, ids, strict=True)), unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend", "pad_token": "[PAD]"}')
+    made = from_published(tmp_path, tmp_path / "made")
+    assert rows(made.backend) == max(ids) + 1
+    assert made.encode_ragged(["a b"], 9) == [[ids[2], ids[3]]]
+    with pytest.raises(DataError, match="Expected the tokeniser of its training"):
+        TextTokenizer.of_model(tmp_path / "made", max(ids))
+    assert len(TextTokenizer.of_model(tmp_path / "made", max(ids) + 1).backend) == len(ids)
+    if len(ids) not in ids:
+        masked = from_published(tmp_path, tmp_path / "masked", "<m>").backend
+        assert masked.convert_ids_to_tokens(masked.mask_token_id) == "<m>"
+        assert masked.mask_token_id not in ids
+    else:
+        with pytest.raises(
+            ConfigError, match=f"mask_token = '<m>': the vocabulary has 5 tokens, but ids up to {max(ids)}"
+        ):
+            from_published(tmp_path, tmp_path / "masked", "<m>")
+    added = range(len(ids), len(ids) + 3)
+    if set(added) & set(ids):
+        with pytest.raises(ConfigError, match="sentinels = 3: .* would take the id .* of 'c'"):
+            add_sentinels(tmp_path / "made", 3)
+        assert TextTokenizer.load(tmp_path / "made").backend.get_vocab() == made.backend.get_vocab()
+    else:
+        add_sentinels(tmp_path / "made", 3)
+        assert sentinel_ids(TextTokenizer.load(tmp_path / "made").backend) == [*added]
+
+
 MODELS = {
     "WordPiece": {"vocab": WORDS, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
     "WordLevel": {"vocab": WORDS},
