@@ -22,7 +22,7 @@ from transformers.utils import CONFIG_NAME
 
 from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
-from lib.core.errors import RunError, UnpicklingError
+from lib.core.errors import ProjectError, RunError
 from lib.core.model_folder import FIELDS, WEIGHTS, read_fields, unreadable
 from lib.core.record import ADAPTER
 from lib.core.settings import sentences
@@ -106,10 +106,12 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
     theirs.setLevel(logging.ERROR)
     try:
         model, report = auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
-    except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
+    except ProjectError:
+        raise
+    except Exception as error:  # what a damaged file raises depends on its kind, and on where it is damaged
         raise RunError(
-            f"{folder}: cannot be loaded ({error}). Expected a complete published model, or that of a finished run. "
-            "Download it again, or run its stage again."
+            f"{folder}: cannot be loaded ({type(error).__name__}: {error}). Expected a complete published model, or "
+            "that of a finished run. Download it again, or run its stage again."
         ) from error
     finally:
         theirs.setLevel(level)

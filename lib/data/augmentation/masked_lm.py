@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError, panics_are_errors
+from lib.core.errors import ConfigError, DataError, RunError, panics_are_errors
 from lib.core.model_folder import read_fields
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
@@ -158,10 +157,10 @@ def _opened(folder: Path) -> torch.nn.Module:
         model, found = AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError, RunError) as error:
+    except Exception as error:  # what a damaged file raises depends on its kind, and on where it is damaged
         raise RunError(
-            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
-            "config.json and weights, such as the `model` of a run of masked_lm."
+            f"{folder}: holds no masked language model that can be loaded ({type(error).__name__}: {error}). "
+            "Expected a folder with config.json and weights, such as the `model` of a run of masked_lm."
         ) from error
     if missing := sorted(found["missing_keys"]):
         raise RunError(

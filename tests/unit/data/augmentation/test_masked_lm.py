@@ -147,6 +147,15 @@ def test_no_model(tmp_path):
         rewriter(tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
+def test_an_empty_file_of_weights(name, tmp_path):
+    model = known_model(tmp_path / "model", {"dog": 1})
+    (model / "model.safetensors").unlink()
+    (model / name).write_text("" if name.endswith("bin") else '{"weight_map": {}}')
+    with pytest.raises(RunError, match="model: holds no masked language model that can be loaded"):
+        rewriter(model)
+
+
 @pytest.mark.parametrize(
     ("texts", "names", "match"),
     [
