@@ -26,7 +26,8 @@ CONSTANTS = ("inv_freq", "masked_bias")
 def load_published(model: PreTrainedModel, folder: Path) -> None:
     """Replace the weights of `model` by those of a published language model of the same architecture.
 
-    A head that predicts tokens takes over the published one if there is one like it; any other head stays random.
+    A head that predicts tokens takes over the published one if there is one like it; any other head stays random. A
+    decoder that predicts tokens must have one.
     Tokens that the run's tokeniser has beyond the published vocabulary keep their random embeddings. Of a model of
     several kinds of input (Gemma 3 with images) the text model is taken.
 
@@ -54,9 +55,11 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
-    # Encoders are often published without the head that they were trained with.
+    # Models are often published without the head that they were trained with.
     base = f"{source.base_model_prefix}."
-    missing = {name for name in report["missing_keys"] if "causal" in family.switches or name.startswith(base)}
+    predicts = model.get_output_embeddings() is not None
+    needs_head = predicts and "causal" in family.switches
+    missing = {name for name in report["missing_keys"] if needs_head or name.startswith(base)}
     if missing >= {base + name for name, _ in source.base_model.named_parameters()}:
         others = ", ".join(sorted(map(str, report["unexpected_keys"]))[:3]) or "none at all"
         raise RunError(
@@ -80,7 +83,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
     rest |= shared_projections(rest, inner, config)
     inner.load_state_dict(rest, strict=False)
-    if model.get_output_embeddings() is None:
+    if not predicts:
         return
     parts = dict(source.named_modules())
     complete = len(missing) == len(report["missing_keys"])

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import re
+import shutil
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
@@ -142,6 +145,61 @@ def test_a_head_of_another_task_stays_as_drawn(publish):
     before = [weight.clone() for weight in model.head.parameters()]
     backbone.load_weights(model, folder)
     assert all(torch.equal(weight, other) for weight, other in zip(model.head.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "gpt2"])
+@pytest.mark.parametrize("form", ["base model", "classifier"])
+def test_a_decoder_may_lack_the_head_that_another_task_needs_not(kind, form, publish):
+    changes = {"model_type": kind, "tie_word_embeddings": False} | DECODERS.get(kind, {})
+    if kind == "gpt2":
+        changes |= {"num_key_value_heads": None, "intermediate_size": 64}
+    published, folder = publish(pad_token_id=0, **changes)
+    shutil.rmtree(folder)
+    other = published.base_model
+    if form == "classifier":
+        other = AutoModelForSequenceClassification.from_config(published.config)
+        other.base_model.load_state_dict(published.base_model.state_dict())
+    other.save_pretrained(folder)
+    backbone, model = own(AutoModelForTokenClassification, **changes)
+    backbone.load_weights(model, folder)
+    states = published.base_model(IDS).last_hidden_state
+    torch.testing.assert_close(model.base_model(IDS).last_hidden_state, states)
+    backbone, model = own(**changes)
+    with pytest.raises(RunError, match=r"1 weights are missing.*\(lm_head.weight\)"):
+        backbone.load_weights(model, folder)
+
+
+def cut_pickle(folder, share):
+    path = folder / "pytorch_model.bin"
+    torch.save(load_file(folder / "model.safetensors"), path)
+    (folder / "model.safetensors").unlink()
+    os.truncate(path, int(share * path.stat().st_size))
+
+
+def spoil_index(folder, change):
+    (path,) = folder.glob("*.index.json")
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+DAMAGE = {
+    **{f"{share} of a pickle": lambda folder, share=share: cut_pickle(folder, share) for share in (0, 1e-3, 0.5, 0.99)},
+    "no safetensors": lambda folder: (folder / "model.safetensors").write_bytes(b"12345678" * 9),
+    "no metadata": lambda folder: spoil_index(folder, lambda index: {"weight_map": index["weight_map"]}),
+    "no map": lambda folder: spoil_index(folder, lambda index: {"metadata": index["metadata"]}),
+    "a list": lambda folder: spoil_index(folder, lambda index: [index]),
+    "no shard": lambda folder: next(folder.glob("*1-of*.safetensors")).unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_weights_are_refused(damage, publish):
+    _, folder = publish("1GB" if "pickle" in damage or "safetensors" in damage else "2KB")
+    DAMAGE[damage](folder)
+    backbone, model = own()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(RunError, match="published.*([Dd]ownload (it|the model)) again"):
+        backbone.load_weights(model, folder)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
 @pytest.mark.parametrize("tied", [True, False])
