@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_NAMED = 20
 """Folds that a message names at most."""
+_REMEDY = re.compile(r"\. (?=Expected|Set|Repair|Check|Name)")
+"""Where the remedy in the message of an error begins."""
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 
@@ -113,9 +116,19 @@ def _counted(folds: Counter[str]) -> str:
 
 
 def _read(path: Path, column: str) -> dict[str, Any]:
+    rows = read_rows(path, Columns("id", column, None), Dialect())
     folds: dict[str, Any] = {}
-    for identity, fold, *_ in read_rows(path, Columns("id", column, None), Dialect()):
-        if str(identity) in folds:
-            raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
-        folds[str(identity)] = fold
+    try:
+        for identity, fold, *_ in rows:
+            if str(identity) in folds:
+                raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
+            folds[str(identity)] = fold
+    except DataError as error:
+        # Its remedies are settings of the documents' files, which this one has not.
+        problem, *_ = _REMEDY.split(str(error), maxsplit=1)
+        raise DataError(
+            f"{problem}. Expected a table of folds with one row per document and the columns 'id' and '{column}' "
+            "(split.folds.column): CSV with commas, TSV, JSON Lines or Parquet, in UTF-8. Save it so, or correct "
+            "split.folds."
+        ) from error
     return folds

@@ -92,6 +92,33 @@ def test_folds_and_documents_that_do_not_match_are_refused(tmp_path, lines, head
     assert not (tmp_path / "out").exists()
 
 
+OTHER_TABLES = {
+    "semicolons": ("id;fold\nd0;1\n", "utf-8", "folds.csv: has no column 'id', 'fold'; it has 'id;fold'"),
+    "tabs": ("id\tfold\nd0\t1\n", "utf-8", "folds.csv: has no column 'id', 'fold'; it has 'id\\\\tfold'"),
+    "no header": ("d0,1\nd1,2\n", "utf-8", "folds.csv: has no column 'id', 'fold'; it has 'd0', '1'"),
+    "other names": ("doc,part\nd0,1\n", "utf-8", "folds.csv: has no column 'id', 'fold'; it has 'doc', 'part'"),
+    "a column twice": ("id,fold,id\nd0,1,d0\n", "utf-8", "folds.csv: has several columns 'id'"),
+    "UTF-16": ("id,fold\nd0,1\n", "utf-16", "folds.csv: is UTF-16, as its first bytes show"),
+    "a field more": ("id,fold\nd0,1,2\n", "utf-8", "folds.csv, line 2: has 3 fields; expected 2 as in the header"),
+    "an open quotation mark": ('id,fold\n"d0,1\n', "utf-8", "folds.csv: .*"),
+    "quotation marks": ('id,fold\n"d0,1\nd1,"2\n",3\n', "utf-8", "folds.csv: .*"),
+    "an id twice": ("id,fold\nd0,1\nd0,2\n", "utf-8", "folds.csv: has the id 'd0' twice"),
+}
+
+
+@pytest.mark.parametrize("table", OTHER_TABLES)
+def test_a_table_that_is_none_of_folds_is_refused_with_a_remedy_that_works(table, tmp_path):
+    """No setting names the delimiter, the encoding or the column of the ids of this file."""
+    content, encoding, problem = OTHER_TABLES[table]
+    (tmp_path / "folds.csv").write_text(content, encoding=encoding)
+    folds = {"file": str(tmp_path / "folds.csv"), "validation": 4, "test": 3}
+    with pytest.raises(
+        DataError, match=f"{problem}. Expected a table of folds .*'id' and 'fold' .*Save it so"
+    ) as raised:
+        prepare(tmp_path, documents(20), folds)
+    assert not any(name in str(raised.value) for name in ("dialect", "'text'", "corpus"))
+
+
 def test_folds_that_there_are_not_are_refused(tmp_path):
     rows = documents(20, fold=lambda n: n % 5)
     with pytest.raises(DataError, match="no document is in fold 7; there are the folds 0 .4 documents., 1 "):
