@@ -1,5 +1,6 @@
 """The special tokens that a tokeniser puts around every text, such as [CLS] before and [SEP] after it."""
 
+import itertools
 from typing import Any
 
 
@@ -7,8 +8,12 @@ def enclosing(tokenizer: Any) -> tuple[int, int]:
     """Return how many tokens a tokeniser puts before a text, and how many after it.
 
     Args:
-        tokenizer: tokenizer of transformers.
+        tokenizer: fast tokenizer of transformers.
     """
-    whole, bare = (tokenizer("a", add_special_tokens=added)["input_ids"] for added in (True, False))
-    before = next(place for place in range(len(whole)) if whole[place : place + len(bare)] == bare)
-    return before, len(whole) - len(bare) - before
+    # Some vocabularies have no token for "a", and some of their own tokens are no text by themselves.
+    texts = itertools.chain(["a"], (tokenizer.decode([number]) for number in sorted(tokenizer.get_vocab().values())))
+    for text in texts:
+        of_text = [place == 0 for place in tokenizer(text).sequence_ids(0)]
+        if True in of_text:
+            return of_text.index(True), of_text[::-1].index(True)
+    return len(tokenizer("")["input_ids"]), 0
