@@ -37,6 +37,8 @@ _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_
 """What transformers calls special tokens."""
 _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
+_STRAY = 0.01
+"""Largest share of tokens with capitals in a vocabulary of lower-cased texts; in a cased one it is far larger."""
 _FLAGGED = " \u00c9a\u4e2d\u6587"
 """A space, a capital, an accent and two ideographs, which the flags below concern."""
 _FLAGS: dict[type, tuple[str, ...]] = {
@@ -345,13 +347,31 @@ def from_vocabulary(
         enclose: put [CLS] before and [SEP] behind every text.
 
     Raises:
-        DataError: the file is missing, or lacks one of the special tokens.
+        DataError: the file is missing, lacks one of the special tokens, or is cased although `lowercase` is asked for.
     """
     if not isinstance(vocabulary, dict):
-        vocabulary = read_vocabulary(Path(vocabulary))
+        path, vocabulary = vocabulary, read_vocabulary(Path(vocabulary))
+        if lowercase:
+            _require_lowercase(vocabulary, path)
     backend = bert(vocabulary, lowercase, strip_accents)
     # BERT's own class would put [CLS] and [SEP] back as soon as its folder is loaded.
     return TextTokenizer(backend if enclose else _wrapped(backend.backend_tokenizer, enclose)).save(tokenizer_dir)
+
+
+def _require_lowercase(vocabulary: Iterable[str], path: str | Path) -> None:
+    """Refuse a vocabulary of cased texts, whose tokens with capitals no lower-cased text would have.
+
+    Raises:
+        DataError: more of its tokens have capitals than stray ones in a vocabulary of lower-cased texts.
+    """
+    words = [token for token in vocabulary if not (token.startswith(("[", "<")) and token.endswith(("]", ">")))]
+    capitals = [token for token in words if any(letter.isupper() for letter in token)]
+    if len(capitals) > _STRAY * len(words):
+        raise DataError(
+            f"{path}: lowercase is true, but {len(capitals):,} of {len(words):,} tokens have capitals, such as "
+            f"{capitals[-1]!r}, and no lower-cased text has them. Set 'lowercase: false' (usually with "
+            "'strip_accents: false') for the tokeniser, or take the vocabulary of lower-cased texts."
+        )
 
 
 def save_bytes(tokenizer_dir: str | Path, enclose: bool = True) -> TextTokenizer:

@@ -173,6 +173,32 @@ def test_bert_vocabulary_keeps_its_ids(tmp_path):
     assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")
 
 
+CASED = {
+    "cased": (["the", "The", "##s", "Paris"], True),
+    "cased, of letters": (["a", "b", "A"], True),
+    "another script": (["київ", "Київ"], True),
+    "uncased": (["the", "##s", "київ", "é", "中", "[unused1]", "[Name]", "<SEP>", "7"], False),
+    "a stray capital": ([*(f"w{number}" for number in range(200)), "K"], False),
+    "scripts without case": (["中", "한", "ა", "ـا"], False),
+}
+"""Tokens of a vocabulary, and whether lower-casing texts would leave a part of it without use."""
+
+
+@pytest.mark.parametrize("name", CASED)
+def test_a_cased_vocabulary_is_not_lower_cased_unsaid(name, tmp_path):
+    tokens, refused = CASED[name]
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in [*SPECIAL_TOKENS, *tokens]), encoding="utf-8")
+    if refused:
+        with pytest.raises(
+            DataError, match="vocab.txt: lowercase is true, but .* have capitals.*Set 'lowercase: false'"
+        ):
+            from_vocabulary(path, tmp_path / "made")
+        assert not (tmp_path / "made").exists()
+    made = from_vocabulary(path, tmp_path / "made", lowercase=not refused, strip_accents=not refused)
+    assert made.backend.tokenize(tokens[0]) == tokens[:1]
+
+
 MOVES = ["[MAX 4 [MIN 7 2 ] 9 ]", "[MIN 2 4 ]", "Ä ä \x1c"]
 
 
