@@ -108,7 +108,7 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         model, report = auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
     except ProjectError:
         raise
-    except Exception as error:  # what a damaged file raises depends on its kind, and on where it is damaged
+    except Exception as error:  # damaged files raise errors of many kinds
         raise RunError(
             f"{folder}: cannot be loaded ({type(error).__name__}: {error}). Expected a complete published model, or "
             "that of a finished run. Download it again, or run its stage again."

@@ -10,7 +10,7 @@ def enclosing(tokenizer: Any) -> tuple[int, int]:
     Args:
         tokenizer: fast tokenizer of transformers.
     """
-    # Some vocabularies have no token for "a", and some of their own tokens are no text by themselves.
+    # Some vocabularies lack a token for "a", and some tokens give no token again as a text.
     texts = itertools.chain(["a"], (tokenizer.decode([number]) for number in sorted(tokenizer.get_vocab().values())))
     for text in texts:
         of_text = [place == 0 for place in tokenizer(text).sequence_ids(0)]

@@ -124,7 +124,7 @@ def _read(path: Path, column: str) -> dict[str, Any]:
                 raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
             folds[str(identity)] = fold
     except DataError as error:
-        # Its remedies are settings of the documents' files, which this one has not.
+        # Its remedies are settings for the files of documents only.
         problem, *_ = _REMEDY.split(str(error), maxsplit=1)
         raise DataError(
             f"{problem}. Expected a table of folds with one row per document and the columns 'id' and '{column}' "

@@ -170,7 +170,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
     Raises:
         ConfigError: the vocabulary has that token already, or gaps in its ids that leave no id for it.
         DataError: the tokeniser needs sentencepiece, cannot be read, has no token that could serve as padding, or its
-            tokenizer.json is not what transformers makes of the files next to it.
+            tokenizer.json differs from the tokeniser that transformers reads with the files next to it.
     """
     folder = Path(published)
     files = next((layout for layout in LAYOUTS if all((folder / name).is_file() for name in layout)), None)
@@ -222,7 +222,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
 def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
     """Check that files next to a tokenizer.json change neither its vocabulary nor the case or the spaces of texts.
 
-    The rest is as tokenizer.json says: classes of transformers build some tokenisers anew, and not always alike.
+    The rest is as tokenizer.json says: classes of transformers rebuild some tokenisers, and not always alike.
 
     Args:
         core: as tokenizer.json describes it.
@@ -248,22 +248,22 @@ def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
             differences.append(f"{values}: texts become {_seen(part)!r} or {_seen(theirs)!r}")
     if differences:
         raise DataError(
-            f"{folder}: {PUBLISHED} differs from what transformers makes of the files next to it ({differences[0]}). "
-            f"Expected both alike. Save what transformers reads: AutoTokenizer.from_pretrained('{folder}')"
+            f"{folder}: {PUBLISHED} differs from the tokeniser that transformers reads with the files next to it "
+            f"({differences[0]}). Expected both alike. Save the latter with AutoTokenizer.from_pretrained('{folder}')"
             f".save_pretrained('FOLDER'); or, if {PUBLISHED} is right, correct tokenizer_config.json and "
             "added_tokens.json, and take the corrected folder with source: local."
         )
 
 
 def _seen(part: Any) -> Any:
-    """Return what a normaliser, or a pre-tokeniser, makes of a text in which their flags show."""
+    """Return the result of a normaliser, or a pre-tokeniser, for a text that shows the effect of its flags."""
     if isinstance(part, normalizers.Normalizer):
         return part.normalize_str(_FLAGGED)
     return [piece for piece, _ in part.pre_tokenize_str(_FLAGGED.strip())]
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    """Return the fields of a file next to a tokeniser; none if there is no such file, or none of that kind."""
+    """Return the fields of a file next to a tokeniser; none of a missing or broken file."""
     with contextlib.suppress(OSError, ValueError):
         fields = json.loads(path.read_text(encoding="utf-8"))
         return fields if isinstance(fields, dict) else {}

@@ -157,7 +157,7 @@ def _opened(folder: Path) -> torch.nn.Module:
         model, found = AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-    except Exception as error:  # what a damaged file raises depends on its kind, and on where it is damaged
+    except Exception as error:  # damaged files raise errors of many kinds
         raise RunError(
             f"{folder}: holds no masked language model that can be loaded ({type(error).__name__}: {error}). "
             "Expected a folder with config.json and weights, such as the `model` of a run of masked_lm."
