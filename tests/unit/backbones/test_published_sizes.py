@@ -17,6 +17,9 @@ class Vocabulary:
     def __len__(self):
         return 50_265
 
+    def get_vocab(self):
+        return {str(number): number for number in range(len(self))}
+
 
 def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
     """By hand: 12 layers of 4 x 8 x (768 + 768) and 2 x 8 x (768 + 3072); a head of 768 x 769 and 2 x 769."""

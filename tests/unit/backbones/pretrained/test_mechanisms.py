@@ -44,6 +44,9 @@ class Tokenizer:
     def __len__(self):
         return VOCABULARY
 
+    def get_vocab(self):
+        return {str(number): number for number in range(len(self))}
+
 
 def architecture(kind):
     windows = {"layer_types": ["full_attention"] * SIZES["num_hidden_layers"]} if kind == "ultrabert" else {}

@@ -18,6 +18,9 @@ class Tokenizer:
     def __len__(self):
         return VOCABULARY
 
+    def get_vocab(self):
+        return {str(number): number for number in range(len(self))}
+
 
 def architecture(kind, rows):
     return {"model_type": kind, **SIZES, "vocab_size": VOCABULARY, "max_position_embeddings": rows}
