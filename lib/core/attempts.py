@@ -97,13 +97,23 @@ def attempts(run: Path) -> list[Path]:
     return sorted(found, key=lambda path: (int(path.name.split("-")[0]), path.name))
 
 
-def is_alive(attempt: Path) -> bool:
-    """Whether a process may still be at work in `attempt` or in an attempt of a trial inside it."""
+def last_heartbeat(attempt: Path) -> Heartbeat | None:
+    """Return the heartbeat of `attempt`, while it runs as new as the newest of a trial that runs inside it.
+
+    None if it is missing or unreadable.
+    """
     own = read_heartbeat(attempt)
     if own is None or own.state != "running":
-        return False
-    found = [read_heartbeat(path.parent) for path in attempt.rglob(HEARTBEAT)]
-    return any(heartbeat is not None and heartbeat.is_alive for heartbeat in found)
+        return own
+    inside = [beat for path in attempt.rglob(HEARTBEAT) if (beat := read_heartbeat(path.parent))]
+    updated = max(beat.updated for beat in [own, *inside] if beat.state == "running")
+    return own.model_copy(update={"updated": updated})
+
+
+def is_alive(attempt: Path) -> bool:
+    """Whether a process may still be at work in `attempt` or in an attempt of a trial inside it."""
+    heartbeat = last_heartbeat(attempt)
+    return heartbeat is not None and heartbeat.is_alive
 
 
 def remove(folder: Path) -> None:

@@ -1,6 +1,9 @@
 """A run without a training loop: evaluates a trained model, or a backbone that solves the task by itself."""
 
+import contextlib
 import logging
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from lib.core.errors import RunError
@@ -10,6 +13,9 @@ from lib.training.folders import RunFolders
 from lib.training.record import write_record
 
 logger = logging.getLogger(__name__)
+
+SECONDS = 60.0
+"""Between two heartbeats."""
 
 
 def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
@@ -33,10 +39,30 @@ def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, 
     with RunFolders(run, out, work, code) as folders:
         if folders.is_done():
             return
-        record, predictions = evaluated(run, folders)
+        with _beating(folders):
+            record, predictions = evaluated(run, folders)
         staged = folders.stage()
         predictions.to_parquet(staged / PREDICTIONS, index=False)
         write_record(record, staged, code)
         folders.move_to_out(staged)
     scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
     logger.info("%s", ", ".join(scores))
+
+
+@contextlib.contextmanager
+def _beating(folders: RunFolders) -> Iterator[None]:
+    """Beat from a thread, since a fit by another library has no steps between which this process could."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        with contextlib.suppress(RunError):  # another process has taken the run over, as moving the results will say
+            while not ended.wait(SECONDS):
+                folders.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

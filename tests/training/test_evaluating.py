@@ -1,6 +1,8 @@
 """scripts/evaluate.py: a run without a training loop leaves the record and the predictions of any other."""
 
 import runpy
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,14 @@ import yaml
 from torch.nn import functional
 from transformers import AutoModel, AutoTokenizer
 
+from lib.core.attempts import read_heartbeat
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
 from lib.evaluation.metrics import classification_metrics
 from lib.study.run import RunSettings
+from lib.training import evaluate as evaluating
+from lib.training import evaluate_texts
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 
@@ -102,6 +107,25 @@ def test_predictions_carry_the_groups_of_documents(values, splits, tmp_path):
         frame.assign(group=range(len(frame)), more="ignored").to_parquet(path)
     evaluate(RunSettings.model_validate(values), tmp_path / "with")
     assert pd.read_parquet(tmp_path / "with" / "predictions.parquet")["group"].tolist() == [*range(8), *range(4)]
+
+
+def test_an_evaluation_beats_while_it_computes(values, tmp_path, monkeypatch):
+    compute = evaluate_texts.evaluate
+
+    def long_compute(run, folders):
+        begun, deadline = read_heartbeat(folders.work).updated, time.monotonic() + 30
+        while read_heartbeat(folders.work).updated == begun:
+            assert time.monotonic() < deadline, "no heartbeat"
+        return compute(run, folders)
+
+    monkeypatch.setattr(evaluating, "SECONDS", 0.05)
+    monkeypatch.setattr(evaluate_texts, "evaluate", long_compute)
+    threads = threading.active_count()
+    evaluate(RunSettings.model_validate(values), tmp_path / "out", tmp_path / "work")
+    assert read_record(tmp_path / "out").metrics["test_accuracy"] == 0.75
+    assert threading.active_count() == threads
+    (attempt,) = (tmp_path / "work").glob("*/*")
+    assert read_heartbeat(attempt).state == "finished"
 
 
 def test_a_run_is_repeated_by_its_own_config_and_not_overwritten(values, tmp_path):

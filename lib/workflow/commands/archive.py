@@ -43,7 +43,7 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         out: to appear, `.tar.gz`.
 
     Raises:
-        ConfigError: `out` has another suffix, or lies in the study's results.
+        ConfigError: `out` has another suffix, or lies in the study's results; only a part of the study is asked for.
         DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
     """
     out, results = Path(out), Path(plan.paths.results)
@@ -54,6 +54,11 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
     if results.is_absolute():
         raise ConfigError(
             f"execution.results: {results} is absolute, so that it means nothing elsewhere. Set a folder."
+        )
+    if plan.study.only is not None:
+        raise ConfigError(
+            f"only: {plan.study.only.model_dump_json(exclude_none=True)} asks for a part of the study. Expected none, "
+            "since an archive holds a whole study. Remove `only`, or the models, datasets and seeds that it leaves out."
         )
     if not citation.is_file():
         raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.core.attempts import Heartbeat, attempts, read_heartbeat
+from lib.core.attempts import Heartbeat, attempts, last_heartbeat
 from lib.core.files import folders_in
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
-from lib.core.record import RUN, missing_files, read_record
+from lib.core.record import MODEL, RUN, missing_files, read_record
 from lib.workflow.planning.plan import Plan
 
 STATES = ("done", "running", "waiting", "failed", "missing")
@@ -41,16 +41,16 @@ class RunProgress(NamedTuple):
 
 
 def progress(plan: Plan) -> dict[RunId, RunProgress]:
-    """Return how far every run of a study is."""
+    """Return how far every run of a study is, or of a part of it every run that the part needs."""
     beats = _heartbeats(Path(plan.paths.work))
-    return {run.id: _progress(plan, run.id, beats) for run in plan.runs}
+    return {run.id: _progress(plan, run.id, beats) for run in plan.needed()}
 
 
 def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
     """Return the heartbeats of all attempts, the oldest first, by the folder that the results go to."""
     found: dict[Path, list[Heartbeat]] = {}
     for run in folders_in(work):
-        for heartbeat in map(read_heartbeat, attempts(run)):
+        for heartbeat in map(last_heartbeat, attempts(run)):
             if heartbeat is not None:
                 found.setdefault(Path(heartbeat.out).resolve(), []).append(heartbeat)
     return {out: sorted(heartbeats, key=lambda each: each.started) for out, heartbeats in found.items()}
@@ -60,7 +60,10 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
     folder = Path(plan.paths.folder(run))
     if (folder / RUN).is_file():
         record = read_record(folder)
-        if gone := missing_files(folder, record):
+        gone = missing_files(folder, record)
+        if plan.study.execution.runs == "archived":  # without models
+            gone = [name for name in gone if MODEL not in Path(name).parts]
+        if gone:
             return RunProgress("missing", record.seconds, error=", ".join(gone))
         return RunProgress("done", record.seconds)
     found = beats.get(folder.resolve(), [])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lib.workflow.commands.storage import storage_lines
+from lib.workflow.commands.storage import run_of, storage_lines
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import ASSUMED_DOCUMENTS
 from lib.workflow.planning.steps import Job
@@ -31,7 +31,7 @@ def needs(plan: Plan, jobs: Iterable[Job]) -> Iterator[Need]:
     """
     for job in jobs:
         asked = job.resources
-        run = plan.run_at(f"{job.wildcards.place}/seed-{job.wildcards.seed}") if job.rule.name == "run" else None
+        run = run_of(plan, job)
         number = str(asked.get("gres") or asked.get("gpu") or 0).rpartition(":")[2]
         gpus = int(number) if number.isdigit() else 0
         download = job.rule.name.startswith("download_")
@@ -52,7 +52,8 @@ def requirements_report(plan: Plan, jobs: Iterable[Job]) -> str:
     jobs = list(jobs)
     found = list(needs(plan, jobs))
     groups = dict.fromkeys([*plan.experiment.stages, OTHERS, DOWNLOADS])
-    lines = [f"{plan.paths.results}: nothing has run yet. {len(plan.runs):,} runs in {len(found):,} jobs:", ""]
+    runs = sum(need.group in plan.experiment.stages for need in found)
+    lines = [f"{plan.paths.results}: nothing has run yet. {runs:,} runs in {len(found):,} jobs:", ""]
     lines.append(_line(*_TITLES))
     for group in groups:
         if own := [need for need in found if need.group == group]:

@@ -1,7 +1,7 @@
 """Gigabytes that a study downloads and keeps on disk, before anything ran, each with how it is known."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from lib.backbones.settings import VOCABULARY, BackboneSettings
 from lib.core.weights import ForeignStart
@@ -28,7 +28,12 @@ _KINDS = {
 """Downloads of the jobs of a rule: those of a known size, and the others."""
 
 
-def storage_lines(plan: Plan, jobs: Iterable[Job]) -> Iterator[str]:
+def run_of(plan: Plan, job: Job) -> Run | None:
+    """Return the run that a job makes, if it makes one."""
+    return plan.run_at(f"{job.wildcards.place}/seed-{job.wildcards.seed}") if job.rule.name == "run" else None
+
+
+def storage_lines(plan: Plan, jobs: Collection[Job]) -> Iterator[str]:
     """Yield a table of downloads and disk.
 
     Args:
@@ -37,11 +42,12 @@ def storage_lines(plan: Plan, jobs: Iterable[Job]) -> Iterator[str]:
     """
     yield f"{'downloads and disk':<24}{'number':>15}{'GB':>15}  how it is known"
     yield from _downloads(plan, jobs)
-    kept = [_kept_bytes(plan, run) for run in plan.runs]
+    runs = [run for job in jobs if (run := run_of(plan, job))]
+    kept = [_kept_bytes(plan, run) for run in runs]
     known = [each for each in kept if each is not None]
     if known:
         yield _line("models of the runs", len(known), sum(known), _COUNTED)
-    trained = [_weights(plan, run) or 0 for run in plan.runs if run.trains]
+    trained = [_weights(plan, run) or 0 for run in runs if run.trains]
     if largest := CHECKPOINT * max(trained, default=0):
         how = f"extrapolated: {CHECKPOINT} bytes per weight, for each run that is training"
         yield _line("a checkpoint, at most", 1, largest, how)

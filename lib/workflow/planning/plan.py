@@ -83,6 +83,23 @@ class Plan:
             *(self.paths.record(run.id) for run in self.study.asked if alone),
         ]
 
+    def needed(self) -> list[Run]:
+        """Return the runs that are asked for and those that they need, in the order of the study."""
+        searches: dict[tuple[str, str, str], list[RunId]] = {}
+        for run in self.runs:
+            searches.setdefault((run.id.stage, run.id.model, run.id.dataset), []).append(run.id)
+        found: set[RunId] = set()
+        left = [run.id for run in self.study.asked]
+        while left:
+            if (name := left.pop()) in found:
+                continue
+            found.add(name)
+            run = self.run(name)
+            trained = (run.parent, run.teacher, run.imitated and run.imitated.weights)
+            left += [each for each in trained if isinstance(each, RunId)]
+            left += [each for place in self._searches_of(run) for each in searches[place]]
+        return [run for run in self.runs if run.id in found]
+
     def check(self) -> None:
         """Check that the files of the user's own that the study names are there.
 
@@ -177,12 +194,15 @@ class Plan:
 
     def settings_from(self, run: Run) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""
+        return [self.paths.best(*place) for place in self._searches_of(run)]
+
+    def _searches_of(self, run: Run) -> list[tuple[str, str, str]]:
+        """Return stage, model and dataset of the search that a run takes settings from, if it takes any."""
         if run.settings_from is None:
             return []
         searcher = self.graph.searcher(run.id.model, run.id.stage)
         assert searcher is not None  # the study was checked
-        owner = self.graph.owner(searcher, run.settings_from, run.id.dataset)
-        return [self.paths.best(run.settings_from, owner, run.id.dataset)]
+        return [(run.settings_from, self.graph.owner(searcher, run.settings_from, run.id.dataset), run.id.dataset)]
 
     @property
     def execution(self) -> str:

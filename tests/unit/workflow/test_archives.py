@@ -8,9 +8,9 @@ import tarfile
 import pytest
 from run_records import write_run
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.study.configuration import load_study, merged, read_layers
-from lib.workflow.commands.archive import _all, _archived, pack, require_complete
+from lib.workflow.commands.archive import _all, _archived, archive, pack, require_complete
 from lib.workflow.commands.verification import verification_report, verify
 from lib.workflow.planning.plan import Plan
 
@@ -54,6 +54,12 @@ def found(results):
 
 def said(results):
     return verification_report(found(results), "results").splitlines()[0]
+
+
+def test_a_part_of_a_study_is_not_archived(tmp_path):
+    plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"only": {"models": ["sdpa"]}})]))
+    with pytest.raises(ConfigError, match='only: {"models":\\["sdpa"\\]} asks for a part'):
+        archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
 
 
 def test_two_archives_of_a_study_are_the_same_bytes(study, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from run_records import write_run
 from studies import study
 
-from lib.core.attempts import Heartbeat
+from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
 from lib.workflow.commands.progress import progress, progress_report, seconds_left
@@ -29,7 +29,7 @@ def moment(minutes):
 
 
 def beat(plan, key, number=1, *, minutes=0.0, **fields):
-    """Write the heartbeat of an attempt at a run, of so many minutes ago."""
+    """Write the heartbeat of an attempt at a run, of so many minutes ago, and return the attempt."""
     updated = moment(-minutes)
     usual = {
         "out": str(Path(plan.paths.folder(key)).absolute()),
@@ -44,6 +44,7 @@ def beat(plan, key, number=1, *, minutes=0.0, **fields):
     )
     attempt.mkdir(parents=True)
     Heartbeat(**usual | names | fields).write(attempt)
+    return attempt
 
 
 def log(plan, key, *lines):
@@ -104,6 +105,22 @@ def test_of_a_process_on_this_machine_the_system_is_asked(plan):
     assert found[FAVOR].state == "failed"  # another process may have taken the number
 
 
+@pytest.mark.parametrize(
+    ("minutes", "state", "expected"), [(2, "running", "running"), (90, "running", "failed"), (2, "finished", "failed")]
+)
+def test_a_search_is_as_alive_as_the_trial_that_runs_inside_it(plan, minutes, state, expected):
+    """It beats itself between trials alone."""
+    attempt = beat(plan, LSH, minutes=150)
+    trial = attempt / "trial-3" / "pretrain-lsh-key" / "0001-host-aa"
+    trial.mkdir(parents=True)
+    inside = read_heartbeat(attempt).model_copy(update={"updated": moment(-minutes), "state": state})
+    inside.write(trial)
+    found = progress(plan)
+    assert found[LSH].state == expected
+    assert is_alive(attempt) == (expected == "running")
+    assert ("no heartbeat for" in progress_report(plan, found)) == (expected == "failed")
+
+
 def test_the_newest_attempt_tells_and_all_of_them_count(plan):
     beat(plan, LSH, 1, minutes=300, state="failed", error="out of memory")
     beat(plan, LSH, 2)
@@ -137,6 +154,24 @@ def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     text = progress_report(plan, found)
     assert "    pretrain/sdpa/wikipedia/seed-1: history.csv" in text
     assert "    finetune/tfidf/imdb/seed-1: all of " in text
+
+
+def test_an_archived_run_lacks_its_model_and_is_done(tmp_path):
+    layers = [("", {"execution": {"results": str(tmp_path), "runs": "archived"}})]
+    plan = Plan(study(("seeds", [1]), layers=layers))
+    write_run(tmp_path, *PRETRAIN[:3], seed=1, files={"model/model.safetensors": "0"})
+    write_run(tmp_path, *LSH[:3], seed=1, files={"model/model.safetensors": "0", "predictions.parquet": "0"})
+    found = progress(plan)
+    assert [found[key].state for key in (PRETRAIN, LSH)] == ["done", "missing"]
+    assert found[LSH].error == "predictions.parquet"
+
+
+def test_of_a_part_of_a_study_the_runs_that_it_needs_are_shown(tmp_path):
+    part = {"models": ["sdpa", "tfidf"], "stages": ["finetune"], "datasets": ["imdb"]}
+    layers = [("", {"execution": {"results": str(tmp_path)}, "only": part})]
+    plan = Plan(study(("seeds", [1]), layers=layers))
+    fine = RunId("finetune", "sdpa", "imdb", 1)
+    assert set(progress(plan)) == {PRETRAIN, ADAPT, fine, BASELINE}
 
 
 def test_what_is_left_follows_from_runs_alike(plan, tmp_path):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from studies import SMALL, changed
+from studies import DELETE, RECIPE, SMALL, changed
 
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.commands.storage import storage_lines
@@ -16,9 +16,11 @@ from lib.workflow.planning.plan import Plan
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/status.py"
 
 
-def ask(folder, monkeypatch, capsys, gpu):
+def ask(folder, monkeypatch, capsys, gpu, *changes):
     """Return the rows and the whole answer of `make status` about a small study."""
-    own = changed(SMALL, ("execution/results", str(folder / "results")), ("execution/resources", str(folder / "down")))
+    own = changed(
+        SMALL, ("execution/results", str(folder / "results")), ("execution/resources", str(folder / "down")), *changes
+    )
     own["execution"]["job"] = {"gpu": gpu, "cpus_per_task": 4, "mem_mb": 8_000}
     own["report"] = {"tables": {"f1": {"stage": "finetune", "columns": ["f1"]}}}
     (folder / "small.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
@@ -54,24 +56,82 @@ def test_a_study_says_what_it_asks_for_before_anything_ran(tmp_path, monkeypatch
     assert not (tmp_path / "results").exists(), "nothing is made"
 
 
+SEARCH = {
+    "start": "pretrain",
+    "models": ["sdpa"],
+    "variants": {"recipe.learning_rate": [0.1, 0.2]},
+    "task": {"kind": "sequence_classification"},
+    "recipe": RECIPE,
+    "seeds": [2],
+    "data": {"imdb": {}},
+}
+COPY = {
+    "start": "pretrain",
+    "models": ["swapped"],
+    "task": {"kind": "imitation", "teacher": "favor-m64"},
+    "recipe": RECIPE,
+    "data": {"wikipedia": {}},
+}
+SWAPPED = {
+    "backbone": "encoder",
+    "mechanism": "sdpa",
+    "skip": ["search", "tapt", "finetune"],
+    "changes": {"copy": {"mechanism": "favor-m64"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("only", "number"),
+    [
+        ({"stages": ["pretrain"], "models": ["sdpa"]}, 2),
+        ({"stages": ["tapt"], "models": ["lsh-h2-c64"], "seeds": [1]}, 2),
+        # All take settings from the search of one model, whose two runs start from the weights of their own seed.
+        ({"stages": ["finetune"], "models": ["lsh-h2-c64"], "datasets": ["imdb"], "seeds": [1]}, 3 + 2 + 1),
+        # Its own first weights, and those of the model that it imitates.
+        ({"stages": ["copy"], "seeds": [2]}, 1 + 2),
+    ],
+)
+def test_a_part_of_a_study_asks_for_what_it_needs(only, number, tmp_path, monkeypatch, capsys):
+    stages = SMALL["experiment"]["stages"] | {"search": SEARCH, "copy": COPY}
+    own = stages["finetune"] | {"data": {"imdb": {}}, "settings_from": "search"}
+    changes = (
+        ("experiment/stages", {**stages, "finetune": own, "tapt": stages["tapt"] | {"data": {"imdb": {}}}}),
+        ("experiment/datasets/arxiv", DELETE),
+        ("experiment/models/swapped", SWAPPED),
+        ("only", only),
+    )
+    _, said = ask(tmp_path, monkeypatch, capsys, 0, *changes)
+    assert f"nothing has run yet. {number} runs in " in said
+    plan = Plan(load_study(read_layers(["small.yaml"])))
+    assert len(plan.needed()) == number
+    kept = storage(said)
+    assert sum(int(kept[name][0]) for name in ("models of the runs", "models of other runs") if name in kept) == number
+
+
 class Rule(NamedTuple):
     name: str
 
 
-class Download(NamedTuple):
+class Job(NamedTuple):
     """What is read of a job of Snakemake's plan."""
 
     rule: Rule
     wildcards: SimpleNamespace
 
 
+def jobs_of(runs):
+    """Return the jobs that make runs."""
+    places = [run.id.path.rpartition("/seed-") for run in runs]
+    return [Job(Rule("run"), SimpleNamespace(place=place, seed=seed)) for place, _, seed in places]
+
+
 def test_downloads_and_models_have_sizes_as_far_as_the_configuration_gives_them(repository):
     plan = Plan(load_study(read_layers([repository / "config" / "published.yaml"])))
     repositories = dict.fromkeys(run.start.repository for run in plan.runs if run.start)
-    jobs = [Download(Rule("download_model"), SimpleNamespace(repository=name)) for name in [*repositories, "no/one"]]
+    jobs = [Job(Rule("download_model"), SimpleNamespace(repository=name)) for name in [*repositories, "no/one"]]
     addresses = plan.corpora.remote_files
-    jobs += [Download(Rule("download_url"), SimpleNamespace(address=address)) for address in addresses]
-    jobs += [Download(Rule("download_hub"), SimpleNamespace(repository="stanfordnlp/imdb"))]
+    jobs += [Job(Rule("download_url"), SimpleNamespace(address=address)) for address in addresses]
+    jobs += [Job(Rule("download_hub"), SimpleNamespace(repository="stanfordnlp/imdb")), *jobs_of(plan.runs)]
     found = storage("\n".join(storage_lines(plan, jobs)))
     sizes = [file.size for dataset in plan.corpora.names for file in plan.corpora.corpus(dataset).remote_files]
     assert found["files behind URLs"] == ["2", f"{sum(size for size in sizes if size) / 1e9:.1f}", "measured"]
@@ -88,7 +148,7 @@ def test_downloads_and_models_have_sizes_as_far_as_the_configuration_gives_them(
 def test_runs_keep_what_their_recipe_keeps():
     def gigabytes(*changes):
         plan = Plan(load_study([("small.yaml", changed(SMALL, *changes))]))
-        return {name: row[:2] for name, row in storage("\n".join(storage_lines(plan, []))).items()}
+        return {name: row[:2] for name, row in storage("\n".join(storage_lines(plan, jobs_of(plan.runs)))).items()}
 
     encoder = {"kind": "encoder", "hidden_size": 512, "num_hidden_layers": 4, "intermediate_size": 2048}
     large = ("experiment/backbones/encoder", encoder | {"num_attention_heads": 8})
