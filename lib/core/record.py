@@ -229,7 +229,7 @@ def digest_of(place: Path) -> str:
     for path in files:
         if (
             path == place
-            or path.suffix in (".safetensors", ".arrow")
+            or path.suffix in (".safetensors", ".bin", ".arrow")
             or path.name in ("vocab.txt", "tokenizer.json", "words.json")
         ):
             digest.update(bytes.fromhex(file_digest(path)))

@@ -270,6 +270,16 @@ def test_litter_is_no_input(tmp_path):
     assert digest_of(tmp_path) == digest
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+def test_weights_in_every_form_are_an_input(name, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    digests = {digest_of(tmp_path)}
+    for content in ("first", "other"):
+        (tmp_path / name).write_text(content)
+        digests.add(digest_of(tmp_path))
+    assert len(digests) == 3
+
+
 # Copies between file systems
 
 
