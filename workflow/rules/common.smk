@@ -231,6 +231,12 @@ def names(*collections):
     return "|".join(re.escape(name) for name in found) or "(?!)"
 
 
+def is_whole(call):
+    """Return whether a call, of these settings, asks for the whole study."""
+    parts = (set(call.targets) - {"all"}, call.until, call.omit_from, call.batch, call.allowed_rules, plan.study.only)
+    return not any(parts)
+
+
 def optional(option, paths):
     """Return `option` with its paths, quoted for the shell, or nothing if there are none."""
     return [option, *map(shlex.quote, paths)] if paths else []

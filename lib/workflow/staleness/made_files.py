@@ -19,10 +19,22 @@ FILE = "digests.json"
 """Name of the file, in the folder of the results."""
 
 
-def begin(paths: Paths, dag: Any) -> None:
-    """Forget the files that will be made again, and note those that an earlier call made and could not note."""
+def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
+    """Forget the files that will be made again, and note those that an earlier call made and could not note.
+
+    Args:
+        paths: of the study.
+        dag: Snakemake's graph of jobs.
+        whole: whether the graph has all jobs of the study; then the files that are gone and that the study does not
+            have any more are forgotten, too.
+    """
     needed = set(dag.needrun_jobs())
     noted = read_digests(paths.results)
+    if whole:
+        known = {str(file) for job in dag.jobs for file in [*job.input, *job.output]}
+        for file in noted.keys() - known:
+            if not Path(file).exists() and Path(paths.code) not in Path(file).parents:
+                del noted[file]
     for job in needed:
         for file in job.output:
             noted.pop(str(file), None)
