@@ -4,8 +4,9 @@ python scripts/tools/verify.py
 python scripts/tools/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes long for large files. Exits with 1 if something differs or is missing, and with 2
-if a record cannot be read. Also lists runs made with other versions of torch, transformers or tokenizers than
-installed; their results still match their records, so they do not change the exit status.
+if a record cannot be read, or there is no plan by which a run could be repeated. Also lists runs made with other
+versions of torch, transformers or tokenizers than installed; their results still match their records, so they do not
+change the exit status.
 """
 
 import sys
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.core.record import RUN
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.verification import verification_report, verify
+from lib.workflow.commands.verification import named, verification_report, verify
 from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.steps import planned
 from lib.workflow.staleness.causes import forcing
 
 
@@ -25,8 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = verify(plan.paths.results, plan.paths.code, plan)
     print(verification_report(found, plan.paths.results))
-    if found.damaged:
-        command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
+    own = {plan.paths.folder(run.id) for run in plan.runs}
+    if foreign := [folder for folder in found.damaged if folder not in own]:
+        print("\nRuns with changed files that are none of this study. Delete them, or name the study that made them:")
+        print(*named(foreign), sep="\n")
+    if damaged := [f"{folder}/{RUN}" for folder in found.damaged if folder in own]:
+        with planned(arguments.configfile, []) as workflow:
+            command = forcing(damaged, workflow)
         print(f"\nThis repeats the runs with changed files, and everything made from them:\n    {command}")
     return int(bool(found.differing or found.missing))
 

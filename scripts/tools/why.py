@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\nFinished runs that differ from the plan, though Snakemake considers them up to date:")
             for folder, problems in unlike.items():
                 print(f"\n{folder}", *(f"    {problem}" for problem in problems), sep="\n")
-            command = forcing([f"{folder}/{RUN}" for folder in unlike], arguments.configfile)
+            command = forcing([f"{folder}/{RUN}" for folder in unlike], workflow)
             print(f"\nThis repeats them, and everything made from them:\n    {command}")
         for line in version_lines(other_versions(records), len(records)):
             print(line)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from studies import DELETE, changed
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest
@@ -189,6 +190,59 @@ def test_the_command_that_verify_prints_makes_a_damaged_run_again(clone):
     assert predictions.read_bytes() == content
     assert make(project, "verify") == 0
     assert project.stale(CONFIG) == {}
+
+
+@pytest.fixture(scope="module")
+def half(alone, copy_of_repository):
+    """A study of two runs and two tables, one of which is not made yet."""
+    project = copy_of_repository("half")
+    project.configure(alone)
+    project.snakemake("results/alone/tables/classes_imdb.csv", "--cores", 1, "--configfile", CONFIG)
+    return project
+
+
+def test_the_printed_commands_start_nothing_that_was_not_made(half):
+    """But what was made from a damaged run is made again."""
+    run = half.folder / "results/alone/runs/score/words/imdb/seed-1"
+    foreign = run.parents[1] / "taken-away/seed-1"
+    shutil.copytree(run, foreign)
+    predictions, content = run / "predictions.parquet", (run / "predictions.parquet").read_bytes()
+    for file in (predictions, foreign / "predictions.parquet"):
+        file.write_bytes(content + b"0")
+    said, status = ask(half, "verify")
+    assert status == 1
+    assert f"or name the study that made them:\n    {foreign.relative_to(half.folder)}\n" in said
+    damaged = said.splitlines()[-1]
+    predictions.unlink()
+    said, status = ask(half, "why")
+    assert status == 1
+    missing = next(line for line in said.splitlines() if line.startswith("    snakemake "))
+    for line in (damaged, missing):
+        words = shlex.split(line)[1:]
+        (forced,) = words[words.index("--forcerun") + 1 :]
+        assert half.folder / forced in (run / RUN, run / "config.yaml")
+        there = half.snakemake("-n", "-p", *[word for word in words if word not in ("--cores", "all")])
+        jobs = half.jobs_of(there.stdout)
+        assert {name: jobs[name] for name in jobs if name != "total"} == {"evaluate": 1, "table_classes_imdb": 1}, line
+    predictions.write_bytes(content)
+    shutil.rmtree(foreign)
+
+
+def test_what_the_study_does_not_have_any_more_may_go(half, alone):
+    """What it has may not, nor the code of its runs; and a part of it does not say what the whole has."""
+    former = list(half.folder.glob("results/alone/tables/classes_imdb.*"))
+    gone = [next(half.folder.glob(f"results/alone/{place}")) for place in ("data/imdb/prepared/*", "code/[0-9a-f]*")]
+    for file in [*former, *gone]:
+        file.unlink()
+    half.configure(changed(alone, ("report/tables/classes", DELETE)))
+    target = "results/alone/runs/score/words/imdb/seed-1/run.json"
+    for words, stays in (([target], True), (["--until", "run"], True), ([], False)):
+        half.snakemake(*words, "--cores", 1, "--configfile", CONFIG)
+        said, status = ask(half, "verify")
+        assert status == 1
+        assert len(former) == 4
+        assert [f"{file.name} is gone" in said for file in former] == [stays] * 4, said
+        assert all(f"{file.name} is gone" in said for file in gone), said
 
 
 def test_a_training_is_seen_while_it_runs_and_after_its_death(project):

@@ -5,7 +5,7 @@ import difflib
 import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -212,14 +212,34 @@ def missing_report(missing: Mapping[Job, Sequence[str]], workflow: Workflow) -> 
     # What is made from a forced step is made again without being forced.
     first = [job for job in missing if missing.keys().isdisjoint(workflow.dag.dependencies[job])]
     files = [next(file for file in [*missing[job], *job.output] if file in job.output) for job in first]
-    command = forcing(files, workflow.config_settings.configfiles, sorted(workflow.dag_settings.targets))
+    command = forcing(files, workflow)
     return "\n".join([*lines, "", "This makes them again, and all that is made from them:", f"    {command}"])
 
 
-def forcing(files: Iterable[str], configfiles: Iterable[str | Path], targets: Iterable[str] = ()) -> str:
-    """Return the command that makes the steps again that `files` are results of, with all that is made from them."""
-    words = [*targets, "--cores", "all", "--configfile", *map(os.path.relpath, configfiles), "--forcerun", *files]
-    return f"snakemake {shlex.join(words)}"
+def forcing(files: Sequence[str], workflow: Workflow) -> str:
+    """Return the command that makes the steps again that `files` are results of, with all that was made from them.
+
+    It starts nothing else: unless all else is made, it names what it makes.
+
+    Args:
+        files: one result of each step.
+        workflow: with its plan, see `lib.workflow.planning.steps`.
+    """
+    made = {str(file) for job in in_order(workflow) for file in job.output}
+    targets = [file for file in files if file not in made]
+    again: set[Job] = set()
+    for job in in_order(workflow):
+        outputs = [str(file) for file in job.output]
+        forced = [file for file in files if file in outputs]
+        is_there = all(Path(file).exists() for file in outputs)
+        if forced or (is_there and not again.isdisjoint(workflow.dag.dependencies[job])):
+            again.add(job)
+            targets.append([*forced, *outputs][0])
+    needed = {job for job in workflow.dag.needrun_jobs() if job.output}
+    if made.issuperset(files) and needed <= again:
+        targets = sorted(workflow.dag_settings.targets)
+    configfiles = map(os.path.relpath, workflow.config_settings.configfiles)
+    return f"snakemake {shlex.join([*targets, '--cores', 'all', '--configfile', *configfiles, '--forcerun', *files])}"
 
 
 def _listed(names: list[str]) -> list[str]:
