@@ -17,7 +17,7 @@ from lib.core.record import RUN
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.commands.verification import named, verification_report, verify
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import planned
+from lib.workflow.planning.steps import workflow_with_plan
 from lib.workflow.staleness.causes import forcing
 
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nRuns with changed files that are none of this study. Delete them, or name the study that made them:")
         print(*named(foreign), sep="\n")
     if damaged := [f"{folder}/{RUN}" for folder in found.damaged if folder in own]:
-        with planned(arguments.configfile, []) as workflow:
+        with workflow_with_plan(arguments.configfile, []) as workflow:
             command = forcing(damaged, workflow)
         print(f"\nThis repeats the runs with changed files, and everything made from them:\n    {command}")
     return int(bool(found.differing or found.missing))
