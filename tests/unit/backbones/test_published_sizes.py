@@ -2,23 +2,17 @@
 
 import pytest
 import torch
+from plain_vocabulary import PlainVocabulary
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.settings import BACKBONES
 from lib.study.configuration import load_study, read_layers
 from lib.tasks.settings import TASKS
 
-
-class Vocabulary:
-    """What a configuration asks of RoBERTa's tokeniser."""
-
-    pad_token_id, eos_token_id, bos_token_id, cls_token_id, sep_token_id, mask_token_id = 1, 2, 0, 0, 2, 50_264
-
-    def __len__(self):
-        return 50_265
-
-    def get_vocab(self):
-        return {str(number): number for number in range(len(self))}
+# Of RoBERTa's tokeniser.
+VOCABULARY = PlainVocabulary(
+    50_265, pad_token_id=1, eos_token_id=2, bos_token_id=0, cls_token_id=0, sep_token_id=2, mask_token_id=50_264
+)
 
 
 def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
@@ -28,7 +22,7 @@ def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
     backbone = BACKBONES.load("pretrained", "backbone").Backbone(graph.experiment.backbones["roberta"], seed=0)
     task = TASKS.load(work.task.kind, "task").Task(work.task, labels=["no", "yes"], seed=0)
     with torch.device("meta"):
-        model = task.model(backbone.config(Vocabulary(), task.model_options()))
+        model = task.model(backbone.config(VOCABULARY, task.model_options()))
         Adapters(model, work.recipe.lora, seed=0, start=None)
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     assert trained == 1_327_104 + 592_130 == 1_919_234
@@ -56,6 +50,6 @@ def test_settings_tell_the_number_of_weights_without_a_model(repository, study, 
     )
     backbone = BACKBONES.load(settings.kind, "backbone").Backbone(settings, seed=0)
     with torch.device("meta"):
-        model = task.model(backbone.config(Vocabulary(), task.model_options()))
+        model = task.model(backbone.config(VOCABULARY, task.model_options()))
     weights = sum(weight.numel() for weight in model.parameters())
-    assert settings.weights(len(Vocabulary())) == pytest.approx(weights, rel=0.02)
+    assert settings.weights(len(VOCABULARY)) == pytest.approx(weights, rel=0.02)

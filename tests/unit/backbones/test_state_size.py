@@ -4,6 +4,7 @@ import importlib
 
 import pytest
 import torch
+from plain_vocabulary import PlainVocabulary
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
@@ -20,9 +21,8 @@ def encoder(**values):
 
 def model(parameters):
     """Return the model of these parameters, without a head."""
-    tokenizer = type("Tokenizer", (), {"pad_token_id": 0, "__len__": lambda self: 20})()
     backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=1)
-    return backbone.model_class(backbone.config(tokenizer, {})).eval()
+    return backbone.model_class(backbone.config(PlainVocabulary(20), {})).eval()
 
 
 def test_an_encoder_keeps_what_its_mechanism_keeps_in_each_layer_and_head():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from mechanism_cases import EXAMPLES
+from plain_vocabulary import PlainVocabulary
 from pydantic import ValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
@@ -34,18 +35,9 @@ OTHERS = {
 WINDOW = {"kind": "window", "width": 14, "global_tokens": 1}
 BIGBIRD = {"kind": "bigbird", "block_size": 2, "window_blocks": 1, "random_blocks": 1}
 VOCABULARY, PAD = 40, 1
+TOKENIZER = PlainVocabulary(VOCABULARY, pad_token_id=PAD, eos_token_id=2)
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12], [13, 14, 15, 16, 17, PAD, PAD, PAD]])
 MASK = (IDS != PAD).long()
-
-
-class Tokenizer:
-    pad_token_id, eos_token_id = PAD, 2
-
-    def __len__(self):
-        return VOCABULARY
-
-    def get_vocab(self):
-        return {str(number): number for number in range(len(self))}
 
 
 def architecture(kind):
@@ -69,7 +61,7 @@ def own(kind, mechanism, seed=0, **settings):
     parameters = Settings(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
     backbone = Backbone(parameters.with_mechanism(mechanism), seed=seed)
     torch.manual_seed(2)
-    model = AutoModelForMaskedLM.from_config(backbone.config(Tokenizer(), {})).eval()
+    model = AutoModelForMaskedLM.from_config(backbone.config(TOKENIZER, {})).eval()
     backbone.check(model)
     return backbone, model
 
@@ -94,7 +86,7 @@ def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
     models = []
     for own_parameters in (parameters, parameters.with_mechanism(mechanism)):
         torch.manual_seed(2)
-        models.append(AutoModelForMaskedLM.from_config(Backbone(own_parameters, seed=0).config(Tokenizer(), {})).eval())
+        models.append(AutoModelForMaskedLM.from_config(Backbone(own_parameters, seed=0).config(TOKENIZER, {})).eval())
     exact, model = (each.base_model(IDS, MASK).last_hidden_state[MASK.bool()] for each in models)
     assert exact.shape == model.shape
     if mechanism is SDPA:
@@ -229,7 +221,7 @@ def test_a_list_repeats_over_the_layers_without_a_window(kind):
     fields = architecture(kind) | ({"num_hidden_layers": 7} if kind == "modernbert" else {})
     parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(held)
     torch.manual_seed(2)
-    model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=3).config(Tokenizer(), {})).eval()
+    model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=3).config(TOKENIZER, {})).eval()
     windowed = [hasattr(getattr(block, "attn", None), "sliding_window") and block.attn.sliding_window is not None
                 for block in model.base_model.layers]  # fmt: skip
     layers = [layer for layer, has_window in enumerate(windowed) if not has_window]

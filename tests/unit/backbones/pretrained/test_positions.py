@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from plain_vocabulary import PlainVocabulary
 from pydantic import ValidationError
 from transformers import AutoConfig, AutoModelForMaskedLM
 
@@ -10,16 +11,7 @@ from lib.backbones.pretrained.settings import Settings
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 VOCABULARY, PAD = 40, 1
-
-
-class Tokenizer:
-    pad_token_id, eos_token_id = PAD, 2
-
-    def __len__(self):
-        return VOCABULARY
-
-    def get_vocab(self):
-        return {str(number): number for number in range(len(self))}
+TOKENIZER = PlainVocabulary(VOCABULARY, pad_token_id=PAD, eos_token_id=2)
 
 
 def architecture(kind, rows):
@@ -34,7 +26,7 @@ def longer(tmp_path):
         source = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**fields, pad_token_id=PAD)).eval()
         source.save_pretrained(tmp_path / "published")
         backbone = Backbone(Settings(architecture=fields, positions={"length": length, "fill": fill}), seed=0)
-        model = AutoModelForMaskedLM.from_config(backbone.config(Tokenizer(), {})).eval()
+        model = AutoModelForMaskedLM.from_config(backbone.config(TOKENIZER, {})).eval()
         backbone.check(model)
         backbone.load_weights(model, tmp_path / "published")
         return source, backbone, model
