@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,6 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from lib.core.files import folders_in
 from lib.core.identity import NamesRun
-from lib.core.record import RUN
 
 HEARTBEAT = "heartbeat.json"
 NAME = re.compile(r"(\d{4,})-.+")
@@ -124,14 +124,14 @@ def remove(folder: Path) -> None:
         shutil.rmtree(trash, ignore_errors=True)
 
 
-def sweep(work: Path, patience: timedelta = SILENCE) -> None:
-    """Remove the working folders of runs whose record was written some time ago.
+def sweep(work: Path, is_accepted: Callable[[Path], bool]) -> None:
+    """Remove the working folders of runs whose results are accepted and that no process is at work on.
 
     Until then the workflow may still reject and remove the results, and the next attempt needs the checkpoints.
 
     Args:
         work: folder of the working folders of a study.
-        patience: how old the record must be.
+        is_accepted: whether the results in a folder are kept.
     """
     for run in folders_in(work):
         if run.name.startswith(TRASH):
@@ -139,13 +139,7 @@ def sweep(work: Path, patience: timedelta = SILENCE) -> None:
             continue
         found = attempts(run)
         heartbeats = [heartbeat for attempt in found if (heartbeat := read_heartbeat(attempt))]
-        if heartbeats and _has_record(Path(heartbeats[-1].out), patience) and not any(map(is_alive, found)):
+        if heartbeats and is_accepted(Path(heartbeats[-1].out)) and not any(map(is_alive, found)):
             remove(run)
     with contextlib.suppress(OSError):  # others are at work there
         work.rmdir()
-
-
-def _has_record(out: Path, patience: timedelta) -> bool:
-    with contextlib.suppress(OSError):
-        return datetime.now(UTC).timestamp() - (out / RUN).stat().st_mtime >= patience.total_seconds()
-    return False

@@ -14,12 +14,13 @@ import platform
 import re
 import shutil
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove, sweep
+from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
 from lib.core.files import explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
 from lib.core.identity import NamesRun
@@ -42,7 +43,7 @@ class RunFolders:
         run: the run's settings.
         out: folder of the results; without `work`, refused if it holds a finished run.
         work: parent of the working folders, which stay until the workflow has accepted the results, see
-            `lib.core.attempts.sweep`. None = next to `out`, and removed at the end.
+            `lib.workflow.working_folders`. None = next to `out`, and removed at the end.
         code: digest of the code that the run executes; None = unknown.
 
     Attributes:
@@ -63,18 +64,13 @@ class RunFolders:
                 "give --out another one, or delete this one."
             )
         self.parents = parents_of(run)
-        digests = [parent.digest for parent in self.parents.values()]
-        settings = run.model_dump_json(exclude={"execution"})
-        key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
-        named = NamesRun.of(run)
-        folder = named.id._replace(variant="").path.replace("/", "-")  # the key includes the variant
-        self.home = Path(work or self.out.parent / f".{self.out.name}.work") / f"{folder}-{key}"
+        self.home = Path(work or working_folder(self.out)) / home_of(run, code, self.parents)
         self.work = self.home  # until an attempt begins
         self._attempt: int | None = None
         self._staged: int | None = None
         now = datetime.now(UTC)
         self.heartbeat = Heartbeat(
-            **named.model_dump(),
+            **NamesRun.of(run).model_dump(),
             out=str(self.out.absolute()),
             host=platform.node(),
             process=os.getpid(),
@@ -95,8 +91,6 @@ class RunFolders:
         return self
 
     def _begin(self) -> None:
-        if not self.is_by_hand:
-            sweep(self.home.parent)
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self.home.mkdir(parents=True, exist_ok=True)
@@ -359,6 +353,26 @@ def _is_finished(folder: Path) -> bool:
     if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: not a finished run, since it lacks %s; the run is repeated", folder, ", ".join(gone))
     return not gone
+
+
+def working_folder(out: Path) -> Path:
+    """Return the parent of the working folders of a run by hand, whose results go to `out`."""
+    return out.with_name(f".{out.name}.work")
+
+
+def home_of(run: RunSettings, code: str | None, parents: Mapping[str, Parent]) -> str:
+    """Return the name of the folder of all attempts with these settings, code and inputs.
+
+    Args:
+        run: the run's settings; those of its execution do not count.
+        code: digest of the code that the run executes; None = unknown.
+        parents: its inputs, by name.
+    """
+    digests = [parent.digest for parent in parents.values()]
+    settings = run.model_dump_json(exclude={"execution"})
+    key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
+    folder = NamesRun.of(run).id._replace(variant="").path.replace("/", "-")  # the key includes the variant
+    return f"{folder}-{key}"
 
 
 def parents_of(run: RunSettings) -> dict[str, Parent]:

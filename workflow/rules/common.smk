@@ -4,7 +4,6 @@ import os
 import shlex
 import subprocess
 import sys
-from datetime import timedelta
 from functools import partial
 from shutil import rmtree
 from urllib.parse import unquote
@@ -39,7 +38,6 @@ def root(rules):
 ROOT = str(root(workflow.current_basedir))
 sys.path.insert(0, ROOT)
 
-from lib.core.attempts import sweep
 from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import mapping_text
@@ -58,6 +56,7 @@ from lib.study.runs import as_json
 from lib.workflow.planning.plan import SPLITS, Plan
 from lib.workflow.planning.planned import Planned, Program, planned_code, write_planned
 from lib.workflow.preloaded import SOCKET
+from lib.workflow.working_folders import remove_accepted, remove_with_acceptance
 
 if provider := workflow.storage_settings.default_storage_provider:
     raise WorkflowError(

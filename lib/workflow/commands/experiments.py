@@ -11,9 +11,10 @@ from typing import Any
 from lib.core.errors import ConfigError
 from lib.core.files import mapping_text, read_mapping, write_text
 from lib.core.identity import RunId
+from lib.core.program import read_settings
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.search_space import laid_over
-from lib.study.run import Start
+from lib.study.run import RunSettings, Start
 from lib.study.runs import Run, derive
 from lib.workflow.planning.plan import Plan
 
@@ -124,8 +125,8 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
 def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: str) -> Path:
     """Write the configuration of a run that continues another one, whose configuration it takes over.
 
-    An unfinished run resumes at its newest whole checkpoint. A finished one resumes with its optimiser's state
-    if it kept that (`keep: [last, state]`), else by its weights alone.
+    An unfinished run resumes at its newest whole checkpoint of the settings and inputs that it has now. A finished
+    one resumes with its optimiser's state if it kept that (`keep: [last, state]`), else by its weights alone.
 
     Args:
         experiments: folder of all experiments.
@@ -138,6 +139,7 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
 
     Raises:
         ConfigError: the name is taken, the run is of another stage, or there is nothing to resume.
+        DataError: an input of an unfinished run cannot be read.
     """
     folder = _new_folder(experiments, stage, name)
     source = _run_folder(experiments, resumed)
@@ -154,17 +156,40 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
             run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
         )
     else:
-        from lib.training.checkpoints import last_checkpoint  # torch takes seconds to import
-
-        attempts = source.parent.glob(f".{source.name}.work/*/*")
-        checkpoints = [found for attempt in attempts if (found := last_checkpoint(attempt))]
-        if not checkpoints:
-            raise ConfigError(
-                f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
-            )
-        newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
+        newest = _newest_checkpoint(source, read_settings(RunSettings, settings))
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
     return _write(folder, settings | {"model": name, "start": start.model_dump()})
+
+
+def _newest_checkpoint(source: Path, run: RunSettings) -> Path:
+    """Return the newest whole checkpoint of an unfinished run by hand.
+
+    Args:
+        source: folder of the run.
+        run: its settings.
+
+    Raises:
+        ConfigError: there is none, or only of other settings or inputs.
+        DataError: an input of the run cannot be read.
+    """
+    # torch takes seconds to import.
+    from lib.training.checkpoints import last_checkpoint
+    from lib.training.folders import home_of, parents_of, working_folder
+
+    attempts = working_folder(source).glob("*/*")
+    checkpoints = [found for attempt in attempts if (found := last_checkpoint(attempt))]
+    if not checkpoints:
+        raise ConfigError(
+            f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
+        )
+    home = home_of(run, None, parents_of(run))
+    own = [checkpoint for checkpoint in checkpoints if checkpoint.parents[1].name == home]
+    if not own:
+        raise ConfigError(
+            f"{checkpoints[0]}: a checkpoint of other settings or inputs than {source / CONFIG} has now, and there is "
+            "none of these. Undo the change there, or run it first."
+        )
+    return max(own, key=lambda path: int(path.name.split("-")[-1]))
 
 
 def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,11 +12,13 @@ from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.study.run import RunSettings
 from lib.training.checkpoints import Progress, seal, write_state
+from lib.training.folders import home_of, parents_of, working_folder
 
 
 @pytest.fixture
-def program(repository, tmp_path):
-    """Run the program on a study."""
+def program(repository, tmp_path, monkeypatch):
+    """Run the program on a study, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
     main = runpy.run_path(str(repository / "scripts/tools/new_experiment.py"))["main"]
 
     def run(*arguments, study=repository / "config" / "demo.yaml"):
@@ -36,8 +39,15 @@ def new_experiment(program, tmp_path):
 
 
 def checkpoint(tmp_path, name, step, *, attempt="0001-node-0123", whole=True):
-    """Write a working checkpoint of the experiment `name`; without its manifest it is not whole."""
-    folder = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / attempt / f"checkpoint-{step}"
+    """Write a working checkpoint of the experiment `name` as it is now, and the folders of its inputs.
+
+    Without its manifest it is not whole.
+    """
+    out = tmp_path / "pretrain" / name
+    run = RunSettings.model_validate(yaml.safe_load((out / CONFIG).read_text()))
+    for place in (*run.data.values(), run.tokenizer):
+        Path(place).mkdir(parents=True, exist_ok=True)
+    folder = working_folder(out) / home_of(run, None, parents_of(run)) / attempt / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_text("something")
     write_state(folder, Progress(step=step), {})
@@ -155,6 +165,24 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(program, new_experiment, 
     whole = checkpoint(tmp_path, "first", 5)
     run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
     assert run.start.checkpoint == str(whole)
+
+
+def test_a_checkpoint_of_other_settings_or_inputs_is_not_taken(program, new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    path = tmp_path / "pretrain" / "first" / CONFIG
+    settings = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(settings | {"recipe": settings["recipe"] | {"learning_rate": 0.25}}))
+    checkpoint(tmp_path, "first", 50)
+    path.write_text(yaml.safe_dump(settings))
+    with pytest.raises(ConfigError, match=r"checkpoint-50: a checkpoint of other settings or inputs than .*first"):
+        program("pretrain", "second", "--resume", "pretrain/first")
+    own = checkpoint(tmp_path, "first", 5)
+    assert new_experiment("pretrain", "second", "--resume", "pretrain/first").start.checkpoint == str(own)
+    path.write_text(yaml.safe_dump(settings | {"execution": settings["execution"] | {"micro_batch_tokens": 777}}))
+    assert new_experiment("pretrain", "third", "--resume", "pretrain/first").start.checkpoint == str(own)
+    Path(settings["tokenizer"], "vocab.txt").write_text("another")
+    with pytest.raises(ConfigError, match="of other settings or inputs"):
+        program("pretrain", "fourth", "--resume", "pretrain/first")
 
 
 def test_checkpoints_of_another_experiment_are_not_taken(program, new_experiment, tmp_path):
