@@ -112,7 +112,8 @@ def _own(plan: Plan, stage: str) -> list[ModelScores]:
     """Return the scores of the study's finished runs, by dataset and by the length that the models read there.
 
     A model that reads texts, and no tokens, has one score for all lengths. If the stage has variants, that of the best
-    one on validation counts, as in a table of the search.
+    one on validation counts, as in a table of the search. Of a study that is not finished, the seeds count that all
+    models of a length have, if there are any.
     """
     graph, quantity = plan.graph, QUANTITIES["f1"]
     runs = load_runs(
@@ -127,16 +128,18 @@ def _own(plan: Plan, stage: str) -> list[ModelScores]:
         dataset = str(name)
         if graph.corpus(dataset).composed:
             continue  # which says nothing about texts that people wrote
-        best = _of_best_variants(own)
+        best = _runs_of_best_variants(own)
         rows = [row for row in graph.experiment.models if graph.has_runs(row, stage, dataset)]
-        owners = {row: owner for row in rows if (owner := graph.owner(row, stage, dataset)) in best.index}
+        owners = {row: owner for row in rows if (owner := graph.owner(row, stage, dataset)) in set(best["model"])}
         lengths = {row: graph.max_tokens(row, dataset) for row in owners if graph.reads_tokens(row, stage, dataset)}
         for length in sorted(set(lengths.values()) or {graph.corpus(dataset).max_tokens}):
-            there = {row: best.loc[owner] for row, owner in owners.items() if lengths.get(row, length) == length}
-            by_model = {row: quantity.factor * float(scores["test"]) for row, scores in there.items()}
-            seeds = min(int(scores["seeds"]) for scores in there.values())
+            there = {row: owner for row, owner in owners.items() if lengths.get(row, length) == length}
+            scored = _of_common_seeds(best[best["model"].isin(there.values())]).groupby("model")
+            means = quantity.factor * scored["test_score"].mean()
+            by_model = {row: float(means[owner]) for row, owner in there.items()}
+            seeds = int(scored["seed"].nunique().min())
             source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
-            documents = _tested_on(own.loc[own["model"].isin([owners[row] for row in there]), "folder"].iloc[0])
+            documents = _tested_on(best.loc[best["model"].isin(there.values()), "folder"].iloc[0])
             found.append(ModelScores(by_model, dataset, length, source, seeds, documents))
     return found
 
@@ -146,16 +149,24 @@ def _tested_on(folder: str) -> int | None:
     return len(load_predictions(folder, ["id"])) if Path(folder, PREDICTIONS).exists() else None
 
 
-def _of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean score on test and the number of seeds of each model's best variant, by model.
+def _runs_of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of each model's best variant.
 
     The best one has the highest mean on validation, of those with the most finished runs.
     """
-    columns = ["model", "variant", "seed", *(f"{split}_score" for split in SPLITS)]
-    variants = runs.reindex(columns=columns).groupby(["model", "variant"], as_index=False)
-    means = variants.agg(test=("test_score", "mean"), validation=("eval_score", "mean"), seeds=("seed", "nunique"))
+    columns = ["model", "variant", "seed", "folder", *(f"{split}_score" for split in SPLITS)]
+    runs = runs.reindex(columns=columns)
+    variants = runs.groupby(["model", "variant"], as_index=False)
+    means = variants.agg(validation=("eval_score", "mean"), seeds=("seed", "nunique"))
     ordered = means.sort_values(["seeds", "validation"], ascending=False, kind="stable")
-    return ordered.drop_duplicates("model").set_index("model")
+    return runs.merge(ordered.drop_duplicates("model")[["model", "variant"]])
+
+
+def _of_common_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs with seeds that all models have, so that their means are comparable; without any, all runs."""
+    models = runs.groupby("seed")["model"].nunique()
+    common = runs[runs["seed"].isin(models.index[models == runs["model"].nunique()])]
+    return runs if common.empty else common
 
 
 def _printed() -> list[ModelScores]:

@@ -122,6 +122,18 @@ def test_seeds_are_those_of_the_dataset(tmp_path):
     assert scores_near(plan, "finetune", 256).source.endswith("2 seeds")
 
 
+def test_models_are_compared_by_the_seeds_that_all_of_them_have(plan, tmp_path):
+    for seed, f1 in ((1, 0.90), (2, 0.60)):
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed, test_f1_macro=f1)
+    write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", 2, test_f1_macro=0.5)
+    scores = scores_near(plan, "finetune", 256)
+    assert scores.by_model == {"sdpa": pytest.approx(60), "lsh-h2-c64": pytest.approx(50)}
+    assert scores.seeds == 1
+    write_run(tmp_path, "finetune", "favor-m64", "imdb", 1, test_f1_macro=0.7)  # all three have no seed in common
+    expected = {"sdpa": pytest.approx(75), "lsh-h2-c64": pytest.approx(50), "favor-m64": pytest.approx(70)}
+    assert scores_near(plan, "finetune", 256).by_model == expected
+
+
 def test_the_f1_of_characters_is_no_score_of_classes(plan, tmp_path):
     scores = {"test_f1": 0.5, "eval_f1": 0.5, "test_f1_macro": None, "eval_f1_macro": None}
     folder = write_run(tmp_path, "finetune", "sdpa", "imdb", 1)
