@@ -99,10 +99,15 @@ def _stages(experiment: Experiment) -> Iterator[str]:
                 yield f"stages.{name}.models: there is no '{model}'. {known(experiment.models)}"
             elif name in experiment.models[model].skip:
                 yield f"stages.{name}.models: {model} skips {name}. Take it out of one of the two"
-        for entry in stage.data:
+        for entry, work in stage.data.items():
             if entry not in experiment.corpora and entry not in experiment.datasets:
                 there = known([*experiment.corpora, *experiment.datasets])
                 yield f"stages.{name}.data.{entry}: there is no such corpus or dataset. {there}"
+            if work.start is not None and stage.start is None:
+                yield (
+                    f"stages.{name}.data.{entry}.start: {work.start}, but {name} starts from no stage. Set "
+                    f"'stages.{name}.start', or leave it out"
+                )
 
 
 def _circles(experiment: Experiment) -> Iterator[str]:

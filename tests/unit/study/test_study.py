@@ -1175,6 +1175,10 @@ ROUNDS = {
     "names": {
         "mechanisms.lsh-h2-c64: the name contradicts": ("mechanisms/lsh-h2-c64/chunk_size", 32),
         "stages.unknown.start: 'nowhere' is not a stage": ("stages/unknown", MASKED | {"start": "nowhere"}),
+        "stages.pretrain.data.wikipedia.start: imdb, but pretrain starts from no stage. Set 'stages.pretrain.start'": (
+            "stages/pretrain/data/wikipedia",
+            {"start": "imdb"},
+        ),
         "a starts from b starts from a, a circle": ("stages/a", MASKED | {"start": "b"}),
         "": ("stages/b", MASKED | {"start": "a"}),
         "models.nobody.backbone: there is no 'nobody'": ("models/nobody", {"backbone": "nobody"}),
