@@ -219,6 +219,38 @@ def test_runs_of_other_versions_than_are_installed_are_named(clone):
     assert "torch was" not in why(project, "results/demo/runs/pretrain/favor-m64/wikipedia/seed-420/run.json")
 
 
+IMAGES = """\
+import os, sys
+
+if "--version" in sys.argv:
+    print("apptainer version 1.3.0")
+else:
+    program = next(place for place, word in enumerate(sys.argv) if word.endswith(".sif")) + 1
+    os.execvp(sys.argv[program], sys.argv[program:])
+"""
+"""Runs what it is to run in an image, without one."""
+
+
+def test_programs_in_an_image_are_not_stale_for_it(copy_of_repository):
+    project = copy_of_repository("image")
+    project.configure({"extends": "config/demo.yaml", "execution": {"job": {"container": "grid.sif"}}})
+    (project.folder / "grid.sif").touch()
+    program = project.folder / "bin" / "apptainer"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{IMAGES}")
+    program.chmod(0o755)
+    project.environment["PATH"] = f"{program.parent}{os.pathsep}{project.environment['PATH']}"
+    prepared = "results/demo/data/imdb/prepared/train.parquet"
+    in_image = ("--sdm", "apptainer", "--cores", 1, "--configfile", CONFIG, "--", prepared)
+    project.snakemake(*in_image)
+    assert "nothing is stale" in why(project, prepared)
+    sources = project.folder / "lib/data/labelled.py"
+    sources.write_text(sources.read_text().replace('"empty": 0, "short": 0', '"short": 0, "empty": 0'))
+    assert "prepare imdb" in why(project, prepared)
+    accept(project, prepared)
+    assert "Nothing to be done" in project.snakemake("-n", *in_image).stdout
+
+
 def scrambled(project):
     """Give all results times in any order, as some ways to copy do."""
     files = sorted(path for path in project.results.rglob("*") if path.is_file())

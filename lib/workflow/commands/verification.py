@@ -1,11 +1,12 @@
 """Whether finished results are still what their records say: the files that runs left, what they read, and the code."""
 
+import contextlib
 import functools
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,12 +145,17 @@ def _folder(file: Path, results: Path) -> str:
 
 
 def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
-    """Return the folders of runs made with packages that are installed in another version, by package and version."""
+    """Return the folders of runs made with packages that are installed in another version, by package and version.
+
+    Packages that are not installed here are not compared, as those of programs that run in an image.
+    """
     found: dict[tuple[str, str], list[str]] = {}
-    for folder, record in records.items():
-        for package in COMPARED_PACKAGES:
-            if record.versions.get(package, version(package)) != version(package):
-                found.setdefault((package, record.versions[package]), []).append(str(folder))
+    for package in COMPARED_PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            here = version(package)
+            for folder, record in records.items():
+                if record.versions.get(package, here) != here:
+                    found.setdefault((package, record.versions[package]), []).append(str(folder))
     return found
 
 

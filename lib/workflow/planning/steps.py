@@ -11,12 +11,15 @@ from snakemake.exceptions import RuleException, WorkflowError
 from snakemake.settings.types import (
     ConfigSettings,
     DAGSettings,
+    DeploymentMethod,
+    DeploymentSettings,
     ExecutionSettings,
     OutputSettings,
     ResourceSettings,
 )
 
 from lib.core.errors import ConfigError
+from lib.study.configuration import load_study, read_layers
 
 SNAKEFILE = Path(__file__).parents[3] / "workflow" / "Snakefile"
 
@@ -41,9 +44,15 @@ def workflow_with_plan(configfiles: Sequence[str], targets: Sequence[str]) -> It
     output = OutputSettings(log_level_override=logging.WARNING, enable_file_logging=False)
     with SnakemakeApi(output) as api:
         try:
-            settings = ConfigSettings(configfiles=[Path(path) for path in configfiles])
             own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
-            asked = api.workflow(ResourceSettings(cores=1), config_settings=settings, snakefile=own or SNAKEFILE)
+            container = load_study(read_layers(configfiles)).execution.job.container
+            asked = api.workflow(
+                ResourceSettings(cores=1),
+                config_settings=ConfigSettings(configfiles=[Path(path) for path in configfiles]),
+                # An image is other software, which makes results stale, if Snakemake runs programs in it.
+                deployment_settings=DeploymentSettings({DeploymentMethod.APPTAINER} if container else set()),
+                snakefile=own or SNAKEFILE,
+            )
             # Interrupted jobs run again, and files of any size are compared, as in the workflow's own profile.
             asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True, max_checksum_file_size=ANY_SIZE))
             workflow = asked._workflow

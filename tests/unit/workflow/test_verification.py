@@ -1,6 +1,6 @@
 import contextlib
 import json
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 from litter import leave_litter
@@ -10,6 +10,7 @@ from lib.core.errors import DataError
 from lib.core.files import write_json
 from lib.core.record import Accepted, RunRecord, digest_of, file_digest, read_record
 from lib.core.record import write_run as write_record
+from lib.workflow.commands import verification
 from lib.workflow.commands.verification import verification_report, verify
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.staleness.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
@@ -155,6 +156,17 @@ def test_runs_of_versions_that_are_not_installed_are_named_and_do_not_differ(tmp
     assert f"torch was 1.0 for 8 of 10 runs, and is {here['torch']} here." in said
     assert f"    {old[0]}\n" in said
     assert said.endswith("    and 2 more")
+
+
+def test_versions_of_packages_that_are_not_installed_are_not_compared(tmp_path, monkeypatch):
+    def installed(package):
+        if package == "torch":
+            raise PackageNotFoundError(package)
+        return version(package)
+
+    monkeypatch.setattr(verification, "version", installed)
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, versions={"torch": "1.0"})
+    assert not verify(str(tmp_path), str(tmp_path / "code")).other_versions
 
 
 def test_a_record_that_does_not_name_the_runs_settings_is_broken(tmp_path):
