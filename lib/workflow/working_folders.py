@@ -1,7 +1,7 @@
 """When the working folders of runs are removed: once Snakemake has accepted the results.
 
-A call that was killed may leave runs on a cluster that still end. The next call rejects their results and starts them
-again, and then they need their checkpoints, however old these are.
+Runs may end after the call that started them was killed. The next call rejects their results and starts them again,
+and then they need their checkpoints, however old these are.
 """
 
 from collections.abc import Callable

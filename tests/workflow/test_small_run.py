@@ -243,6 +243,35 @@ def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
     assert model.read_bytes() == found
 
 
+def test_a_run_that_ends_without_snakemake_keeps_its_checkpoints(finished):
+    """The next call makes another run, and the one after that continues from the end of this one."""
+    longer = {"seeds": [8, 9], "stages": {"pretrain": {"recipe": {"epochs": 60, "batch_size": 8}}}}
+    configured = ("--cores", "1", "--configfile", changed(finished, longer, "killed.yaml"))
+    alone, other = (f"results/demo/runs/pretrain/sdpa/wikipedia/seed-{seed}/run.json" for seed in (8, 9))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = ["snakemake", *configured, "--", alone]
+    first = subprocess.Popen(command, cwd=finished.folder, env=finished.environment, **quiet)
+    work, record = finished.results / "work", finished.folder / alone
+    while not list(work.glob("pretrain-*-seed-8-*/*/heartbeat.json")):
+        assert first.poll() is None
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    while not (record.exists() and all(read_heartbeat(path).state == "finished" for path in work.glob("*-seed-8-*/*"))):
+        time.sleep(0.1)
+    model = (record.parent / "model" / "model.safetensors").read_bytes()
+    os.utime(record, (0, 0))  # long ago
+    finished.snakemake("--unlock", *configured)
+    finished.snakemake(*configured, "--", other)
+    assert list(work.glob("pretrain-*-seed-8-*/*/checkpoint-*"))
+    assert not list(work.glob("pretrain-*-seed-9-*"))
+    finished.snakemake("--rerun-incomplete", *configured, "--", alone)
+    log = finished.results / "logs/pretrain/sdpa/wikipedia/seed-8.log"
+    assert "checkpoint-" in log.read_text()
+    assert (record.parent / "model" / "model.safetensors").read_bytes() == model
+    assert not work.exists()
+
+
 def test_a_study_without_training_runs_alone(copy_of_repository, alone):
     """No stage, table or tokeniser of the grid is needed; its results lie in their own folder."""
     project = copy_of_repository("alone")

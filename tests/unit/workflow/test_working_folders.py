@@ -37,7 +37,7 @@ def ended(seed):
 
 
 def test_checkpoints_of_results_that_will_be_made_again_stay(persistence):
-    """A call was killed, and its jobs on a cluster ended by themselves."""
+    """A call was killed, and its runs ended by themselves."""
     (accepted, gone), (incomplete, kept), (rejected, also_kept) = map(ended, (1, 2, 3))
     for record in (accepted, incomplete, rejected):
         persistence._mark_incomplete(str(record), None)
