@@ -37,7 +37,7 @@ def remove_accepted(paths: Paths, persistence: Any) -> None:
 
     Args:
         paths: of the study.
-        persistence: what Snakemake knows of the files.
+        persistence: Snakemake's record of the files.
     """
     sweep(Path(paths.work), _is_accepted(paths, persistence))
 

@@ -228,7 +228,7 @@ else:
     program = next(place for place, word in enumerate(sys.argv) if word.endswith(".sif")) + 1
     os.execvp(sys.argv[program], sys.argv[program:])
 """
-"""Runs what it is to run in an image, without one."""
+"""A stand-in that runs programs without an image."""
 
 
 def test_programs_in_an_image_are_not_stale_for_it(copy_of_repository):

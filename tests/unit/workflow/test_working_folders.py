@@ -1,4 +1,4 @@
-"""Which working folders of runs go, by what Snakemake itself has noted of their results."""
+"""Working folders of runs are removed when Snakemake's own notes say that the results are accepted."""
 
 from datetime import UTC, datetime
 from pathlib import Path
