@@ -88,23 +88,23 @@ def rounded(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     without a label, so that they count as before. Without such a token, the batch stays as it is.
 
     Args:
-        batch: see `known_beforehand`, which comes before.
+        batch: of one text each, see `known_beforehand`, which comes before; labels are of tokens [B, N] if `scored` is
+            there.
     """
-    size, length = batch["input_ids"].shape
+    length = batch["input_ids"].shape[1]
     missing = -length % LENGTHS
-    result = dict(batch)
+    result, scored = dict(batch), "scored" in batch
     if missing:
         result.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
-        for name, each in result.items():
-            if each.shape[:2] == (size, length):
-                value = IGNORED if name == "labels" else 0
-                result[name] = torch.nn.functional.pad(each, (0, missing), value=value)
-    if "scored" in batch:
+        padding = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0} | ({"labels": IGNORED} if scored else {})
+        for name in padding.keys() & result.keys():
+            result[name] = torch.nn.functional.pad(result[name], (0, missing), value=padding[name])
+    if scored:
         unscored = (result["labels"].flatten() == IGNORED).nonzero()
         if not len(unscored):
             return dict(batch)
         rows = batch["scored"] // length
-        scored = rows * (length + missing) + batch["scored"] % length
+        places = rows * (length + missing) + batch["scored"] % length
         step = max(1, result["labels"].numel() // 32)
-        result["scored"] = torch.cat([scored, unscored[0].expand(-len(scored) % step)])
+        result["scored"] = torch.cat([places, unscored[0].expand(-len(places) % step)])
     return result

@@ -22,6 +22,8 @@ class PairClassification(SequenceClassification):
 
     # The class of transformers for the relation of two texts, since one class has one head on a backbone.
     auto_model: ClassVar[str] = "AutoModelForNextSentencePrediction"
+    # A graph is prepared for the lengths of one sequence, and a pair has two.
+    may_be_captured = False
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)

@@ -1,11 +1,17 @@
 """A forward and backward pass of the encoder asks its tensors for nothing that a GPU would have to be waited for."""
 
+import importlib
+import inspect
+import pkgutil
+
 import pytest
 import torch
 from encoder_cases import EXAMPLES, build, labelled
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lib.backbones import heads
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
+from lib.backbones.heads.model import TaskModel
 from lib.data.padding import LENGTHS, known_beforehand, rounded
 
 QUESTIONS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}
@@ -100,6 +106,26 @@ def test_rounded_batches_have_few_shapes_and_the_same_gradients(mechanism, head,
         gradients.append([weight.grad.clone() for weight in model.parameters() if weight.grad is not None])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_labels_of_as_many_classes_as_there_are_tokens_are_not_padded():
+    batch = {"input_ids": torch.ones(2, 5, dtype=torch.long), "labels": torch.rand(2, 5)}
+    few = rounded(known_beforehand(batch, scored=False))
+    assert few["input_ids"].shape == (2, LENGTHS)
+    assert torch.equal(few["labels"], batch["labels"])
+
+
+def test_heads_whose_steps_are_captured_read_one_sequence():
+    """Graphs are prepared for the length of `input_ids`."""
+    for module in pkgutil.iter_modules(heads.__path__):
+        importlib.import_module(f"{heads.__name__}.{module.name}")
+    waiting, names = [TaskModel], {}
+    while waiting:
+        head = waiting.pop()
+        waiting += head.__subclasses__()
+        names[head.__name__] = {name for name in inspect.signature(head.forward).parameters if name.endswith("_ids")}
+        assert not head.may_be_captured or names[head.__name__] == {"input_ids"}, head
+    assert names["PairClassification"] == {"input_ids", "pair_ids"}
 
 
 def test_a_batch_whose_tokens_are_all_labelled_keeps_its_labels():
