@@ -95,8 +95,9 @@ class GeometryRecorder(Observer):
         for number, layer in enumerate(layers):
             projections = Projections.read(layer)
             gradient = self._gradients[number] if self._gradients else math.nan
-            whole = [shares[number].mean().item() if shares else math.nan, gradient]
-            by_head = [[share, math.nan] for share in shares[number].tolist()] if shares else []
+            share = shares.get(number)
+            whole = [math.nan if share is None else share.mean().item(), gradient]
+            by_head = [] if share is None else [[each, math.nan] for each in share.tolist()]
             for weights, position, head, measured in self._measured(projections):
                 extra = [math.nan, math.nan]
                 if weights == "merged" and position == self.settings.positions[0]:
@@ -129,25 +130,30 @@ class GeometryRecorder(Observer):
                     for head, values in enumerate(torch.stack([*found, bound]).T.tolist()):
                         yield weights, position, WHOLE if whole else str(head), values
 
-    def _upper_triangles(self, trainer: Trainer) -> list[torch.Tensor]:
-        """Return per layer the mean share of each head over the documents [H]; empty without documents."""
+    def _upper_triangles(self, trainer: Trainer) -> dict[int, torch.Tensor]:
+        """Return the mean share of each head over the documents [H] by layer; layers without a mechanism are missing.
+
+        Without documents, all are missing.
+        """
         if not self.documents:
-            return []
+            return {}
         model, device = trainer.model, trainer.device
         was_training, in_bf16 = model.training, trainer.run.precision == "bf16"
         model.eval()
-        totals: list[torch.Tensor] = []
+        totals: dict[int, torch.Tensor] = {}
         try:
             for ids in self.documents:
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=in_bf16):
                     maps = BACKBONES.load(self.backbone, "projections").attention_maps(
                         model, torch.tensor([ids], device=device)
                     )
-                shares = [upper_triangle_share(each) for each in maps]
-                totals = [total + share for total, share in zip(totals, shares, strict=True)] if totals else shares
+                for layer, each in enumerate(maps):
+                    if each is not None:
+                        share = upper_triangle_share(each)
+                        totals[layer] = totals[layer] + share if layer in totals else share
         finally:
             model.train(was_training)
-        return [total / len(self.documents) for total in totals]
+        return {layer: total / len(self.documents) for layer, total in totals.items()}
 
 
 def geometry_recorder(run: RunSettings) -> GeometryRecorder:

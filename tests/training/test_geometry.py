@@ -85,6 +85,16 @@ def test_rows_of_steps_layers_heads_and_positions(measured):
     assert at_first.drop(index="all", level="head")["gradient_norm"].isna().all()
 
 
+def test_layers_with_a_window_have_no_share_of_their_own(measured):
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 6, "num_attention_heads": 2}
+    architecture = {"model_type": "ultrabert", **sizes, "max_position_embeddings": 64, "sliding_window": 8}
+    backbone = {"kind": "pretrained", "architecture": architecture, "mechanism": {"kind": "sdpa"}}
+    table = measured(backbone=backbone, recipe=RECIPE | {"epochs": 1}, geometry=GEOMETRY | {"positions": [0]})
+    known = table[(table["source"] == "model") & table["upper_triangle"].notna()]
+    assert set(known["layer"]) == {2, 5}
+    assert set(table.loc[table["source"] == "model", "layer"]) == set(range(6))
+
+
 def test_the_last_rows_are_those_of_the_model_that_was_left(measured, tmp_path):
     table = measured(geometry=GEOMETRY | {"every": 5})
     last = table[(table["step"] == LAST) & (table["position"] == 0)].set_index(["layer", "head"])

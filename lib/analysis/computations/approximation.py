@@ -90,13 +90,13 @@ def approximations(
     norms: dict[tuple[int, str], list[np.ndarray]] = defaultdict(list)
     values: dict[tuple[int, Setting], list[np.ndarray]] = defaultdict(list)
     for number, ids in enumerate(texts):
-        for mechanism, query, key, value in attended(model, ids):
+        for layer, mechanism, query, key, value in attended(model, ids):
             # Fresh draws: a model may have adapted to its own.
             seed = derive_seed("approximation", mechanism.seed, number)
-            norms[mechanism.layer, "query_norm"].append(query.norm(dim=-1).numpy())
-            norms[mechanism.layer, "key_norm"].append(key.norm(dim=-1).numpy())
+            norms[layer, "query_norm"].append(query.norm(dim=-1).numpy())
+            norms[layer, "key_norm"].append(key.norm(dim=-1).numpy())
             for setting, found in measured(mechanism, query, key, value, features, windows, seed).items():
-                values[mechanism.layer, setting].append(found.numpy())
+                values[layer, setting].append(found.numpy())
     rows: list[dict[str, Any]] = []
     for (layer, quantity), parts in norms.items():
         whole = np.concatenate(parts, axis=1)  # [H, tokens of all documents]
@@ -110,16 +110,16 @@ def approximations(
     return pd.DataFrame(rows).sort_values("layer", kind="stable", ignore_index=True)
 
 
-def attended(model: PreTrainedModel, ids: Sequence[int]) -> Iterator[tuple[Attention, Tensor, Tensor, Tensor]]:
-    """Yield every mechanism of a model with the queries, keys and values that a document gives it.
+def attended(model: PreTrainedModel, ids: Sequence[int]) -> Iterator[tuple[int, Attention, Tensor, Tensor, Tensor]]:
+    """Yield every layer with a mechanism, and the queries, keys and values that a document gives it.
 
     Args:
         model: in evaluation mode.
         ids: tokens of the document.
 
     Yields:
-        The mechanism and three tensors [H, N, d] in float64; the key is the very tensor of the query where the
-        mechanism shares the two.
+        The number of the layer, its mechanism and three tensors [H, N, d] in float64; the key is the very tensor of the
+        query where the mechanism shares the two.
     """
     met: list[tuple[Attention, tuple[Tensor, ...]]] = []
     mechanisms = [module for module in model.modules() if isinstance(module, Attention)]
@@ -129,9 +129,11 @@ def attended(model: PreTrainedModel, ids: Sequence[int]) -> Iterator[tuple[Atten
     finally:
         for hook in hooks:
             hook.remove()
-    for mechanism, (query, key, value, *_) in met:
+    shared = len(met) > len(mechanisms)  # layers share their weights, and one mechanism computes in several
+    for number, (mechanism, (query, key, value, *_)) in enumerate(met):
         wide = query[0].double()
-        yield mechanism, wide, wide if key is query else key[0].double(), value[0].double()
+        layer = number if shared else mechanism.layer
+        yield layer, mechanism, wide, wide if key is query else key[0].double(), value[0].double()
 
 
 def measured(

@@ -38,9 +38,11 @@ def analyse(subject: Subject, *, document: int) -> pd.DataFrame:
     frames = []
     for when, model in subject.models():
         maps = model.base_model(input_ids=torch.tensor([ids]), output_attentions=True).attentions
-        weights = torch.cat(maps).float().numpy()  # [layers, H, N, N]
-        index = pd.MultiIndex.from_product(map(range, weights.shape), names=["layer", "head", "query", "key"])
-        frames.append(pd.DataFrame({"when": when, "weight": weights.ravel()}, index).reset_index())
+        for layer, weights in enumerate(maps):
+            if weights is not None:
+                index = pd.MultiIndex.from_product(map(range, weights.shape[1:]), names=["head", "query", "key"])
+                values = {"when": when, "layer": layer, "weight": weights.float().numpy().ravel()}
+                frames.append(pd.DataFrame(values, index).reset_index())
     frame = pd.concat(frames, ignore_index=True)
     tokens = {f"{place}_token": frame[place].map(names) for place in ("query", "key")}
     return frame.assign(**tokens)[["when", "layer", "head", "query", "key", "query_token", "key_token", "weight"]]

@@ -46,7 +46,8 @@ def analyse(subject: Subject, *, documents: int, length: int, window: int) -> pd
     for ids in texts:
         outputs = model.base_model(input_ids=torch.tensor([ids]), output_attentions=True)
         for layer, weights in enumerate(outputs.attentions):
-            rows[layer].append(rows_of(weights[0].double().numpy(), np.isin(ids, marks), window))
+            if weights is not None:
+                rows[layer].append(rows_of(weights[0].double().numpy(), np.isin(ids, marks), window))
     found = []
     for layer, parts in rows.items():
         whole = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}

@@ -3,6 +3,7 @@
 Shapes: L layers, H heads, N tokens, W words, S sentences.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -90,11 +91,11 @@ def analyse(subject: Subject, *, sentences: int) -> pd.DataFrame:
 
 def scores_of(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence]
-) -> tuple[dict[str, Scores], tuple[int, int]]:
-    """Return by relation what all heads and offsets score, and the numbers of layers and heads.
+) -> tuple[dict[str, Scores], list[tuple[int, int]]]:
+    """Return by relation what all heads and offsets score, and the heads, each as (layer, head), counted from 0.
 
-    Candidates are directions, layers and heads, in this order; after them offsets. Each sentence is read by itself, so
-    there is no padding.
+    Candidates are directions and heads, in this order; after them offsets. Each sentence is read by itself, so there
+    is no padding.
 
     Raises:
         ConfigError: see `analyse`.
@@ -115,12 +116,13 @@ def scores_of(
                 "reads English; leave out this model."
             )
         maps = model.base_model(input_ids=torch.tensor([ids]), output_attentions=True).attentions
-        if not maps or maps[0] is None:
+        layers = [layer for layer, each in enumerate(maps or ()) if each is not None]
+        if not layers:
             raise ConfigError(
                 f"{type(model).__name__}: gives no attention weights. Choose a mechanism that does, or load a "
                 "published model with attn_implementation='eager'."
             )
-        attention = word_attention(torch.cat(maps).double().numpy(), words)  # [L, H, W, W]
+        attention = word_attention(torch.cat([maps[layer] for layer in layers]).double().numpy(), words)  # [L, H, W, W]
         strongest = np.stack([related(attention), related(attention.swapaxes(-1, -2))])  # [2, L, H, W]
         for kind in NAMES:
             found = [(dependent, head) for name, dependent, head in sentence.relations if name == kind]
@@ -135,8 +137,8 @@ def scores_of(
             f"{tokenizer.name_or_path or 'the tokeniser'}: knows {known} of {total} words of the sentences. Expected "
             "one that reads English; leave out this model."
         )
-    layers, heads, *_ = attention.shape
-    return {kind: Scores(np.stack(right[kind], axis=1), np.array(pairs[kind])) for kind in NAMES}, (layers, heads)
+    heads = list(itertools.product(layers, range(attention.shape[1])))
+    return {kind: Scores(np.stack(right[kind], axis=1), np.array(pairs[kind])) for kind in NAMES}, heads
 
 
 def words_of(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -175,11 +177,12 @@ def related(attention: np.ndarray) -> np.ndarray:
 
 
 def _rows(
-    choosing: tuple[dict[str, Scores], tuple[int, int]], scoring: tuple[dict[str, Scores], tuple[int, int]]
+    choosing: tuple[dict[str, Scores], list[tuple[int, int]]], scoring: tuple[dict[str, Scores], list[tuple[int, int]]]
 ) -> list[dict[str, Any]]:
     """Return the rows of one state of the training; see `analyse`."""
-    (chosen_on, shape), (scored_on, _) = choosing, scoring
-    heads = len(DIRECTIONS) * shape[0] * shape[1]
+    (chosen_on, each), (scored_on, _) = choosing, scoring
+    by_direction = list(itertools.product(DIRECTIONS, each))
+    heads = len(by_direction)
     rows: list[dict[str, Any]] = []
     best_rows = []
     for kind in NAMES:
@@ -193,8 +196,8 @@ def _rows(
                 "accuracy": accuracy, "low": low, "high": high, "chosen": candidate in (best, offset),
             }  # fmt: skip
             if candidate < heads:
-                direction, layer, head = map(int, np.unravel_index(candidate, (len(DIRECTIONS), *shape)))
-                row |= {"direction": DIRECTIONS[direction], "layer": layer, "head": head}
+                direction, (layer, head) = by_direction[candidate]
+                row |= {"direction": direction, "layer": layer, "head": head}
             else:
                 row["offset"] = OFFSETS[candidate - heads]
             if candidate == best:

@@ -98,15 +98,26 @@ def shares_query_and_key(attends: nn.Module) -> bool:
 
 
 @contextmanager
-def attention_maps(inner: PreTrainedModel) -> Iterator[list[Tensor]]:
-    """Collect the attention weights of every mechanism that runs in this context [B, H, N, N]."""
-    maps: list[Tensor] = []
+def attention_maps(inner: PreTrainedModel) -> Iterator[list[Tensor | None]]:
+    """Collect the attention weights of a pass in this context; the list is filled at its end.
+
+    Yields:
+        The weights of each layer [B, H, N, N]; None of a layer without a mechanism.
+    """
+    found: list[tuple[int, Tensor]] = []
+    maps: list[Tensor | None] = []
 
     def before(mechanism: Attention, arguments: tuple[Any, ...]) -> None:
         query, key, _, mask = arguments
-        maps.append(mechanism.weights(query, key, mask))
+        found.append((mechanism.layer, mechanism.weights(query, key, mask)))
 
+    held = list(mechanisms(inner))
     with ExitStack() as hooks:
-        for mechanism in mechanisms(inner):
+        for mechanism in held:
             hooks.callback(mechanism.register_forward_pre_hook(before).remove)
         yield maps
+    if len(found) > len(held):  # layers share their weights, and one mechanism computes in several
+        maps += [weights for _, weights in found]
+    else:
+        by_layer = dict(found)
+        maps += [by_layer.get(layer) for layer in range(inner.config.num_hidden_layers)]

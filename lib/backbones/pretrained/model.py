@@ -102,7 +102,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, E].
             kwargs: further arguments of the architecture, such as `output_hidden_states`, or `token_type_ids` [B, N] of
                 one that has such embeddings. With `output_attentions`, a
-                model with a mechanism gives the weights [B, H, N, N] of the layers that hold it.
+                model with a mechanism gives the weights [B, H, N, N] of each layer, None where it holds none.
 
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.

@@ -31,8 +31,8 @@ def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
     return layers
 
 
-def attention_maps(model: PreTrainedModel, ids: Tensor) -> list[Tensor]:
-    """Return the attention weights of each layer [H, N, N] on one document [1, N].
+def attention_maps(model: PreTrainedModel, ids: Tensor) -> list[Tensor | None]:
+    """Return the attention weights of each layer [H, N, N] on one document [1, N]; None of one without a mechanism.
 
     Without a mechanism, only eager attention forms them, so the model attends eagerly meanwhile.
     """
@@ -41,6 +41,7 @@ def attention_maps(model: PreTrainedModel, ids: Tensor) -> list[Tensor]:
     if model.config.mechanism is None:
         inner.set_attn_implementation("eager")
     try:
-        return [maps[0] for maps in model.base_model(input_ids=ids, output_attentions=True).attentions]
+        maps = model.base_model(input_ids=ids, output_attentions=True).attentions
+        return [None if each is None else each[0] for each in maps]
     finally:
         inner.set_attn_implementation(usual)

@@ -174,7 +174,7 @@ def test_alibi_counts_as_part_of_exact_attention():
 def test_a_document_leaves_no_hooks_and_gives_every_layer_in_order():
     encoder = model(LSH)
     with torch.no_grad():
-        layers = [(mechanism.layer, key is query) for mechanism, query, key, _ in attended(encoder, TEXTS[0])]
+        layers = [(layer, key is query) for layer, _, query, key, _ in attended(encoder, TEXTS[0])]
     assert layers == [(0, True), (1, True)]
     assert not any(module._forward_pre_hooks for module in encoder.modules())
 

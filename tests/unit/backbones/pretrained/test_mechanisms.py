@@ -7,6 +7,7 @@ from plain_vocabulary import PlainVocabulary
 from pydantic import ValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
+from lib.analysis.computations.approximation import attended
 from lib.attention.contract import mechanisms, set_step
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.export import target
@@ -244,6 +245,38 @@ def test_layers_of_a_list_that_compute_exactly_give_what_was_published(published
     torch.testing.assert_close(here.last_hidden_state[MASK.bool()], there.last_hidden_state[MASK.bool()])
     maps = model.base_model(IDS, MASK, output_attentions=True).attentions
     assert [each.shape for each in maps] == [(2, 2, 8, 8)] * 3
+
+
+WINDOWED = [
+    architecture("modernbert") | {"num_hidden_layers": 6, "global_attn_every_n_layers": 3, "local_attention": 4},
+    architecture("ultrabert") | {"num_hidden_layers": 6, "sliding_window": 4, "layer_types": None},
+]
+
+
+@pytest.mark.parametrize("fields", [*map(architecture, ABLE), *WINDOWED], ids=lambda fields: fields["model_type"])
+@torch.no_grad()
+def test_attention_maps_stand_at_the_layers_that_compute_them(fields):
+    """Layers with a window have no mechanism, and layers that share their weights have one together."""
+    parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(SDPA)
+    model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=0).config(TOKENIZER, {})).eval()
+    inner, begun, expected = model.base_model.inner, [], {}
+
+    def compute(mechanism, arguments):
+        query, key, _, mask = arguments
+        expected[len(begun) - 1] = mechanism.weights(query, key, mask)
+
+    blocks = inner.get_submodule(model.config.family.blocks).children()
+    hooks = [block.register_forward_pre_hook(lambda *call: begun.append(call)) for block in blocks]
+    hooks += [mechanism.register_forward_pre_hook(compute) for mechanism in mechanisms(inner)]
+    maps = model.base_model(IDS, MASK, output_attentions=True).attentions
+    for hook in hooks:
+        hook.remove()
+    assert len(maps) == len(begun) == inner.config.num_hidden_layers
+    assert {layer for layer, each in enumerate(maps) if each is not None} == expected.keys()
+    assert all(torch.equal(maps[layer], each) for layer, each in expected.items())
+    of_one = BACKBONES.load("pretrained", "projections").attention_maps(model, IDS[:1])
+    assert [each is None for each in of_one] == [each is None for each in maps]
+    assert {layer for layer, *_ in attended(model, IDS[0].tolist())} == expected.keys()
 
 
 def test_only_the_layers_that_share_begin_with_a_chosen_projection(published):
