@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import torch
+from tokenizers.models import BPE, Unigram
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lib.core.errors import RunError
@@ -60,7 +61,8 @@ def words_of(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
     Special tokens are left out and, where tokens mark the beginning of a word, those without the mark.
     """
     vocabulary = tokenizer.get_vocab()
-    if any(token.startswith(SPACES) for token in vocabulary):
+    marks = isinstance(tokenizer.backend_tokenizer.model, BPE | Unigram)  # elsewhere, the signs are letters
+    if marks and any(token.startswith(SPACES) for token in vocabulary):
         vocabulary = {token: number for token, number in vocabulary.items() if token.startswith(SPACES)}
     special = set(tokenizer.all_special_ids)
     return {

@@ -156,40 +156,11 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
             run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
         )
     else:
-        newest = _newest_checkpoint(source, read_settings(RunSettings, settings))
+        from lib.training.checkpoints import newest_checkpoint  # torch takes seconds to import
+
+        newest = newest_checkpoint(read_settings(RunSettings, settings), source)
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
     return _write(folder, settings | {"model": name, "start": start.model_dump()})
-
-
-def _newest_checkpoint(source: Path, run: RunSettings) -> Path:
-    """Return the newest whole checkpoint of an unfinished run by hand.
-
-    Args:
-        source: folder of the run.
-        run: its settings.
-
-    Raises:
-        ConfigError: there is none, or only of other settings or inputs.
-        DataError: an input of the run cannot be read.
-    """
-    # torch takes seconds to import.
-    from lib.training.checkpoints import last_checkpoint
-    from lib.training.folders import home_of, parents_of, working_folder
-
-    attempts = working_folder(source).glob("*/*")
-    checkpoints = [found for attempt in attempts if (found := last_checkpoint(attempt))]
-    if not checkpoints:
-        raise ConfigError(
-            f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
-        )
-    home = home_of(run, None, parents_of(run))
-    own = [checkpoint for checkpoint in checkpoints if checkpoint.parents[1].name == home]
-    if not own:
-        raise ConfigError(
-            f"{checkpoints[0]}: a checkpoint of other settings or inputs than {source / CONFIG} has now, and there is "
-            "none of these. Undo the change there, or run it first."
-        )
-    return max(own, key=lambda path: int(path.name.split("-")[-1]))
 
 
 def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:

@@ -66,6 +66,16 @@ def test_later_pieces_and_special_tokens_are_no_words(tmp_path):
     assert tokenizer.pad_token_id not in words_of(tokenizer)
 
 
+@pytest.mark.parametrize("algorithm", TRAIN)
+@pytest.mark.parametrize("sign", ["▁", "Ġ", "#", "##", "</w>", "Ċ"])
+def test_a_sign_that_marks_words_elsewhere_takes_none_away(algorithm, sign, tmp_path):
+    TRAIN[algorithm](tmp_path / "plain", TEXTS, vocab_size=400)
+    TRAIN[algorithm](tmp_path / "signs", [*TEXTS, *[f"the {sign} and {sign}king"] * 20], vocab_size=400)
+    plain, signs = (words_of(TextTokenizer.load(tmp_path / name).backend) for name in ("plain", "signs"))
+    assert {"the", "king"} <= {*plain.values(), "king"}
+    assert {word for word in plain.values() if word in WORDS} <= set(signs.values())
+
+
 def test_vectors_of_another_width_are_refused_and_change_nothing(tmp_path):
     _, backbone, model = parts(tmp_path, width=6)
     before = model.get_input_embeddings().weight.clone()
