@@ -12,6 +12,8 @@ from lib.backbones.contract import TokenBackbone
 from lib.backbones.settings import BACKBONES
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
+from lib.study.recipe import Recipe
+from lib.training.optimisation import make_optimizer
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
 PLAIN = SIZES | {"intermediate_size": 32, "num_attention_heads": 4}
@@ -240,6 +242,16 @@ def test_no_number_at_padding_reaches_a_token(name, filler, build):
     poisoned = embedded.masked_fill(mask[:, :, None] == 0, filler)
     found = model(inputs_embeds=poisoned, attention_mask=mask).last_hidden_state
     close(found[mask.bool()], model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state[mask.bool()])
+
+
+@every_model
+def test_only_matrices_decay(name, head, build):
+    """Not biases, not the gains of norms, not the rates at which a state space forgets."""
+    values = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8, "weight_decay": 0.1}
+    optimizer = make_optimizer(build(name, head), Recipe.model_validate(values))
+    decayed = [weight for group in optimizer.param_groups if group["weight_decay"] for weight in group["params"]]
+    assert decayed
+    assert all(weight.dim() > 1 for weight in decayed)
 
 
 @every_model

@@ -41,13 +41,6 @@ class Settings(TaskSettings):
             yield "targets: one is empty. Give each class a text"
         if len(set(stripped)) < len(stripped):
             yield f"targets = {self.targets}: two are the same. Give each class a different text"
-        for target in dict.fromkeys(filter(None, stripped)):
-            for other in dict.fromkeys(stripped):
-                if other != target and other.startswith(target):
-                    yield (
-                        f"targets: '{target}' is a prefix of '{other}', so that one is written on the way to the "
-                        "other. Choose texts that begin differently"
-                    )
 
     def label_errors(self, labels: Sequence[str]) -> Iterator[str]:
         """See `TaskSettings.label_errors`."""

@@ -113,6 +113,12 @@ def test_only_a_whole_target_is_a_class(kind, tokenizer_of):
     assert (texts[4], texts[6]) == ("", "")
 
 
+@pytest.mark.parametrize("kind", ["unigram", "metaspace bpe", "wordpiece", "bpe"])
+def test_a_target_that_begins_another_one_is_read_as_itself(kind, tokenizer_of):
+    targets = Targets(tokenizer_of(kind), ["a", "a hateful", "a hateful sentence", "all"])
+    assert targets.read(targets.labels(range(4)).numpy())[1].tolist() == [0, 1, 2, 3]
+
+
 def test_case_is_as_the_tokeniser_has_it(tokenizer_of):
     targets = Targets(tokenizer_of("wordpiece"), ["Hateful", "Non-hateful"])
     assert targets.read(targets.labels([1, 0]).numpy())[1].tolist() == [1, 0]
