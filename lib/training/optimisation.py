@@ -16,8 +16,8 @@ from lib.core.errors import RunError, require
 from lib.study.recipe import Recipe
 
 UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)a_log$"]
-"""Patterns in the lower-case names of weights that do not decay: biases, norms, and the rates at which a state space
-forgets, as in the published code of Mamba and Hydra."""
+"""Patterns in the lower-case names of weights that do not decay: biases, norms, and the rates of a state space,
+as in the published code of Mamba and Hydra."""
 ONE_CYCLE_RISE = 25.0
 """Peak of a one-cycle learning rate divided by its first value; torch's default."""
 

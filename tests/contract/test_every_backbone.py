@@ -246,7 +246,7 @@ def test_no_number_at_padding_reaches_a_token(name, filler, build):
 
 @every_model
 def test_only_matrices_decay(name, head, build):
-    """Not biases, not the gains of norms, not the rates at which a state space forgets."""
+    """Not biases, not the gains of norms, not the rates of a state space."""
     values = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8, "weight_decay": 0.1}
     optimizer = make_optimizer(build(name, head), Recipe.model_validate(values))
     decayed = [weight for group in optimizer.param_groups if group["weight_decay"] for weight in group["params"]]
