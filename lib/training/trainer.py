@@ -35,7 +35,15 @@ from lib.training.assembly import Components
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
-from lib.training.optimisation import freeze, make_optimizer, make_schedule, multipliers, trained
+from lib.training.optimisation import (
+    advance,
+    freeze,
+    load_moments,
+    make_optimizer,
+    make_schedule,
+    multipliers,
+    trained,
+)
 from lib.training.predictor import Batch, Observer, Predictor, items
 from lib.training.record import stretch
 
@@ -340,9 +348,15 @@ class Trainer(Predictor):
             checkpoints.save_random_states(folder)
 
     def _restore(self, checkpoint: Path) -> None:
-        """Restore optimiser, schedule, progress, history and stretches."""
-        for name, part in self._stateful().items():
-            part.load_state_dict(checkpoints.load_tensors(checkpoint / name))
+        """Restore optimiser, schedule, progress, history and stretches.
+
+        The checkpoint may be of a run with another recipe, of which nothing is restored.
+        """
+        saved = {name: checkpoints.load_tensors(checkpoint / name) for name in self._stateful()}
+        load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
+        advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
+        if self.accelerator.scaler:
+            self.accelerator.scaler.load_state_dict(saved["scaler.pt"])
         state = checkpoints.read_state(checkpoint)
         self.progress = Progress(**state["progress"])
         self.history.restore(state["history"])
