@@ -117,11 +117,14 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
             optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
         )
     lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the initial rate
+    rising, warmup_ratio = recipe.warmup_ratio * steps, recipe.warmup_ratio
+    if rising in (1, steps):  # torch divides by the lengths of rise and fall, which are rising - 1 and steps - rising
+        warmup_ratio = (rising + (0.5 if rising < steps else -0.5)) / steps
     return OneCycleLR(
         optimizer,
         max_lr=[group["lr"] for group in optimizer.param_groups],
         total_steps=steps,
-        pct_start=recipe.warmup_ratio,
+        pct_start=warmup_ratio,
         div_factor=ONE_CYCLE_RISE,
         final_div_factor=1 / lowest if lowest else math.inf,
     )
