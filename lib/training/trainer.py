@@ -19,6 +19,7 @@ from accelerate.utils import send_to_device
 from datasets import Dataset
 from safetensors.torch import load_model
 from tqdm import tqdm
+from transformers.trainer_utils import PredictionOutput
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
@@ -300,6 +301,11 @@ class Trainer(Predictor):
         self.notify("evaluated")
         if self.keeps_best:
             progress.note(metrics[f"eval_{self.task.best}"], self.task.greater_is_better)
+
+    def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
+        """See `Predictor.predict`; the scores are those of the model as it would be stored."""
+        self.backbone.set_step(self.model, None)
+        return super().predict(tokens, prefix)
 
     def _check_finite(self, norm_and_loss: float) -> None:
         """Stop if gradients or loss have been NaN or inf for many steps.
