@@ -167,7 +167,7 @@ def _fit(trainer: Trainer) -> None:
         refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to start again")
     elif start is not None and not start.load_only_model_state:
         checkpoint = Path(start.checkpoint)
-        check_start(checkpoint, trainer.recipe)
+        check_start(checkpoint, trainer.recipe, len(trainer.lengths))
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
     if not sys.stderr.isatty():

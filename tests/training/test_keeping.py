@@ -230,6 +230,26 @@ def test_a_training_that_has_nothing_left_to_do_says_so(epochs, halves, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("change", ["batch size", "documents"])
+@pytest.mark.parametrize("factor", [2, 0.5])
+def test_a_training_whose_epochs_would_have_other_steps_is_refused(factor, change, halves, corpus, tmp_path):
+    """As they count from the beginning, it would do too many or none."""
+    run, half, _ = halves
+    size, documents = 32, 192
+    if change == "batch size":
+        size = round(factor * size)
+        longer = go_on(run, half, epochs=4, batch_size=size)
+    else:
+        documents = round(factor * documents)
+        tokens = load_from_disk(corpus / "tokens/train")
+        tokens.select([row % 192 for row in range(documents)]).save_to_disk(tmp_path / "train")
+        longer = go_on(run, half, epochs=4).model_copy(update={"data": run.data | {"train": str(tmp_path / "train")}})
+    expected = rf"state: its epochs have 6 .*batch_size = {size} makes {documents // size} of {documents} documents"
+    with pytest.raises(RunError, match=expected):
+        train(longer, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_state_without_its_optimiser_is_refused(halves, tmp_path):
     run, half, _ = halves
     state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
