@@ -162,7 +162,8 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         newest = newest_checkpoint(read_settings(RunSettings, settings), source)
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
     if not start.load_only_model_state and (recipe := read_settings(RunSettings, settings).recipe) and recipe.freezes:
-        settings["recipe"] |= {"freeze_epochs": recipe.frozen_epochs}
+        thaw = recipe.frozen_epochs
+        settings["recipe"] |= {"freeze_epochs": thaw} if thaw else {"freeze_layers": 0, "freeze_embeddings": False}
     return _write(folder, settings | {"model": name, "start": start.model_dump()})
 
 
