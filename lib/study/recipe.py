@@ -51,7 +51,7 @@ class Recipe(BaseSettings):
     )
     freeze_epochs: PositiveInt | None = Field(
         None,
-        description="Epochs until the thaw; null = floor(epochs / 2). As many as `epochs`, or more = no thaw.",
+        description="Epochs until the thaw; null = floor(epochs / 2). `epochs` or more = no thaw.",
     )
     head_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the task's head.")
     backbone_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the backbone.")

@@ -293,8 +293,8 @@ def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
     if before != now:
         raise RunError(
             f"{checkpoint}: its epochs have {before} optimiser steps, but recipe.batch_size = {recipe.batch_size} "
-            f"makes {now} of {documents} documents. Expected as many, since the steps before count; take the documents "
-            "and the batch size of the run before, or set start.load_only_model_state to true to count from 1."
+            f"makes {now} of {documents} documents. Expected the same number, since the steps before count; take the "
+            "documents and batch size of the run before, or set start.load_only_model_state to true to count from 1."
         )
     for unit, trained, limit in (
         ("epochs", progress["epoch"], recipe.epochs),

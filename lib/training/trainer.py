@@ -356,7 +356,7 @@ class Trainer(Predictor):
     def _restore(self, checkpoint: Path) -> None:
         """Restore optimiser, schedule, progress, history and stretches.
 
-        The checkpoint may be of a run with another recipe, of which nothing is restored.
+        The checkpoint may be of a run with another recipe; nothing of that is restored.
         """
         saved = {name: checkpoints.load_tensors(checkpoint / name) for name in self._stateful()}
         load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])

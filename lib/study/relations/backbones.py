@@ -35,13 +35,13 @@ def _blocks_exist(graph: Graph) -> Iterator[str]:
 
 
 def _what_freezes_is_frozen(graph: Graph) -> Iterator[str]:
-    """Not of each setting that a search tries, some of which may freeze nothing."""
+    """Check the settings of each stage, not those that a search tries: some may freeze nothing."""
     for model, stage, entry in graph.places:
         recipe = graph.work(model, stage, entry).recipe
         if recipe and recipe.freezes and not recipe.frozen_epochs and graph.trains(model, stage, entry):
             yield (
                 f"stages.{stage}.data.{entry}.recipe: freeze_layers and freeze_embeddings freeze nothing, since half "
-                f"of epochs = {recipe.epochs}, rounded down, is no epoch. Set freeze_epochs, raise epochs, or leave "
+                f"of epochs = {recipe.epochs}, rounded down, is 0. Set freeze_epochs, raise epochs, or leave "
                 "them out"
             )
 
