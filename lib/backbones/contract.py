@@ -86,8 +86,8 @@ class TokenBackbone(ABC):
             RunError: a package is missing.
         """
 
-    def set_step(self, model: PreTrainedModel, step: int) -> None:  # noqa: B027 most backbones never change
-        """Prepare for an optimiser step, counted from 0."""
+    def set_step(self, model: PreTrainedModel, step: int | None) -> None:  # noqa: B027 most backbones never change
+        """Prepare for an optimiser step, counted from 0; None = for an evaluation, as the stored model computes."""
 
 
 class TextBackbone(ABC):

@@ -40,8 +40,8 @@ class Training(BaseSettings):
     )
     auto_micro_batch: bool = Field(
         False,
-        description="Whether a training that runs out of memory halves the number of tokens processed at once "
-        "and continues from its last checkpoint; on one device only.",
+        description="Whether a run that runs out of memory halves the number of tokens processed at once, and a "
+        "training continues from its last checkpoint; on one device only.",
     )
     kernels: Kernels = Field(
         "auto",

@@ -49,7 +49,10 @@ class Recipe(BaseSettings):
     freeze_embeddings: bool | None = Field(
         None, description="Freeze the embeddings at first; null = if any block is frozen."
     )
-    freeze_epochs: NonNegativeInt | None = Field(None, description="Epochs until the thaw; null = floor(epochs / 2).")
+    freeze_epochs: PositiveInt | None = Field(
+        None,
+        description="Epochs until the thaw; null = floor(epochs / 2). `epochs` or more = no thaw.",
+    )
     head_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the task's head.")
     backbone_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the backbone.")
     lora: Lora | None = Field(None, description="Low-rank adapters; null = all weights train.")

@@ -270,15 +270,16 @@ def rotate(work: Path, best: int | None) -> None:
             remove(checkpoint)
 
 
-def check_start(checkpoint: Path, recipe: Recipe) -> None:
-    """Refuse to start from the training state of another run if it is damaged or has no steps left.
+def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
+    """Refuse to start from the training state of another run if it is damaged, or the run cannot continue from it.
 
     Args:
         checkpoint: folder set as the start.
         recipe: recipe of the run.
+        documents: number of its training documents.
 
     Raises:
-        RunError: the checkpoint is damaged, or no steps are left.
+        RunError: the checkpoint is damaged, its epochs have another number of steps, or no steps are left.
     """
     if found := error_in(checkpoint):
         raise RunError(
@@ -288,6 +289,13 @@ def check_start(checkpoint: Path, recipe: Recipe) -> None:
     _refuse_code(checkpoint)
     refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
     progress = read_state(checkpoint)["progress"]
+    before, now = round(progress["step"] / progress["epoch"]), math.ceil(documents / recipe.batch_size)
+    if before != now:
+        raise RunError(
+            f"{checkpoint}: its epochs have {before} optimiser steps, but recipe.batch_size = {recipe.batch_size} "
+            f"makes {now} of {documents} documents. Expected the same number, since the steps before count; take the "
+            "documents and batch size of the run before, or set start.load_only_model_state to true to count from 1."
+        )
     for unit, trained, limit in (
         ("epochs", progress["epoch"], recipe.epochs),
         ("steps", progress["step"], recipe.steps or math.inf),

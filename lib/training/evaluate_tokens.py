@@ -9,6 +9,7 @@ from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble, check_vocabulary
 from lib.training.folders import RunFolders
+from lib.training.interruptions import explained_size, explained_workers, until_it_fits
 from lib.training.predictor import Predictor, load_split, predict_splits
 from lib.training.record import count_parameters, run_record
 
@@ -19,6 +20,11 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     Raises:
         ProjectError: the tokens, the weights or the device do not allow the run.
     """
+    return until_it_fits(run, lambda fitting: _evaluate(fitting, folders))
+
+
+@explained_size()
+def _evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
     if run.start is None:
         raise RunError("start: missing. Expected the folder of a model, with a head if the task has a trained one.")
     task, backbone, tokenizer, model = assemble(run)
@@ -27,7 +33,8 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
     predictor = Predictor(run, task, model, tokenizer)
     start = time.perf_counter()
-    metrics, predictions = predict_splits(predictor, splits)
+    with explained_workers(run.execution):
+        metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start
     record = run_record(run, folders.parents, predictor.environment, count_parameters(model), metrics, seconds)
     return record, predictions

@@ -1,19 +1,27 @@
 """External causes that end a training run: signals, lack of memory, dead workers. Changes no number."""
 
 import contextlib
+import gc
+import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+import torch
 from accelerate.utils.memory import should_reduce_batch_size
 
 from lib.core.errors import RunError
 from lib.study.execution import Training
+from lib.study.run import RunSettings
 from lib.training import distributed
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """Signals with which Slurm and Snakemake end a job; Slurm can also send them as a warning (`--signal`)."""
@@ -120,47 +128,82 @@ def _with_its_signal() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explained_failures(execution: Training, documents: int, longest: int, interruption: Interruption) -> Iterator[None]:
-    """Turn failures of the training in this context into errors with a remedy.
+def explained_memory(execution: Training, documents: int, longest: int, *, evaluating: bool = False) -> Iterator[None]:
+    """Turn a lack of memory for documents into an error with a remedy.
 
     Args:
         execution: execution settings of the run.
-        documents: documents of an optimiser step that a process has at most.
-        longest: tokens of the longest training document.
-        interruption: a signal that was received.
+        documents: documents that this process may have at once: those of an optimiser step, or all of an evaluation.
+        longest: tokens of the longest of them.
+        evaluating: whether they are evaluated, for the message.
 
     Raises:
         OutOfMemoryError: the device's memory ran out.
-        RunError: a data loader worker died.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not should_reduce_batch_size(error):
+            raise
+        cause = f"out of memory ({str(error).splitlines()[0]}){' in an evaluation' if evaluating else ''}"
+        most = min(documents * longest, execution.micro_batch_tokens)
+        if most <= longest:
+            raise OutOfMemoryError(
+                f"{cause}, with 1 document of up to {longest} tokens at once. Expected it to fit: cut documents "
+                "shorter (max_tokens), take a smaller backbone or precision bf16, or a device with more memory.",
+                fitting=None,
+            ) from error
+        fitting = max(longest, most // 2)
+        raise OutOfMemoryError(
+            f"{cause}, with up to {most} tokens at once, in documents of up to {longest} "
+            f"(execution.training.micro_batch_tokens: {execution.micro_batch_tokens}). Lower it to {fitting}, or "
+            "set execution.training.auto_micro_batch to true, which does this automatically. The size of an "
+            "optimiser step stays the same. The next start of a training resumes from its last checkpoint.",
+            fitting=fitting if distributed.count() == 1 else None,
+        ) from error
+
+
+@contextlib.contextmanager
+def explained_workers(execution: Training, interruption: Interruption | None = None) -> Iterator[None]:
+    """Turn the death of a data loader worker into an error with a remedy.
+
+    Args:
+        execution: execution settings of the run.
+        interruption: a signal that was received; None = no signal is awaited.
+
+    Raises:
+        RunError: a data loader worker died, or received the signal, too.
     """
     try:
         with _with_its_signal():
             yield
     except RuntimeError as error:
-        if should_reduce_batch_size(error):
-            first = str(error).splitlines()[0]
-            most = min(documents * longest, execution.micro_batch_tokens)
-            if most <= longest:
-                raise OutOfMemoryError(
-                    f"out of memory ({first}), with 1 document of up to {longest} tokens at once. Expected it to fit: "
-                    "cut documents shorter (max_tokens), take a smaller backbone or precision bf16, or a device with "
-                    "more memory.",
-                    fitting=None,
-                ) from error
-            fitting = max(longest, most // 2)
-            raise OutOfMemoryError(
-                f"out of memory ({first}), with up to {most} tokens at once, in documents of up to {longest} "
-                f"(execution.training.micro_batch_tokens: {execution.micro_batch_tokens}). Lower it to {fitting}, or "
-                "set execution.training.auto_micro_batch to true, which does this automatically. The size of an "
-                "optimiser step stays the same. The next start resumes from the last checkpoint.",
-                fitting=fitting if distributed.count() == 1 else None,
-            ) from error
-        if died_of_worker(error):
-            if interruption.is_wanted:  # the workers received it, too
-                interruption.leave()
-            raise RunError(
-                f"a data loader worker died ({str(error).splitlines()[0]}). Expected "
-                f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. "
-                "Raise execution.job.mem_mb, or lower the workers. The next start resumes from the last checkpoint."
-            ) from error
-        raise
+        if not died_of_worker(error):
+            raise
+        if interruption is not None and interruption.is_wanted:
+            interruption.leave()
+        raise RunError(
+            f"a data loader worker died ({str(error).splitlines()[0]}). Expected "
+            f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. Raise "
+            "execution.job.mem_mb, or lower the workers. The next start of a training resumes from its last "
+            "checkpoint."
+        ) from error
+
+
+def until_it_fits(run: RunSettings, attempt: Callable[[RunSettings], Result]) -> Result:
+    """Return the result of `attempt` on a run, with ever fewer tokens at once if `auto_micro_batch` allows that.
+
+    Raises:
+        OutOfMemoryError: memory ran out, and the tokens may not or cannot be fewer.
+    """
+    while True:
+        try:
+            return attempt(run)
+        except OutOfMemoryError as error:
+            if error.fitting is None or not run.execution.auto_micro_batch:
+                raise
+            logger.warning("%s", error)
+            execution = run.execution.model_copy(update={"micro_batch_tokens": error.fitting})
+        run = run.model_copy(update={"execution": execution})
+        gc.collect()
+        torch.cuda.empty_cache()

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,12 +39,7 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
     Raises:
         RunError: a part with its own learning rate has no trainable weights, or a package is missing.
     """
-    decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
-    backbone = f"{model.base_model_prefix}."
-    groups: dict[tuple[str, float], list[nn.Parameter]] = {}
-    for name, parameter in trained(model).items():
-        decay = recipe.weight_decay if name in decayed else 0.0
-        groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(parameter)
+    groups = _groups(model, recipe.weight_decay)
     factors = multipliers(recipe)
     for part, multiplier in factors.items():
         if multiplier != 1 and part not in {found for found, _ in groups}:
@@ -51,9 +47,15 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
                 f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no trainable "
                 "weights of its own. Leave it out."
             )
-    parts = [
-        {"params": parameters, "weight_decay": decay, "lr": recipe.learning_rate * factors[part], "part": part}
-        for (part, decay), parameters in groups.items()
+    weights = trained(model)
+    parts: list[dict[str, Any]] = [
+        {
+            "params": [weights[name] for name in names],
+            "weight_decay": decay,
+            "lr": recipe.learning_rate * factors[part],
+            "part": part,
+        }
+        for (part, decay), names in groups.items()
     ]
     options: dict[str, Any] = {"lr": recipe.learning_rate, "betas": (0.9, 0.999), "eps": 1e-8}
     if recipe.optimizer == "adamw":
@@ -64,6 +66,35 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
         if isinstance(module, nn.Embedding):
             optim.GlobalOptimManager.get_instance().register_module_override(module, "weight", {"optim_bits": 32})
     return optim.AdamW(parts, optim_bits=8, **options)
+
+
+def _groups(model: PreTrainedModel, weight_decay: float) -> dict[tuple[str, float], list[str]]:
+    """Return the names of the trainable weights of each part and weight decay."""
+    decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
+    backbone = f"{model.base_model_prefix}."
+    groups: dict[tuple[str, float], list[str]] = {}
+    for name in trained(model):
+        decay = weight_decay if name in decayed else 0.0
+        groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(name)
+    return groups
+
+
+def load_moments(optimizer: Optimizer, model: PreTrainedModel, recipe: Recipe, saved: Mapping[str, Any]) -> None:
+    """Load the moments and step counts of a stored optimiser; learning rate and weight decay stay those of the recipe.
+
+    Args:
+        optimizer: of `make_optimizer`.
+        model: model of the run.
+        recipe: recipe of the run.
+        saved: `state_dict` of the stored optimiser, perhaps of another recipe.
+    """
+    # It holds no names: its weights are in the order of its groups, which depend on its weight decay.
+    decay = max(group["weight_decay"] for group in saved["param_groups"])
+    before = [name for names in _groups(model, decay).values() for name in names]
+    moments = {name: saved["state"][place] for place, name in enumerate(before) if place in saved["state"]}
+    now = [name for names in _groups(model, recipe.weight_decay).values() for name in names]
+    state = {place: moments[name] for place, name in enumerate(now) if name in moments}
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
 
 
 def warmup_steps(recipe: Recipe, steps: int) -> int:
@@ -87,14 +118,24 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
             optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
         )
     lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the initial rate
+    rising, warmup_ratio = recipe.warmup_ratio * steps, recipe.warmup_ratio
+    if rising in (1, steps):  # torch divides by the lengths of rise and fall, which are rising - 1 and steps - rising
+        warmup_ratio = (rising + (0.5 if rising < steps else -0.5)) / steps
     return OneCycleLR(
         optimizer,
         max_lr=[group["lr"] for group in optimizer.param_groups],
         total_steps=steps,
-        pct_start=recipe.warmup_ratio,
+        pct_start=warmup_ratio,
         div_factor=ONE_CYCLE_RISE,
         final_div_factor=1 / lowest if lowest else math.inf,
     )
+
+
+def advance(schedule: LRScheduler, steps: int) -> None:
+    """Set a new schedule to the rate after `steps`, which follows from their number alone."""
+    schedule.last_epoch = steps - 1
+    with warnings.catch_warnings(action="ignore"):  # torch wants the optimiser to have done a step before
+        schedule.step()
 
 
 def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:

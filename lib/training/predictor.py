@@ -31,6 +31,7 @@ from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
 from lib.training import distributed
 from lib.training.history import peak_memory_mb
+from lib.training.interruptions import explained_memory
 from lib.training.record import Environment
 
 Batch = dict[str, torch.Tensor]
@@ -175,14 +176,19 @@ class Predictor:
         Args:
             tokens: the split.
             prefix: prefix of the names of its scores: `eval` (validation) or `test`.
+
+        Raises:
+            OutOfMemoryError: the device's memory ran out.
         """
         self.task.begin(SPLITS[prefix], tokens.tokens)
         self.model.eval()
         own = self.evaluation_batches(tokens)[distributed.index() :: distributed.count()]
+        longest = max(tokens.tokens["length"][:], default=0)
         found = []
-        for batch in self.loader(tokens, own):
-            found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
-            self.notify("predicted_batch")
+        with explained_memory(self.run.execution, len(tokens), longest, evaluating=True):
+            for batch in self.loader(tokens, own):
+                found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
+                self.notify("predicted_batch")
         if distributed.count() > 1:
             found = distributed.in_turns(send_to_device(found, "cpu"))
         losses: list[torch.Tensor] = []

@@ -1,6 +1,5 @@
 """Execution of a run with a training loop, for all stages, tasks and backbones."""
 
-import gc
 import logging
 import os
 import shutil
@@ -34,7 +33,13 @@ from lib.training.checkpoints import (
 )
 from lib.training.folders import RunFolders
 from lib.training.geometry import geometry_recorder, write_geometry
-from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
+from lib.training.interruptions import (
+    Interruption,
+    explained_memory,
+    explained_size,
+    explained_workers,
+    until_it_fits,
+)
 from lib.training.optimisation import trained
 from lib.training.predictor import Observer, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
@@ -71,26 +76,7 @@ def train(
         if distributed.first(folders.is_done()):
             return
         take_over(folders)
-        fitting = run.execution.micro_batch_tokens
-        while (smaller := _try(run, folders, interruption, observers, fitting)) is not None:
-            fitting = smaller
-            gc.collect()
-            torch.cuda.empty_cache()
-
-
-def _try(
-    run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer], fitting: int
-) -> int | None:
-    """Train with `fitting` tokens per micro-batch; return the next number to try, None if memory was enough."""
-    execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
-    try:
-        _train(run.model_copy(update={"execution": execution}), folders, interruption, observers)
-    except OutOfMemoryError as error:
-        if error.fitting is None or not execution.auto_micro_batch:
-            raise
-        logger.warning("%s", error)
-        return error.fitting
-    return None
+        until_it_fits(run, lambda fitting: _train(fitting, folders, interruption, observers))
 
 
 @explained_size()
@@ -122,7 +108,10 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
     trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
-    with explained_failures(run.execution, trainer.documents, max(lengths), interruption):
+    with (
+        explained_workers(run.execution, interruption),
+        explained_memory(run.execution, trainer.documents, max(lengths)),
+    ):
         _fit(trainer)
         # All processes of a training run predict; one of them writes.
         staged = None if distributed.index() else folders.stage()
@@ -167,7 +156,7 @@ def _fit(trainer: Trainer) -> None:
         refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to start again")
     elif start is not None and not start.load_only_model_state:
         checkpoint = Path(start.checkpoint)
-        check_start(checkpoint, trainer.recipe)
+        check_start(checkpoint, trainer.recipe, len(trainer.lengths))
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
     if not sys.stderr.isatty():

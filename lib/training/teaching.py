@@ -12,6 +12,7 @@ from lib.core.files import atomic_path
 from lib.data.tokens import TokenDataset, load_tokens
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
+from lib.training.interruptions import explained_size, explained_workers, until_it_fits
 from lib.training.predictor import Predictor, load_split
 
 logger = logging.getLogger(__name__)
@@ -31,17 +32,23 @@ def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str |
     Raises:
         ProjectError: the teacher's model does not fit its settings, or lacks documents of the student.
     """
-    task, backbone, tokenizer, teacher = assemble(run)
-    backbone.load_weights(teacher, model, with_head=True)
     documents = load_split(run.data["train"], sort=True)
-    predictor = Predictor(run, task, teacher, tokenizer)
-    logits = predictor.predict(TokenDataset(documents), "test").predictions
+    logits = until_it_fits(run, lambda fitting: _logits(fitting, model, documents))
     if not np.isfinite(logits).all():
         raise RunError(f"{model}: scores are NaN or inf. Train the teacher again, in fp32 or bf16.")
     taught = with_logits(load_tokens(tokens), documents["id"][:], logits)
     with atomic_path(target) as partial:
         taught.save_to_disk(partial)
     logger.info("%s: %d documents scored by %s", target, len(taught), run.model)
+
+
+@explained_size()
+def _logits(run: RunSettings, model: str | Path, documents: Dataset) -> np.ndarray:
+    task, backbone, tokenizer, teacher = assemble(run)
+    backbone.load_weights(teacher, model, with_head=True)
+    predictor = Predictor(run, task, teacher, tokenizer)
+    with explained_workers(run.execution):
+        return predictor.predict(TokenDataset(documents), "test").predictions
 
 
 def with_logits(tokens: Dataset, ids: Sequence[str], logits: np.ndarray) -> Dataset:

@@ -19,6 +19,7 @@ from accelerate.utils import send_to_device
 from datasets import Dataset
 from safetensors.torch import load_model
 from tqdm import tqdm
+from transformers.trainer_utils import PredictionOutput
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
@@ -35,7 +36,15 @@ from lib.training.assembly import Components
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
-from lib.training.optimisation import freeze, make_optimizer, make_schedule, multipliers, trained
+from lib.training.optimisation import (
+    advance,
+    freeze,
+    load_moments,
+    make_optimizer,
+    make_schedule,
+    multipliers,
+    trained,
+)
 from lib.training.predictor import Batch, Observer, Predictor, items
 from lib.training.record import stretch
 
@@ -293,6 +302,11 @@ class Trainer(Predictor):
         if self.keeps_best:
             progress.note(metrics[f"eval_{self.task.best}"], self.task.greater_is_better)
 
+    def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
+        """See `Predictor.predict`; the scores are those of the model as it would be stored."""
+        self.backbone.set_step(self.model, None)
+        return super().predict(tokens, prefix)
+
     def _check_finite(self, norm_and_loss: float) -> None:
         """Stop if gradients or loss have been NaN or inf for many steps.
 
@@ -340,9 +354,15 @@ class Trainer(Predictor):
             checkpoints.save_random_states(folder)
 
     def _restore(self, checkpoint: Path) -> None:
-        """Restore optimiser, schedule, progress, history and stretches."""
-        for name, part in self._stateful().items():
-            part.load_state_dict(checkpoints.load_tensors(checkpoint / name))
+        """Restore optimiser, schedule, progress, history and stretches.
+
+        The checkpoint may be of a run with another recipe; nothing of that is restored.
+        """
+        saved = {name: checkpoints.load_tensors(checkpoint / name) for name in self._stateful()}
+        load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
+        advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
+        if self.accelerator.scaler:
+            self.accelerator.scaler.load_state_dict(saved["scaler.pt"])
         state = checkpoints.read_state(checkpoint)
         self.progress = Progress(**state["progress"])
         self.history.restore(state["history"])

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 import torch
@@ -23,10 +25,15 @@ from ready import TRAINING, ready
 from lib.core.attempts import PARTS, read_heartbeat
 from lib.core.errors import RunError
 from lib.core.record import read_record
+from lib.data.tokens import load_tokens
+from lib.study.run import Start
 from lib.training import run as training_run
 from lib.training import trainer as module
-from lib.training.interruptions import Interruption, explained_failures
+from lib.training.evaluate import evaluate
+from lib.training.interruptions import Interruption, OutOfMemoryError, explained_workers
+from lib.training.predictor import Predictor
 from lib.training.run import train
+from lib.training.teaching import teach
 from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
 
@@ -169,12 +176,12 @@ def test_a_connection_that_breaks_before_the_signal_of_a_dead_worker_names_the_w
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         named = pytest.raises(RunError, match="a data loader worker died.*pid 7")
-        with named, explained_failures(run.execution, 1, 8, Interruption()):
+        with named, explained_workers(run.execution, Interruption()):
             raise ConnectionResetError
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    with pytest.raises(ConnectionResetError), explained_failures(run.execution, 1, 8, Interruption()):
+    with pytest.raises(ConnectionResetError), explained_workers(run.execution, Interruption()):
         raise ConnectionResetError
 
 
@@ -281,6 +288,75 @@ def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_pa
     one, two = (weights(tmp_path / name / "model") for name in ("small", "out"))
     assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["steps"] == 2 * EPOCH
+
+
+def evaluating_with(monkeypatch, most):
+    """Let no more than `most` documents at once fit in an evaluation; return the numbers that were tried."""
+    predict, tried = Predictor.prediction_step, []
+
+    def allocate(predictor, batch):
+        tried.append(len(batch["input_ids"]))
+        if tried[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+        return predict(predictor, batch)
+
+    monkeypatch.setattr(Predictor, "prediction_step", allocate)
+    return tried
+
+
+@pytest.fixture
+def documents_one_by_one(run_of, corpus):
+    """Return settings of a training by single documents, whose evaluations take many at once."""
+
+    def make(**execution):
+        return run_of("finetune", recipe={"epochs": 1, "steps": 4, "batch_size": 1}, execution=execution)
+
+    return make
+
+
+def test_an_evaluation_that_memory_does_not_hold_is_named(documents_one_by_one, tmp_path, monkeypatch):
+    """The batch of the training has nothing to do with it."""
+    evaluating_with(monkeypatch, most=10)
+    expected = r"in an evaluation, with up to 800 tokens at once, in documents of up to \d+ .*: 800.* Lower it to 400"
+    with pytest.raises(OutOfMemoryError, match=expected) as raised:
+        train(documents_one_by_one(micro_batch_tokens=800), tmp_path / "out")
+    assert raised.value.fitting == 400
+
+
+def test_an_evaluation_halves_its_batches_until_they_fit(documents_one_by_one, tmp_path, monkeypatch):
+    train(documents_one_by_one(), tmp_path / "undisturbed")
+    tried = evaluating_with(monkeypatch, most=10)
+    train(documents_one_by_one(auto_micro_batch=True), tmp_path / "out")
+    assert max(tried) == 40 > tried[-1]
+    expected, found = read_record(tmp_path / "undisturbed"), read_record(tmp_path / "out")
+    assert found.steps == expected.steps == 4
+    assert found.metrics == pytest.approx(expected.metrics, abs=1e-5)
+
+
+@pytest.fixture(params=["evaluate", "teach"])
+def predicted(request, run, undisturbed, corpus, tmp_path):
+    """Return a function that makes a trained model predict without a training, and returns the results."""
+
+    def scored(name, **execution):
+        changed = run.model_copy(update={"execution": run.execution.model_copy(update=execution)})
+        if request.param == "teach":
+            teach(changed, undisturbed / "model", corpus / "tokens/train", tmp_path / name)
+            return np.ravel(load_tokens(tmp_path / name)["teacher_logits"])
+        start = Start(run=str(undisturbed), checkpoint=str(undisturbed / "model"))
+        evaluate(changed.model_copy(update={"recipe": None, "start": start}), tmp_path / name)
+        return np.ravel(pd.read_parquet(tmp_path / name / "predictions.parquet")["probabilities"].tolist())
+
+    return scored
+
+
+def test_predictions_without_a_training_halve_their_batches_too(predicted, monkeypatch):
+    expected = predicted("whole")
+    tried = evaluating_with(monkeypatch, most=10)
+    with pytest.raises(OutOfMemoryError, match=r"of memory .* in an evaluation, with up to .*auto_micro_batch"):
+        predicted("out")
+    tried.clear()
+    assert predicted("out", auto_micro_batch=True) == pytest.approx(expected, abs=1e-5)
+    assert tried[0] > 10 >= tried[-1]
 
 
 @pytest.mark.gpu

@@ -1,10 +1,17 @@
 """What is frozen stands still until the thaw, and moves after it; all else moves from the beginning."""
 
+import itertools
+
 import pytest
 import torch
+import yaml
 
+from lib.core.record import CONFIG
+from lib.study.run import RunSettings
+from lib.training.optimisation import trained
 from lib.training.predictor import Observer
 from lib.training.run import train
+from lib.workflow.commands.experiments import resumed_experiment
 
 EPOCHS = 4
 
@@ -50,3 +57,32 @@ def test_what_is_frozen_stands_still_until_the_thaw(kind, stage, recipe, parts, 
     for epoch in range(EPOCHS):
         still = {name for name, weight in seen[epoch].items() if torch.equal(weight, seen[epoch + 1][name])}
         assert still == (frozen if epoch < thaw else set()), f"epoch {epoch + 1}"
+
+
+class Trained(Observer):
+    """Notes the names of the weights that each step trains."""
+
+    def __init__(self):
+        self.names = []
+
+    def has_gradients(self, trainer):
+        self.names.append(set(trained(trainer.model)))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "thaw"), [({}, 1), ({"freeze_epochs": 1}, 1), ({"freeze_epochs": 3}, 3), ({"epochs": 1}, 0)]
+)
+def test_what_trains_goes_on_training_when_a_run_is_continued(recipe, thaw, run_of, tmp_path):
+    """More epochs would move the thaw, half of them by default, to a later one than the run has done."""
+    recipe = {"epochs": 2, "batch_size": 96, "freeze_layers": 1, "keep": ["last", "state"]} | recipe
+    run, first, further = run_of("finetune", recipe=recipe), Trained(), Trained()
+    folder = tmp_path / "finetune" / "first"
+    train(run, folder, observers=[first])
+    (folder / CONFIG).write_text(run.model_dump_json())
+    settings = yaml.safe_load(resumed_experiment(tmp_path, "finetune", "second", "finetune/first").read_text())
+    settings["recipe"]["epochs"] = 6
+    train(RunSettings.model_validate(settings), tmp_path / "out", observers=[further])
+    seen = [*first.names, *further.names]
+    assert len(seen) == 12
+    assert all(before <= after for before, after in itertools.pairwise(seen))
+    assert seen.index(seen[-1]) == 2 * thaw

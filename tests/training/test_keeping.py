@@ -12,7 +12,9 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
+from lib.training.optimisation import learning_rates
 from lib.training.predict import predict
+from lib.training.predictor import Observer
 from lib.training.run import train
 
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
@@ -158,6 +160,53 @@ def test_a_finished_training_goes_on_as_if_it_had_never_stopped(halves, tmp_path
     assert history(tmp_path / "further")["step"].tolist() == [6, 12, 18, 24, 30]
 
 
+class Steps(Observer):
+    """Notes the rates and decays of every step, and the moments of every weight before the first and after the last."""
+
+    def __init__(self):
+        self.rates, self.decays, self.first, self.last = [], set(), {}, {}
+
+    def began(self, trainer):
+        self.first = self.moments(trainer)
+
+    def has_gradients(self, trainer):
+        self.rates.append({group["lr"] for group in trainer.optimizer.param_groups})
+        self.decays |= {group["weight_decay"] for group in trainer.optimizer.param_groups}
+
+    def saved(self, trainer):
+        self.last = self.moments(trainer)
+
+    @staticmethod
+    def moments(trainer):
+        states = trainer.optimizer.state
+        return {
+            name: {key: value.clone() for key, value in states[weight].items()}
+            for name, weight in trainer.model.named_parameters()
+            if weight in states
+        }
+
+
+@pytest.mark.parametrize("decays", [(0.01, 0.3), (0.0, 0.3), (0.01, 0.0)])
+@pytest.mark.parametrize("after", ["cosine", "one_cycle"])
+@pytest.mark.parametrize("before", ["cosine", "one_cycle"])
+def test_a_training_goes_on_by_the_recipe_that_it_has_now(before, after, decays, run_of, tmp_path):
+    run = run_of(
+        "finetune",
+        recipe={"schedule": before, "min_lr_ratio": 0.0, "weight_decay": decays[0], "keep": ["last", "state"]},
+        backbone={"num_hidden_layers": 1},
+    )
+    stopped, continued = Steps(), Steps()
+    train(run, tmp_path / "half", observers=[stopped])
+    changes = {"schedule": after, "learning_rate": 5e-4, "min_lr_ratio": 0.5, "warmup_ratio": 0.2}
+    longer = go_on(run, tmp_path / "half", epochs=4, weight_decay=decays[1], **changes)
+    train(longer, tmp_path / "out", observers=[continued])
+    assert continued.rates == [{rate} for rate in learning_rates(longer.recipe.model_dump(), 24)[12:]]
+    assert continued.decays == {0.0, decays[1]}
+    assert continued.first.keys() == stopped.last.keys() != set()
+    for name, moments in stopped.last.items():
+        assert all(torch.equal(continued.first[name][key], value) for key, value in moments.items()), name
+
+
 def test_weights_alone_start_a_training_anew(halves, tmp_path):
     run, half, whole = halves
     train(go_on(run, half, weights_only=True, epochs=2), tmp_path / "out")
@@ -178,6 +227,26 @@ def test_a_training_that_has_nothing_left_to_do_says_so(epochs, halves, tmp_path
     run, half, _ = halves
     with pytest.raises(RunError, match=rf"state: .*2 epochs.*recipe.epochs = {epochs}"):
         train(go_on(run, half, epochs=epochs), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", ["batch size", "documents"])
+@pytest.mark.parametrize("factor", [2, 0.5])
+def test_a_training_whose_epochs_would_have_other_steps_is_refused(factor, change, halves, corpus, tmp_path):
+    """As they count from the beginning, it would do too many or none."""
+    run, half, _ = halves
+    size, documents = 32, 192
+    if change == "batch size":
+        size = round(factor * size)
+        longer = go_on(run, half, epochs=4, batch_size=size)
+    else:
+        documents = round(factor * documents)
+        tokens = load_from_disk(corpus / "tokens/train")
+        tokens.select([row % 192 for row in range(documents)]).save_to_disk(tmp_path / "train")
+        longer = go_on(run, half, epochs=4).model_copy(update={"data": run.data | {"train": str(tmp_path / "train")}})
+    expected = rf"state: its epochs have 6 .*batch_size = {size} makes {documents // size} of {documents} documents"
+    with pytest.raises(RunError, match=expected):
+        train(longer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -13,6 +13,7 @@ from lib.core.record import read_record
 from lib.study.run import Start
 from lib.tasks import masked_lm
 from lib.training.assembly import assemble
+from lib.training.predict import predict
 from lib.training.run import train
 
 ARCHITECTURE = {
@@ -83,6 +84,21 @@ def test_an_opening_decoder_is_open_when_it_is_done(pretrained, run_of, tmp_path
     train(started(run, pretrained), tmp_path / "out")
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model")
     assert (model.config.attention, model.base_model.opened) == ("gradual", 1)
+
+
+@pytest.mark.parametrize("opening_steps", [12, 100])
+def test_a_decoder_that_is_still_opening_is_scored_as_it_is_kept(opening_steps, run_of, corpus, tmp_path):
+    """It has 12 steps, so that none sees all."""
+    backbone = decoder("gradual") | {"opening_steps": opening_steps}
+    run = run_of("finetune", model="llama", backbone=backbone, recipe={"keep": ["last"], "learning_rate": 0.01})
+    train(run, tmp_path / "out")
+    predict(tmp_path / "out" / "model", corpus / "test.parquet", tmp_path / "test.csv")
+    recorded = pd.read_parquet(tmp_path / "out" / "predictions.parquet").query("split == 'test'").set_index("id")
+    found = pd.read_csv(tmp_path / "test.csv")["high"].tolist()
+    order = pd.read_parquet(corpus / "test.parquet")["id"]
+    assert found == pytest.approx([each[1] for each in recorded.loc[order, "probabilities"]], abs=1e-6)
+    scores = pd.read_csv(tmp_path / "out" / "history.csv")
+    assert scores["eval_loss"].iloc[-1] == pytest.approx(read_record(tmp_path / "out").metrics["eval_loss"])
 
 
 @pytest.mark.parametrize("family", ["olmo2", "smollm3", "phi3", "gpt2"])

@@ -54,6 +54,6 @@ class Backbone(contract.TokenBackbone):
             self.encoder.quantize(model.base_model.encoder, precision)
             model.is_loaded_in_4bit = True
 
-    def set_step(self, model: PreTrainedModel, step: int) -> None:
+    def set_step(self, model: PreTrainedModel, step: int | None) -> None:
         """See `lib.backbones.contract.TokenBackbone.set_step`."""
         self.encoder.set_step(model.base_model.encoder, step)

@@ -54,17 +54,18 @@ class Backbone(contract.TokenBackbone):
         if self.parameters.quantized:
             quantize(model, precision)
 
-    def set_step(self, model: PreTrainedModel, step: int) -> None:
+    def set_step(self, model: PreTrainedModel, step: int | None) -> None:
         """See `lib.backbones.contract.TokenBackbone.set_step`: gradual attention opens evenly.
 
         A token sees itself, all tokens before it and, at first, none after it; then ever more of the nearest ones.
+        Evaluations see all, as the stored model does.
 
         Source:
             MAGNET (Khosla et al., 2025) and the authors of llm2vec (BehnamGhader et al., 2024) ask whether that spares
             a decoder a shock.
         """
         if self.parameters.opening_steps is not None:
-            model.base_model.opened = min(1.0, step / self.parameters.opening_steps)
+            model.base_model.opened = 1.0 if step is None else min(1.0, step / self.parameters.opening_steps)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""

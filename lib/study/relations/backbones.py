@@ -34,6 +34,18 @@ def _blocks_exist(graph: Graph) -> Iterator[str]:
             )
 
 
+def _what_freezes_is_frozen(graph: Graph) -> Iterator[str]:
+    """Check the settings of each stage, not those that a search tries: some may freeze nothing."""
+    for model, stage, entry in graph.places:
+        recipe = graph.work(model, stage, entry).recipe
+        if recipe and recipe.freezes and not recipe.frozen_epochs and graph.trains(model, stage, entry):
+            yield (
+                f"stages.{stage}.data.{entry}.recipe: freeze_layers and freeze_embeddings freeze nothing, since half "
+                f"of epochs = {recipe.epochs}, rounded down, is 0. Set freeze_epochs, raise epochs, or leave "
+                "them out"
+            )
+
+
 def _quantised_backbones_train_adapters(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         reason = quantization_error(graph.work(model, stage, entry).recipe)
@@ -127,6 +139,7 @@ def _sentinels_suffice(graph: Graph) -> Iterator[str]:
 RELATIONS = (
     _backbones_can_do_their_tasks,
     _blocks_exist,
+    _what_freezes_is_frozen,
     _quantised_backbones_train_adapters,
     _adapters_have_a_place,
     _lengths_are_in_reach,

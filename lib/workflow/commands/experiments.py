@@ -126,7 +126,8 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
     """Write the configuration of a run that continues another one, whose configuration it takes over.
 
     An unfinished run resumes at its newest whole checkpoint of the settings and inputs that it has now. A finished
-    one resumes with its optimiser's state if it kept that (`keep: [last, state]`), else by its weights alone.
+    one resumes with its optimiser's state if it kept that (`keep: [last, state]`), else by its weights alone. What has
+    thawed stays so: with more epochs, those until the thaw would by default be more, too.
 
     Args:
         experiments: folder of all experiments.
@@ -160,6 +161,9 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
 
         newest = newest_checkpoint(read_settings(RunSettings, settings), source)
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
+    if not start.load_only_model_state and (recipe := read_settings(RunSettings, settings).recipe) and recipe.freezes:
+        thaw = recipe.frozen_epochs
+        settings["recipe"] |= {"freeze_epochs": thaw} if thaw else {"freeze_layers": 0, "freeze_embeddings": False}
     return _write(folder, settings | {"model": name, "start": start.model_dump()})
 
 

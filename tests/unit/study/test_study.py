@@ -440,6 +440,10 @@ IDLE = {
         {"stages/finetune/recipe/freeze_epochs": 1},
         "stages.finetune.recipe: freeze_epochs = 1",
     ),
+    "a thaw before the first epoch": (
+        {"stages/finetune/recipe/freeze_layers": 1, "stages/finetune/recipe/freeze_epochs": 0},
+        "stages.finetune.recipe.freeze_epochs: .*greater than 0.*Found 0",
+    ),
     "a step without steps": (
         {"stages/finetune/task/pooling_step": 4},
         "stages.finetune.task: pooling_step = 4.*classifier_pooling = 'mean'",
@@ -866,6 +870,14 @@ GRAPH = {
     "more frozen than there is": (
         {"stages/finetune/recipe/freeze_layers": 5},
         "stages.finetune.recipe.freeze_layers: 5.*encoder has 2 blocks",
+    ),
+    "blocks frozen for no epoch": (
+        {"stages/finetune/recipe/epochs": 1, "stages/finetune/recipe/freeze_layers": 2},
+        "stages.finetune.recipe: .* freeze nothing, since half of epochs = 1.* Set freeze_epochs, raise",
+    ),
+    "embeddings frozen for no epoch": (
+        {"stages/finetune/recipe/epochs": 1, "stages/finetune/recipe/freeze_embeddings": True},
+        "stages.finetune.recipe: .*freeze nothing",
     ),
     "an unknown generator": (
         {"datasets/imdb/generated/generator": "reviews"},
@@ -1407,6 +1419,12 @@ def test_what_may_move_can_be_accepted():
     url = {"files": {"train": [{"url": "https://a.org/x.csv", "unpinned": True}]}}
     tokenizer = {"source": "hub", "unpinned": True}
     study(("datasets/imdb/hub", hub), ("datasets/arxiv/url", url), ("tokenizers/wordpiece", tokenizer))
+
+
+@pytest.mark.parametrize("remedy", [{"freeze_epochs": 1}, {"epochs": 2}, {"freeze_layers": 0}])
+def test_what_freezes_for_an_epoch_is_fine(remedy):
+    recipe = {"epochs": 1, "freeze_layers": 2} | remedy
+    study(*((f"stages/finetune/recipe/{name}", value) for name, value in recipe.items()))
 
 
 def test_idle_settings_are_fine_where_they_are_read():

@@ -88,7 +88,7 @@ def test_it_opens_evenly_over_the_steps():
     model, found = build("llama"), []
     settings = {"kind": "pretrained", "architecture": SIZES | {"model_type": "llama"}, "attention": "gradual"}
     backbone = Backbone(Settings.model_validate(settings | {"opening_steps": 4}), seed=1)
-    for step in (0, 1, 2, 3, 4, 9):
+    for step in (0, 1, 2, None, 3, 4, 9):
         backbone.set_step(model, step)
         found.append(model.opened)
-    assert found == [0, 0.25, 0.5, 0.75, 1, 1]
+    assert found == [0, 0.25, 0.5, 1, 0.75, 1, 1]
