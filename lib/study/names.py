@@ -108,6 +108,10 @@ def _stages(experiment: Experiment) -> Iterator[str]:
                     f"stages.{name}.data.{entry}.start: {work.start}, but {name} starts from no stage. Set "
                     f"'stages.{name}.start', or leave it out"
                 )
+            elif work.start is not None and (before := experiment.stages.get(str(stage.start))):
+                if work.start not in before.data:
+                    there = f"{stage.start} does not work on '{work.start}'. {known(before.data)}"
+                    yield f"stages.{name}.data.{entry}.start: {there}"
 
 
 def _circles(experiment: Experiment) -> Iterator[str]:

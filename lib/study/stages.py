@@ -162,8 +162,9 @@ class Work(BaseSettings):
     seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
     start: str | None = Field(
         None,
-        description="Entry of the earlier stage from whose runs these runs start; null = the entry of the same "
-        "name, or the only one.",
+        description="Entry of the stage's `start` from whose runs these runs start; null = the entry of the same "
+        "name, or the only one. A model that skips that stage starts from the entry of the same name, or the only one, "
+        "of the stage before it.",
     )
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":

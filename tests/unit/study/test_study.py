@@ -640,6 +640,10 @@ GRAPH = {
         {"models/tfidf/skip": ["pretrain"]},
         "models.tfidf: its backbone tfidf cannot do masked_lm.*tapt",
     ),
+    "a start that the stage before does not work on": (
+        {"stages/finetune/data/imdb": {"start": "wikipedia"}},
+        "stages.finetune.data.imdb.start: tapt does not work on 'wikipedia'. Known: imdb, arxiv",
+    ),
     "labels of a corpus": (
         {"stages/finetune/data/wikipedia": {"start": "imdb"}},
         "stages.finetune.data.wikipedia: sequence_classification.*wikipedia",
@@ -1283,6 +1287,40 @@ def test_a_model_may_skip_a_stage_between_two_others():
     graph = study(("models/sdpa/skip", ["tapt"])).graph
     assert graph.parent_stage("sdpa", "finetune") == "pretrain"
     assert graph.parent_dataset("finetune", "pretrain", "imdb") == "wikipedia"
+
+
+def test_the_start_that_an_entry_names_is_one_of_the_stage_that_its_stage_starts_from():
+    made = study(("stages/finetune/data", {"imdb": {"start": "arxiv"}}), ("models/skipping", SDPA | {"skip": ["tapt"]}))
+    parents = {run.id.model: run.parent for run in made.runs if run.id.stage == "finetune" and run.id.seed == 1}
+    assert parents["sdpa"][:3] == ("tapt", "sdpa", "arxiv")
+    assert parents["skipping"][:3] == ("pretrain", "sdpa", "wikipedia")
+    origins = made.graph.origins("skipping", "finetune", "imdb")
+    assert {stage: origin.dataset for stage, origin in origins.items()} == {"pretrain": "wikipedia"}
+    assert made.graph.parent_dataset("finetune", "tapt", "imdb") == "arxiv"
+
+
+def test_a_start_of_the_same_name_at_the_stage_before_is_another_one():
+    """A model that skips the stage starts from the entry of its own dataset, as it would without a named start."""
+    both = ("stages/pretrain/data", {"imdb": {}, "arxiv": {}})
+    graph = study(
+        both,
+        ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
+        ("models/skipping", SDPA | {"skip": ["tapt"]}),
+    ).graph
+    assert graph.parent_dataset("finetune", "tapt", "imdb") == "arxiv"
+    assert graph.parent_dataset("finetune", "pretrain", "imdb") == "imdb"
+
+
+def test_a_model_that_skips_the_stage_of_a_named_start_hears_what_it_lacks():
+    message = message_of(
+        ("stages/pretrain/data/arxiv", {}),
+        ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
+        ("models/skipping", SDPA | {"skip": ["tapt"]}),
+    )
+    assert (
+        "stages.finetune.data.imdb: skipping starts from pretrain, which has several entries and none for imdb: "
+        "wikipedia, arxiv. Let skipping pass tapt, or add imdb to pretrain"
+    ) in message
 
 
 def test_labels_may_be_numbered():
