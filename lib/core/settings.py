@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -107,6 +107,15 @@ class BaseSettings(BaseModel):
         if problems := [_error(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return section
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `below` with `above` laid over it: sections are merged, at any depth; lists and values are replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = overlaid(result[key], value) if both else value
+    return result
 
 
 def without_null(values: Any, *sections: str) -> Any:
