@@ -158,8 +158,8 @@ def _models(experiment: Experiment) -> Iterator[str]:
             if change.changes_work and not _passes(name, model, stage, section):
                 yield f"models.{name}.changes.{stage}: {name} does not pass {stage}. Take this out, or let it pass"
             elif (change.backbone or change.mechanisms) and not _reaches(name, model, stage, experiment.stages):
-                there = f"{name} passes neither {stage} nor a stage that starts from it"
-                yield f"models.{name}.changes.{stage}: {there}. Take this out, or let it pass one of them"
+                unused = f"{name} passes neither {stage} nor a stage that starts from it"
+                yield f"models.{name}.changes.{stage}: {unused}. Take this out, or let it pass one of them"
             for entry in change.data:
                 if entry not in section.data:
                     yield f"{place}.{entry}: {stage} does not work on '{entry}'. {known(section.data)}"
