@@ -807,6 +807,22 @@ GRAPH = {
         {"models/sdpa/changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
         "models.sdpa: from pretrain to tapt, lsh-h2-c64.*sdpa",
     ),
+    "a first token that sees nothing": (
+        {
+            "backbones/gru": {"kind": "recurrent", "cell": "gru", "bidirectional": False},
+            "models/gru": {"backbone": "gru"},
+            "stages/finetune/task/classifier_pooling": "cls",
+        },
+        "stages.finetune.task.classifier_pooling: cls takes.*such as mean .gru, on gru.",
+    ),
+    "a first token that sees nothing, in a variant": (
+        {
+            "backbones/gru": {"kind": "recurrent", "cell": "gru", "bidirectional": False},
+            "models/gru": {"backbone": "gru"},
+            "stages/finetune/variants": {"task.classifier_pooling": ["mean", "cls"]},
+        },
+        "stages.finetune.data.imdb.task.classifier_pooling: cls takes.*such as mean .gru, on gru.",
+    ),
     "shapes that cannot be handed over": (
         {"backbones/wide": ENCODER | {"hidden_size": 128}, "models/sdpa/changes": {"finetune": {"backbone": "wide"}}},
         "models.sdpa: from tapt to finetune, hidden_size is 128.*64",
