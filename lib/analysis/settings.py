@@ -22,8 +22,8 @@ class AnalysisSettings(KindSettings):
     needs_texts: ClassVar[bool] = False
     """Whether it reads the documents of a dataset as they are written, not only their tokens."""
     text_baseline: ClassVar[str | None] = None
-    """Kind of a backbone that is fitted to texts. The first such model with runs at the stage, if there is one, has a
-    row of its own; the computation takes it as `text_baseline`."""
+    """Kind of a backbone that is fitted to texts. The first such model with runs at the stage that reads whole texts,
+    if there is one, has a row of its own; the computation takes it as `text_baseline`."""
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 
