@@ -288,6 +288,14 @@ def test_gradients_that_stay_are_not_magnified():
     assert draw("gradients", gradients(factor=0.99)).axes[0].get_ylim()[0] == 0.1
 
 
+def test_a_word_of_two_tokens_has_two_static_places():
+    frame = embeddings()
+    frame.loc[(frame["representation"] == "static") & frame["document"].isin(["d0", "d1", "d2"]), "x"] = 2
+    static, *_ = draw("embeddings", frame).axes
+    assert {tuple(line.get_xydata()[0]) for line in static.lines if line.get_gid() == "static"} == {(0, 0), (2, 0)}
+    assert [text.get_text() for text in static.texts] == ["7 documents", "3 documents"]
+
+
 def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
     figure = draw("embeddings", embeddings())
     assert titles(figure) == ["static embedding, every model", "sdpa", "favor-m64"]
