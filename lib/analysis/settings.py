@@ -1,11 +1,13 @@
 """Settings of analyses: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.backbones.settings import Ability
 from lib.core.kinds import Axis, KindSettings
+from lib.core.settings import check, repeats
 
 
 class AnalysisSettings(KindSettings):
@@ -32,6 +34,12 @@ class AnalysisSettings(KindSettings):
     models: list[str] | None = Field(
         None, description="Models, in order; null = all that train at the stage and can be analysed this way."
     )
+
+    @check
+    def _lists_have_each_value_once(self) -> Iterator[str]:
+        for name, value in self:
+            if isinstance(value, list):
+                yield from repeats(name, value)
 
     @property
     def tokens_needed(self) -> int | None:

@@ -166,6 +166,33 @@ def test_every_kind_of_analysis_is_drawn():
     assert set(ANALYSES.kinds()) == set(FRAMES)
 
 
+GIVEN = {"embeddings": {"word": "bank"}}
+"""Settings of a kind that have no default."""
+LISTS = [
+    (kind, name)
+    for kind in ANALYSES.kinds()
+    for name, field in ANALYSES.settings(kind).model_fields.items()
+    if "list" in str(field.annotation)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), LISTS)
+def test_no_list_of_an_analysis_has_a_value_twice(kind, name):
+    values = {"kind": kind, "stage": "finetune"} | GIVEN.get(kind, {})
+    given = getattr(ANALYSES.parse(values), name) or ["sdpa", "tfidf"]
+    assert getattr(ANALYSES.parse(values | {name: given}), name) == given
+    for repeated in ([*given, given[0]], [given[-1], *given], [given[0]] * 2):
+        with pytest.raises(ValidationError) as error:
+            ANALYSES.parse(values | {name: repeated})
+        twice = next(value for value in given if repeated.count(value) > 1)
+        assert f"{name} = {repeated} names {twice} twice. Name each once" in str(error.value)
+
+
+def test_the_lists_of_analyses_are_found():
+    assert {("reliance", "amounts"), ("reliance", "measures"), ("approximation", "hashes")} < set(LISTS)
+    assert {(kind, "models") for kind in ANALYSES.kinds()} < set(LISTS)
+
+
 def test_one_map_per_model_stands_above_the_other_of_its_model():
     figure = draw("attention_maps", maps())
     *grid, bar = figure.axes
