@@ -94,7 +94,7 @@ class BackboneSettings(KindSettings):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the state of a token depends on later ones, so that the first one's can stand for a whole text."""
+        """Whether the state of a token depends on later ones, so that the first one's can represent a text."""
         return True
 
     @property

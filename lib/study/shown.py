@@ -57,7 +57,7 @@ def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
 def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
     """Return the first model at the stage that is the text baseline of an analysis; None = there is none.
 
-    One that reads only a part of each text is none: what it says of a word depends on how many others stand before it.
+    One that reads only a part of each text is none: without some words, that part has others.
     """
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = [model for model, *where in graph.places if tuple(where) == place]
