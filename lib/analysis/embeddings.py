@@ -22,7 +22,10 @@ class Settings(AnalysisSettings):
 
     kind: Literal["embeddings"]
     documents: PositiveInt = Field(200, description="How many documents of test with the word are read, at most.")
-    word: str = Field(description="The word, one token of the vocabulary, in documents of several classes.")
+    word: str = Field(
+        description="The word, one token of the vocabulary, in documents of several classes. In byte-level "
+        "vocabularies a word is one token at the beginning of a text and another behind a space; either counts.",
+    )
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
@@ -47,9 +50,11 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
             )
             axes.set(xticks=[], yticks=[])
             axes.margins(0.1)
-        grid[0].plot(0, 0, "o", color="C0", gid="static")  # over the points of all classes
-        everything = f"all {len(panels[0][1])} documents"
-        grid[0].annotate(everything, (0, 0), (0, 8), textcoords="offset points", ha="center", fontsize=7)
+        tokens = panels[0][1].groupby(["x", "y"]).size()  # of one token of the word, or of two
+        for place, number in tokens.items():
+            grid[0].plot(*place, "o", color="C0", gid="static")  # over the points of all classes
+            these = f"{'all ' if len(tokens) == 1 else ''}{number} documents"
+            grid[0].annotate(these, place, (0, 8), textcoords="offset points", ha="center", fontsize=7)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         handles = [

@@ -1,11 +1,13 @@
 """Settings of analyses: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.backbones.settings import Ability
 from lib.core.kinds import Axis, KindSettings
+from lib.core.settings import check, repeats
 
 
 class AnalysisSettings(KindSettings):
@@ -22,8 +24,8 @@ class AnalysisSettings(KindSettings):
     needs_texts: ClassVar[bool] = False
     """Whether it reads the documents of a dataset as they are written, not only their tokens."""
     text_baseline: ClassVar[str | None] = None
-    """Kind of a backbone that is fitted to texts. The first such model with runs at the stage, if there is one, has a
-    row of its own; the computation takes it as `text_baseline`."""
+    """Kind of a backbone that is fitted to texts. The first such model with runs at the stage that reads whole texts,
+    if there is one, has a row of its own; the computation takes it as `text_baseline`."""
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 
@@ -32,6 +34,12 @@ class AnalysisSettings(KindSettings):
     models: list[str] | None = Field(
         None, description="Models, in order; null = all that train at the stage and can be analysed this way."
     )
+
+    @check
+    def _lists_have_each_value_once(self) -> Iterator[str]:
+        for name, value in self:
+            if isinstance(value, list):
+                yield from repeats(name, value)
 
     @property
     def tokens_needed(self) -> int | None:

@@ -93,6 +93,11 @@ class BackboneSettings(KindSettings):
         return False
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether the state of a token depends on later ones, so that the first one's can represent a text."""
+        return True
+
+    @property
     def linear_layers(self) -> frozenset[str] | None:
         """Last names of its linear layers that get the adapters of `recipe.lora`; None = known only from a model."""
         return None

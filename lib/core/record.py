@@ -90,8 +90,8 @@ class RunRecord(NamesRun):
     the data by split."""
     parameters: dict[str, int]
     """Numbers of weights: `total` and, with a head, `backbone` and `head`; also those of the parts of the backbone, see
-    `lib.training.record.count_parameters`. With adapters also `trainable`: those of adapters and head.
-    Empty = unknown."""
+    `lib.training.record.count_parameters`. Also `trainable`, those that the training moves, if they
+    are others: with adapters, theirs and those of the head. Empty = unknown."""
     epochs: int | float
     """Passes over the training documents, the last one perhaps partial; 0 without a training loop, as in the next
     two."""

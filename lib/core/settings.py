@@ -2,7 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -107,6 +108,22 @@ class BaseSettings(BaseModel):
         if problems := [_error(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return section
+
+
+def repeats(name: str, values: Sequence[Any]) -> Iterator[str]:
+    """Yield the error of a list that has a name or a number twice; the remedy included."""
+    plain = [value for value in values if isinstance(value, str | int | float)]
+    if twice := [str(value) for value, count in Counter(plain).items() if count > 1]:
+        yield f"{name} = {values} names {', '.join(twice)} twice. Name each once"
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `below` with `above` laid over it: sections are merged, at any depth; lists and values are replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = overlaid(result[key], value) if both else value
+    return result
 
 
 def without_null(values: Any, *sections: str) -> Any:

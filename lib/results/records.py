@@ -51,7 +51,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         training = {
             "training_seconds": record.seconds if record.epochs else None,
             "trained_parameters": trained if record.epochs else None,
-            "trained_share": trained / record.parameters["total"] if record.epochs and trained else None,
+            "trained_share": trained / record.parameters["total"] if record.epochs and trained is not None else None,
         }
         rows.append(
             {"folder": str(folder), **fields, **training, **parameters, **record.metrics, **_scores(record.metrics)}

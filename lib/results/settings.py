@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
@@ -17,7 +16,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.core.files import files_in
 from lib.core.kinds import Axis, KindSettings
-from lib.core.settings import check
+from lib.core.settings import check, repeats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,9 +131,7 @@ class ResultSettings(KindSettings):
             values = getattr(self, name)
             if name == "stage" or not isinstance(values, list):
                 continue  # kinds that take several stages know which may be named twice
-            names = [value for value in values if isinstance(value, str | int)]
-            if twice := [str(value) for value, count in Counter(names).items() if count > 1]:
-                yield f"{name} = {values} names {', '.join(twice)} twice. Name each once"
+            yield from repeats(name, values)
 
     @check
     def _models_are_of_runs(self) -> Iterator[str]:

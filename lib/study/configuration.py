@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, read_value
-from lib.core.settings import describe
+from lib.core.settings import describe, overlaid
 from lib.study.study import Study
 
 EXTENDS = "extends"
@@ -74,7 +74,7 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
     """Merge layers: a later one replaces lists and values, and adds to mappings."""
     result: dict[str, Any] = {}
     for _, values in layers:
-        result = _laid_over(result, values)
+        result = overlaid(result, values)
     return result
 
 
@@ -88,14 +88,6 @@ def load_study(layers: Sequence[Layer]) -> Study:
         return Study.model_validate(merged(layers))
     except ValidationError as error:
         raise ConfigError(describe(error, lambda place: _origin(place, layers))) from error
-
-
-def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _laid_over(result[key], value) if both else value
-    return result
 
 
 def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:

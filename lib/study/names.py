@@ -108,6 +108,10 @@ def _stages(experiment: Experiment) -> Iterator[str]:
                     f"stages.{name}.data.{entry}.start: {work.start}, but {name} starts from no stage. Set "
                     f"'stages.{name}.start', or leave it out"
                 )
+            before = experiment.stages.get(stage.start or "")
+            if before is not None and work.start not in (None, *before.data):
+                there = f"{stage.start} does not work on '{work.start}'. {known(before.data)}"
+                yield f"stages.{name}.data.{entry}.start: {there}"
 
 
 def _circles(experiment: Experiment) -> Iterator[str]:
@@ -151,8 +155,11 @@ def _models(experiment: Experiment) -> Iterator[str]:
             place, section = f"models.{name}.changes.{stage}.data", experiment.stages.get(stage)
             if section is None:  # found above
                 continue
-            if (change.task or change.recipe) and not _passes(name, model, stage, section):
+            if change.changes_work and not _passes(name, model, stage, section):
                 yield f"models.{name}.changes.{stage}: {name} does not pass {stage}. Take this out, or let it pass"
+            elif (change.backbone or change.mechanisms) and not _reaches(name, model, stage, experiment.stages):
+                unused = f"{name} passes neither {stage} nor a stage that starts from it"
+                yield f"models.{name}.changes.{stage}: {unused}. Take this out, or let it pass one of them"
             for entry in change.data:
                 if entry not in section.data:
                     yield f"{place}.{entry}: {stage} does not work on '{entry}'. {known(section.data)}"
@@ -164,6 +171,14 @@ def _models(experiment: Experiment) -> Iterator[str]:
 
 def _passes(name: str, model: Model, stage: str, section: Stage) -> bool:
     return stage not in model.skip and (section.models is None or name in section.models)
+
+
+def _reaches(name: str, model: Model, stage: str, stages: Mapping[str, Stage]) -> bool:
+    """Whether a model passes a stage, or one that starts from it, directly or not."""
+    reached = {stage}
+    for _ in stages:
+        reached |= {later for later, section in stages.items() if section.start in reached}
+    return any(_passes(name, model, later, stages[later]) for later in reached)
 
 
 def _overrides(model: Model) -> Iterator[tuple[str, Override, str]]:

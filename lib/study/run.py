@@ -96,6 +96,7 @@ class RunSettings(BaseSettings):
             yield (
                 f"geometry: the backbone {self.backbone.kind} has no separate queries and keys to measure. Leave it out"
             )
+        yield from (f"task.{error}" for error in task.backbone_errors(self.backbone))
         if task.numbers:
             pass  # labels that are numbers have no names
         elif task.labelled and not self.labels:

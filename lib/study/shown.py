@@ -55,10 +55,15 @@ def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
 
 
 def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
-    """Return the first model at the stage that is the text baseline of an analysis; None = there is none."""
+    """Return the first model at the stage that is the text baseline of an analysis; None = there is none.
+
+    One that reads only a part of each text is none: without some words, that part has others.
+    """
     place = (analysis.stage, analysed_dataset(graph, analysis))
-    passing = (model for model, *where in graph.places if tuple(where) == place)
-    return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.text_baseline), None)
+    passing = [model for model, *where in graph.places if tuple(where) == place]
+    backbones = {model: graph.backbone_at(model, *place) for model in passing}
+    reading = (model for model, backbone in backbones.items() if getattr(backbone, "part", None) is None)
+    return next((model for model in reading if backbones[model].kind == analysis.text_baseline), None)
 
 
 def _reason_against(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:

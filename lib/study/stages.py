@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from lib.attention.settings import EXPECTED, each_of
 from lib.core.files import MOST_RUNS, check_expansion, mapping_text
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
+from lib.core.settings import BaseSettings, Name, Seeds, check, overlaid, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.data.settings.texts import MaxTokens
 from lib.study.recipe import Geometry, Recipe
@@ -74,7 +74,8 @@ class Change(Override):
     )
     recipe: dict[str, Any] | None = Field(
         default_factory=dict,
-        description="Settings of the stage's recipe, replaced for this stage only; null = no training.",
+        description="Settings of the stage's recipe, replaced for this stage only; of a section such as `lora`, the "
+        "fields that it names. null = no training.",
     )
 
     @property
@@ -90,8 +91,8 @@ class Change(Override):
         """
         values = work.model_dump(exclude_unset=True)
         replaces = self.task.get("kind", work.task.kind) != work.task.kind
-        values["task"] = {**({} if replaces else values["task"]), **self.task}
-        values["recipe"] = None if self.recipe is None else {**(values.get("recipe") or {}), **self.recipe} or None
+        values["task"] = overlaid({} if replaces else values["task"], self.task)
+        values["recipe"] = None if self.recipe is None else overlaid(values.get("recipe") or {}, self.recipe) or None
         return Work.model_validate(values)
 
 
@@ -162,8 +163,9 @@ class Work(BaseSettings):
     seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
     start: str | None = Field(
         None,
-        description="Entry of the earlier stage from whose runs these runs start; null = the entry of the same "
-        "name, or the only one.",
+        description="Entry of the stage's `start` from whose runs these runs start; null = the entry of the same "
+        "name, or the only one. A model that skips that stage starts from the entry of the same name, or the only one, "
+        "of the stage before it.",
     )
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
@@ -244,7 +246,7 @@ class Stage(BaseSettings):
             if isinstance(entry, dict):
                 pairs = {key: (values.get(key) or {}, entry.get(key) or {}) for key in ("task", "recipe")}
                 entry = entry | {
-                    key: {**shared, **own}
+                    key: overlaid(shared, own)
                     for key, (shared, own) in pairs.items()
                     if isinstance(shared, dict) and isinstance(own, dict) and (shared or own)
                 }

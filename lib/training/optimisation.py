@@ -28,6 +28,22 @@ def trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
+def moved(model: PreTrainedModel, recipe: Recipe, epochs: float) -> dict[str, nn.Parameter]:
+    """Return the weights that a training moves, by name: all trainable ones but for frozen ones, and rates of 0.
+
+    Args:
+        model: the model as its optimiser gets it, before `freeze`.
+        recipe: recipe of the run.
+        epochs: passes over the training documents, the last one perhaps partial.
+    """
+    thaws = epochs > recipe.frozen_epochs
+    frozen = {} if thaws else {weight: None for part in _frozen(model, recipe) for weight in part.parameters()}
+    factors = multipliers(recipe)
+    return {
+        name: weight for name, weight in trained(model).items() if factors[_part(model, name)] and weight not in frozen
+    }
+
+
 def multipliers(recipe: Recipe) -> dict[str, float]:
     """Return the factor on the learning rate of each part of a model."""
     return {"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier}
@@ -71,11 +87,10 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
 def _groups(model: PreTrainedModel, weight_decay: float) -> dict[tuple[str, float], list[str]]:
     """Return the names of the trainable weights of each part and weight decay."""
     decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
-    backbone = f"{model.base_model_prefix}."
     groups: dict[tuple[str, float], list[str]] = {}
     for name in trained(model):
         decay = weight_decay if name in decayed else 0.0
-        groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(name)
+        groups.setdefault((_part(model, name), decay), []).append(name)
     return groups
 
 
@@ -171,7 +186,18 @@ def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
     """
     if not recipe.frozen_epochs:
         return
-    encoder = model.base_model
-    embeddings = [encoder.embeddings] if recipe.freezes_embeddings else []
-    for module in [*encoder.layers[: recipe.freeze_layers], *embeddings]:
+    for module in _frozen(model, recipe):
         module.requires_grad_(epoch >= recipe.frozen_epochs)
+
+
+def _frozen(model: PreTrainedModel, recipe: Recipe) -> list[nn.Module]:
+    """Return the parts of a model that are frozen at first."""
+    if not recipe.freezes:
+        return []
+    encoder = model.base_model
+    return [*encoder.layers[: recipe.freeze_layers], *([encoder.embeddings] if recipe.freezes_embeddings else [])]
+
+
+def _part(model: PreTrainedModel, name: str) -> str:
+    """Return the part of a model that a weight belongs to, one of those that have learning rates of their own."""
+    return "backbone" if name.startswith(f"{model.base_model_prefix}.") else "head"

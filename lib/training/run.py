@@ -40,7 +40,7 @@ from lib.training.interruptions import (
     explained_workers,
     until_it_fits,
 )
-from lib.training.optimisation import trained
+from lib.training.optimisation import moved
 from lib.training.predictor import Observer, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
 from lib.training.reporting import Heartbeats, Trackers
@@ -102,12 +102,15 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     if recipe.lora is not None:
         backbone.quantize(model, run.precision)
         adapters = Adapters(model, recipe.lora, seed=run.seed, start=run.start.checkpoint if run.start else None)
-        parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     recorder = geometry_recorder(run) if run.geometry else None
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
     trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
+    # Some tasks freeze weights, but not before the trainer is made.
+    training = moved(model, recipe, epochs=trainer.steps / trainer.steps_per_epoch).values()
+    if (trainable := sum(weight.numel() for weight in training)) != parameters["total"]:
+        parameters["trainable"] = trainable
     with (
         explained_workers(run.execution, interruption),
         explained_memory(run.execution, trainer.documents, max(lengths)),

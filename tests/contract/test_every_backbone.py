@@ -1,6 +1,7 @@
 """What every backbone of tokens owes, with the head of every task, run over examples of every kind found."""
 
 import math
+import typing
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from lib.backbones.settings import BACKBONES
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
 from lib.study.recipe import Recipe
+from lib.tasks.settings import TASKS
 from lib.training.optimisation import make_optimizer
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
@@ -196,6 +198,49 @@ def test_padding_of_neither_text_of_a_pair_moves_its_scores(build, name):
     for row, (tokens, others) in enumerate(((4, 9), (7, 3))):
         alone = model(first[row, None, :tokens], pair_ids=second[row, None, :others]).logits
         close(found[row], alone[0])
+
+
+ONE_WAY = {
+    "rnn from left to right": {"kind": "recurrent", "cell": "rnn", "bidirectional": False},
+    "lstm from left to right": {"kind": "recurrent", "cell": "lstm", "bidirectional": False},
+    "opened llama": EXAMPLES["llama"] | {"attention": "gradual", "opening_steps": 5},
+    "segments of causal llama": SEGMENTS | {"encoder": EXAMPLES["causal llama"]},
+    "segments of a gru from left to right": SEGMENTS
+    | {"encoder": {"kind": "recurrent", "cell": "gru", "bidirectional": False, **SIZES}},
+}
+POOLINGS = [
+    (kind, pooling)
+    for kind in TASKS.kinds()
+    if (field := TASKS.settings(kind).model_fields.get("classifier_pooling"))
+    for pooling in typing.get_args(field.annotation)
+]
+OF_TASKS = {"label_matching": {"phrases": ["a", "b", "c"]}, "distillation": {"teacher": "other"}}
+"""Settings that a task needs."""
+
+
+@pytest.mark.parametrize("name", [*EXAMPLES, *DOCUMENTS, *ONE_WAY])
+def test_scores_depend_on_the_last_token_with_every_pooling_that_is_accepted(name, tokenizer):
+    """And on the first alone with those that are refused."""
+    values = ONE_WAY.get(name) or example(name)
+    parameters = BACKBONES.parse(values | ({} if {"architecture", "encoder"} & values.keys() else SIZES))
+    backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=0)
+    refused = {}
+    for kind, pooling in POOLINGS:
+        task = TASKS.parse({"kind": kind, "classifier_pooling": pooling} | OF_TASKS.get(kind, {}))
+        refused.setdefault(pooling, set()).add(bool(list(task.backbone_errors(parameters))))
+    assert set(refused) == {"cls", "mean", "max", "min", "mean_step"}
+    ids = draw(1, 5)
+    other = ids.clone()
+    other[0, -1] = 5 + (ids[0, -1] - 4) % (len(WORDS) - 5)
+    for pooling, found in refused.items():
+        config = backbone.config(tokenizer, {"num_labels": CLASSES, "classifier_pooling": pooling})
+        torch.manual_seed(0)
+        model = getattr(transformers, HEADS["sequence_classification"]).from_config(config).eval()
+        for weight in model.parameters():  # large, so that no difference is lost in rounding
+            torch.nn.init.normal_(weight, std=0.5)
+        with torch.no_grad():
+            same = torch.equal(model(ids).logits, model(other).logits)
+        assert found == {same}, pooling
 
 
 def test_every_kind_has_an_example():

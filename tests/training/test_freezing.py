@@ -6,7 +6,7 @@ import pytest
 import torch
 import yaml
 
-from lib.core.record import CONFIG
+from lib.core.record import CONFIG, read_record
 from lib.study.run import RunSettings
 from lib.training.optimisation import trained
 from lib.training.predictor import Observer
@@ -86,3 +86,45 @@ def test_what_trains_goes_on_training_when_a_run_is_continued(recipe, thaw, run_
     assert len(seen) == 12
     assert all(before <= after for before, after in itertools.pairwise(seen))
     assert seen.index(seen[-1]) == 2 * thaw
+
+
+PARTIAL = {
+    "all": ("finetune", {}),
+    "a thaw": ("finetune", {"freeze_layers": 1, "freeze_epochs": 1}),
+    "no thaw": ("finetune", {"freeze_layers": 1, "freeze_epochs": 2}),
+    "embeddings alone": ("finetune", {"freeze_embeddings": True, "freeze_epochs": 3}),
+    "an end before the thaw": ("finetune", {"freeze_layers": 2, "freeze_epochs": 1, "steps": 3}),
+    "a head on what stands still": ("finetune", {"backbone_lr_multiplier": 0}),
+    "a head that stands still": ("finetune", {"head_lr_multiplier": 0}),
+    "a head that stands still, on frozen blocks": (
+        "finetune",
+        {"head_lr_multiplier": 0, "freeze_layers": 1, "freeze_epochs": 2},
+    ),
+    "tied embeddings": ("pretrain", {"freeze_embeddings": True, "freeze_epochs": 2}),
+    "tied embeddings that stand still": ("pretrain", {"backbone_lr_multiplier": 0}),
+    "words": ("tag", {"backbone_lr_multiplier": 0}),
+    "states": ("imitate", {}),
+    "outputs": ("imitate", {"match": "outputs"}),
+    "weights": ("imitate", {"match": "weights"}),
+}
+"""Stage, and what its recipe or its task says."""
+
+
+@pytest.mark.parametrize("case", PARTIAL)
+def test_the_record_counts_the_weights_that_move(case, run_of, imitation, weights_by_epoch, tmp_path):
+    stage, changes = PARTIAL[case]
+    recipe = {"epochs": 2, "keep": ["last"]} | {name: value for name, value in changes.items() if name != "match"}
+    if stage == "imitate":
+        mechanism = {"kind": "hedgehog"} if "match" in changes else {"kind": "favor", "nb_features": 16}
+        task = {"match": changes["match"]} if "match" in changes else {}
+        run = RunSettings.model_validate(imitation(backbone={"mechanism": mechanism}, task=task, recipe=recipe))
+    else:
+        run = run_of(stage, recipe=recipe)
+    seen = weights_by_epoch(run)
+    moved = {name: weight.numel() for name, weight in seen[0].items() if not torch.equal(weight, seen[-1][name])}
+    parameters = read_record(tmp_path / "out").parameters
+    assert parameters["total"] == sum(weight.numel() for weight in seen[0].values())
+    assert sum(moved.values()) > 0
+    whole = len(moved) == len(seen[0])
+    assert whole == (case in ("all", "a thaw", "states"))
+    assert parameters.get("trainable") == (None if whole else sum(moved.values()))

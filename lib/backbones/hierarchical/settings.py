@@ -108,6 +108,11 @@ class Settings(BackboneSettings):
         return self.encoder
 
     @property
+    def looks_ahead(self) -> bool:
+        """See `BackboneSettings.looks_ahead`: within a segment."""
+        return self.encoder.looks_ahead
+
+    @property
     def quantized(self) -> bool:
         """See `BackboneSettings.quantized`."""
         return self.encoder.quantized

@@ -248,6 +248,11 @@ class Settings(ArchitectureSettings):
         return frozenset(found)
 
     @property
+    def looks_ahead(self) -> bool:
+        """See `BackboneSettings.looks_ahead`."""
+        return self.attention != "causal"
+
+    @property
     def quantized(self) -> bool:
         """See `BackboneSettings.quantized`."""
         return self.quantization is not None

@@ -55,6 +55,11 @@ class Settings(BackboneSettings):
         return self.cell
 
     @property
+    def looks_ahead(self) -> bool:
+        """See `BackboneSettings.looks_ahead`."""
+        return self.bidirectional
+
+    @property
     def linear_layers(self) -> frozenset[str]:
         """See `BackboneSettings.linear_layers`: its cells are no linear layers."""
         return frozenset()

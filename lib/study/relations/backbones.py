@@ -23,6 +23,16 @@ def _backbones_can_do_their_tasks(graph: Graph) -> Iterator[str]:
             )
 
 
+def _tasks_make_sense(graph: Graph) -> Iterator[str]:
+    for model, stage, entry in graph.places:
+        name, backbone = graph.names_at(model, stage, entry)[0], graph.backbone_at(model, stage, entry)
+        errors = [
+            error for work in searched(graph, model, stage, entry) for error in work.task.backbone_errors(backbone)
+        ]
+        for error in dict.fromkeys(errors):
+            yield f"stages.{stage}.data.{entry}.task.{error} ({model}, on {name})"
+
+
 def _blocks_exist(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         blocks = graph.backbone_at(model, stage, entry).blocks() or 0
@@ -138,6 +148,7 @@ def _sentinels_suffice(graph: Graph) -> Iterator[str]:
 
 RELATIONS = (
     _backbones_can_do_their_tasks,
+    _tasks_make_sense,
     _blocks_exist,
     _what_freezes_is_frozen,
     _quantised_backbones_train_adapters,

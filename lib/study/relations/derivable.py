@@ -60,9 +60,10 @@ def _parents_are_named(graph: Graph) -> Iterator[str]:
         before = graph.parent_dataset(stage, parent, entry)
         if before is None:
             known = ", ".join(graph.experiment.stages[parent].data)
+            remedy = "Name one of them as its start" if parent == start else f"Let {name} pass {start}"
             yield (
-                f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
-                f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
+                f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has several entries and none "
+                f"for {entry}: {known}. {remedy}, or add {entry} to {parent}"
             )
         elif not graph.has_runs(name, parent, before):
             yield (

@@ -92,10 +92,13 @@ class Task(contract.Task):
 
         `likelihood_f1_macro` and `generation_f1_macro` are those of the two readings, `unparsed` the number of
         documents whose generated text is not a target, `likelihood_seconds` and `generation_seconds` the
-        time of each reading, and `loss` the mean over target tokens.
+        time of each reading, and `loss` the mean over target tokens. If the generated text decides, there is no
+        `top_3_accuracy` nor `top_5_accuracy`: a text is one class, and ranks no others.
         """
         (likelihoods, written), labels = prediction.predictions, prediction.label_ids
         scores = classification_metrics(labels, softmax(likelihoods, axis=-1), self.labels)
+        if self.parameters.reading == "generation":
+            scores = {name: score for name, score in scores.items() if not name.startswith("top_")}
         predictions = self._readings(likelihoods, written)
         decisions = {name: decision_metrics(labels, found, self.labels) for name, found in predictions.items()}
         lengths = np.array([len(ids) for ids in self._targets.ids])

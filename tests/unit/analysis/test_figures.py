@@ -166,6 +166,33 @@ def test_every_kind_of_analysis_is_drawn():
     assert set(ANALYSES.kinds()) == set(FRAMES)
 
 
+GIVEN = {"embeddings": {"word": "bank"}}
+"""Settings of a kind that have no default."""
+LISTS = [
+    (kind, name)
+    for kind in ANALYSES.kinds()
+    for name, field in ANALYSES.settings(kind).model_fields.items()
+    if "list" in str(field.annotation)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), LISTS)
+def test_no_list_of_an_analysis_has_a_value_twice(kind, name):
+    values = {"kind": kind, "stage": "finetune"} | GIVEN.get(kind, {})
+    given = getattr(ANALYSES.parse(values), name) or ["sdpa", "tfidf"]
+    assert getattr(ANALYSES.parse(values | {name: given}), name) == given
+    for repeated in ([*given, given[0]], [given[-1], *given], [given[0]] * 2):
+        with pytest.raises(ValidationError) as error:
+            ANALYSES.parse(values | {name: repeated})
+        twice = next(value for value in given if repeated.count(value) > 1)
+        assert f"{name} = {repeated} names {twice} twice. Name each once" in str(error.value)
+
+
+def test_the_lists_of_analyses_are_found():
+    assert {("reliance", "amounts"), ("reliance", "measures"), ("approximation", "hashes")} < set(LISTS)
+    assert {(kind, "models") for kind in ANALYSES.kinds()} < set(LISTS)
+
+
 def test_one_map_per_model_stands_above_the_other_of_its_model():
     figure = draw("attention_maps", maps())
     *grid, bar = figure.axes
@@ -286,6 +313,14 @@ def test_a_gradient_that_vanishes_leaves_the_others_their_scale():
 
 def test_gradients_that_stay_are_not_magnified():
     assert draw("gradients", gradients(factor=0.99)).axes[0].get_ylim()[0] == 0.1
+
+
+def test_a_word_of_two_tokens_has_two_static_places():
+    frame = embeddings()
+    frame.loc[(frame["representation"] == "static") & frame["document"].isin(["d0", "d1", "d2"]), "x"] = 2
+    static, *_ = draw("embeddings", frame).axes
+    assert {tuple(line.get_xydata()[0]) for line in static.lines if line.get_gid() == "static"} == {(0, 0), (2, 0)}
+    assert [text.get_text() for text in static.texts] == ["7 documents", "3 documents"]
 
 
 def test_a_word_has_one_static_place_and_a_contextual_one_per_document():

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
+from studies import SMALL, study
 from torch import nn
 
 from lib.analysis.computations.reading import ModelReader, TextReader, log_odds, read_documents
 from lib.analysis.computations.reliance import analyse, numbers_of, strengths_by
 from lib.analysis.computations.subject import Subject, TextSubject
+from lib.analysis.reliance import Settings as RelianceSettings
 from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
@@ -19,6 +21,7 @@ from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_wordpiece
+from lib.study.shown import text_baseline
 
 ORDINARY = str.split("the film was long and we saw it in town with many friends on some evening of a week")
 KEY = "quirky"
@@ -261,6 +264,50 @@ def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
             if classes > 2:
                 total -= np.delete(decisions - biases, target).mean()
             assert reader.contributions(document, target).sum() == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ngram_max": 1},
+        {"ngram_max": 4, "max_features": 30},
+        {"min_df": 8},
+        {"max_df": 0.4},
+        {"unit": "characters"},
+        {"unit": "characters", "ngram_max": 5, "max_features": 60, "min_df": 4},
+        {"part": [0, 0.25]},
+        {"part": [0.5, 1]},
+        {"part": [0, 0.5], "unit": "characters"},
+    ],
+)
+def test_contributions_to_every_tfidf_that_a_study_shows_add_up_to_its_log_odds(subject, options):
+    """With the intercept, to the log-odds of the probabilities that the row itself gives."""
+    values = {"kind": "tfidf"} | options
+    graph = study(("backbones/tfidf", values)).graph
+    shown = text_baseline(graph, RelianceSettings(kind="reliance", stage="finetune", dataset="imdb"))
+    assert (shown is None) == ("part" in options)
+    if shown is None:
+        return
+    fitted = Backbone(graph.backbone_at(shown, "finetune", "imdb"), seed=0)
+    fitted.fit(pd.Series(texts()), pd.Series([int(number >= 20) for number in range(40)]))
+    reader, intercept = TextReader(fitted, 2, "mask"), fitted.classifier[1].intercept_[0]
+    for document in read_documents(subject, 8, 64):
+        whole = reader.log_probabilities(document, np.zeros((1, len(document.words)), dtype=bool))
+        for target, sign in ((0, -1), (1, 1)):
+            total = reader.contributions(document, target).sum() + sign * intercept
+            assert total == pytest.approx(log_odds(whole, target)[0])
+
+
+def test_the_row_of_tfidf_is_one_that_reads_whole_texts():
+    analysis = RelianceSettings(kind="reliance", stage="finetune", dataset="imdb")
+    models = SMALL["experiment"]["models"]
+    quarter = models["tfidf"] | {"backbone": "quarter"}
+    graph = study(
+        ("backbones/quarter", {"kind": "tfidf", "part": [0, 0.25]}), ("models", {"quarter": quarter} | models)
+    ).graph
+    assert next(iter(graph.experiment.models)) == "quarter"
+    assert text_baseline(graph, analysis) == "tfidf"
 
 
 def test_ngrams_of_tfidf_do_not_cross_a_word_that_is_masked(subject, classifier):

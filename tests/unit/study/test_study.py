@@ -2,6 +2,7 @@
 
 import json
 import re
+import typing
 
 import pytest
 import yaml
@@ -9,8 +10,10 @@ from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from lib.core.settings import BaseSettings
 from lib.results.settings import TABLES
 from lib.study.configuration import load_study, merged, read_arguments, read_layers
+from lib.study.recipe import Recipe
 from lib.tasks.settings import TASKS
 from lib.workflow.commands.config_reference import config_readme, config_schema
 
@@ -612,6 +615,29 @@ GRAPH = {
         {"models/sdpa": SDPA | {"skip": ["tapt"], "changes": {"tapt": {"recipe": {"epochs": 1}}}}},
         "models.sdpa.changes.tapt: sdpa does not pass tapt",
     ),
+    "no training of a stage that is skipped": (
+        {"models/sdpa": SDPA | {"skip": ["tapt"], "changes": {"tapt": {"recipe": None}}}},
+        "models.sdpa.changes.tapt: sdpa does not pass tapt",
+    ),
+    "a task of a stage that is for other models": (
+        {
+            "stages/tapt/models": ["lsh-h2-c64", "favor-m64"],
+            "models/sdpa/changes": {"tapt": {"task": {"mlm_probability": 0.3}}},
+        },
+        "models.sdpa.changes.tapt: sdpa does not pass tapt",
+    ),
+    "a mechanism that no stage uses": (
+        {"models/sdpa": SDPA | {"skip": ["finetune"], "changes": {"finetune": {"mechanism": "favor-m64"}}}},
+        "models.sdpa.changes.finetune: sdpa passes neither finetune nor a stage that starts from it",
+    ),
+    "mechanisms that no stage uses": (
+        {"models/sdpa": SDPA | {"skip": ["tapt", "finetune"], "changes": {"tapt": {"mechanism": ["favor-m64"]}}}},
+        "models.sdpa.changes.tapt: sdpa passes neither tapt nor a stage that starts from it",
+    ),
+    "a backbone that no stage uses": (
+        {"models/sdpa": SDPA | {"skip": ["finetune"], "changes": {"finetune": {"backbone": "encoder"}}}},
+        "models.sdpa.changes.finetune: sdpa passes neither finetune nor a stage that starts from it",
+    ),
     "first weights of what reads texts": (
         {"models/tfidf/start": {"folder": "nowhere"}},
         "models.tfidf.start: does nothing, since tfidf reads texts",
@@ -643,6 +669,10 @@ GRAPH = {
     "a task that a backbone cannot do": (
         {"models/tfidf/skip": ["pretrain"]},
         "models.tfidf: its backbone tfidf cannot do masked_lm.*tapt",
+    ),
+    "a start that the stage before does not work on": (
+        {"stages/finetune/data/imdb": {"start": "wikipedia"}},
+        "stages.finetune.data.imdb.start: tapt does not work on 'wikipedia'. Known: imdb, arxiv",
     ),
     "labels of a corpus": (
         {"stages/finetune/data/wikipedia": {"start": "imdb"}},
@@ -780,6 +810,22 @@ GRAPH = {
     "weights that cannot be handed over": (
         {"models/sdpa/changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
         "models.sdpa: from pretrain to tapt, lsh-h2-c64.*sdpa",
+    ),
+    "a first token that sees nothing": (
+        {
+            "backbones/gru": {"kind": "recurrent", "cell": "gru", "bidirectional": False},
+            "models/gru": {"backbone": "gru"},
+            "stages/finetune/task/classifier_pooling": "cls",
+        },
+        "stages.finetune.task.classifier_pooling: cls takes.*such as mean .gru, on gru.",
+    ),
+    "a first token that sees nothing, in a variant": (
+        {
+            "backbones/gru": {"kind": "recurrent", "cell": "gru", "bidirectional": False},
+            "models/gru": {"backbone": "gru"},
+            "stages/finetune/variants": {"task.classifier_pooling": ["mean", "cls"]},
+        },
+        "stages.finetune.data.imdb.task.classifier_pooling: cls takes.*such as mean .gru, on gru.",
     ),
     "shapes that cannot be handed over": (
         {"backbones/wide": ENCODER | {"hidden_size": 128}, "models/sdpa/changes": {"finetune": {"backbone": "wide"}}},
@@ -1295,6 +1341,85 @@ def test_a_model_may_skip_a_stage_between_two_others():
     graph = study(("models/sdpa/skip", ["tapt"])).graph
     assert graph.parent_stage("sdpa", "finetune") == "pretrain"
     assert graph.parent_dataset("finetune", "pretrain", "imdb") == "wikipedia"
+
+
+def test_the_start_that_an_entry_names_is_one_of_the_stage_that_its_stage_starts_from():
+    made = study(("stages/finetune/data", {"imdb": {"start": "arxiv"}}), ("models/skipping", SDPA | {"skip": ["tapt"]}))
+    parents = {run.id.model: run.parent for run in made.runs if run.id.stage == "finetune" and run.id.seed == 1}
+    assert parents["sdpa"][:3] == ("tapt", "sdpa", "arxiv")
+    assert parents["skipping"][:3] == ("pretrain", "sdpa", "wikipedia")
+    origins = made.graph.origins("skipping", "finetune", "imdb")
+    assert {stage: origin.dataset for stage, origin in origins.items()} == {"pretrain": "wikipedia"}
+    assert made.graph.parent_dataset("finetune", "tapt", "imdb") == "arxiv"
+
+
+def test_a_mechanism_changed_at_a_stage_that_is_skipped_holds_for_those_that_start_from_it():
+    graph = study(("models/sdpa", SDPA | {"skip": ["tapt"], "changes": {"tapt": {"mechanism": "favor-m64"}}})).graph
+    kinds = [graph.backbone_at("sdpa", stage, None).mechanism.kind for stage in graph.stages_of("sdpa")]
+    assert kinds == ["sdpa", "favor"]
+
+
+def sections_of(settings):
+    """Return the sections that settings of a recipe may hold: their names and classes."""
+    kinds = {name: typing.get_args(field.annotation) for name, field in settings.model_fields.items()}
+    return {
+        name: kind
+        for name, choices in kinds.items()
+        for kind in choices
+        if isinstance(kind, type) and issubclass(kind, BaseSettings)
+    }
+
+
+OTHER_VALUES = {"lora": {"r": 4, "alpha": 9, "dropout": 0.25, "targets": ["query"], "merge": False}}
+"""Another value than the default of each field of each section of a recipe."""
+
+
+@pytest.mark.parametrize("section", sections_of(Recipe))
+def test_an_entry_or_a_change_that_sets_one_field_of_a_section_keeps_the_others(section):
+    """As a file does that extends another one."""
+    others, stage = OTHER_VALUES[section], "stages/finetune"
+    fields = sections_of(Recipe)[section].model_fields
+    assert set(others) == set(fields)
+    for name, value in others.items():
+        shared = {other: given for other, given in others.items() if other != name}
+        assert fields[name].default != value
+        common = [(f"{stage}/recipe/{section}", shared), (f"{stage}/data", {"imdb": {}})]
+        one = {section: {name: value}}
+        layer = {"experiment": {"stages": {"finetune": {"recipe": one}}}}
+        made = {
+            "entry": study(*common, (f"{stage}/data/imdb/recipe", one)),
+            "change": study(*common, ("models/sdpa/changes", {"finetune": {"recipe": one}})),
+            "file": study(*common, layers=[("above.yaml", layer)]),
+        }
+        for place, found in made.items():
+            laid = getattr(found.graph.work("sdpa", "finetune", "imdb").recipe, section)
+            assert laid.model_dump() == others, (place, name)
+        without = study(*common, ("models/sdpa/changes", {"finetune": {"recipe": {section: None}}}))
+        assert getattr(without.graph.work("sdpa", "finetune", "imdb").recipe, section) is None
+
+
+def test_a_start_of_the_same_name_at_the_stage_before_is_another_one():
+    """A model that skips the stage starts from the entry of its own dataset, as it would without a named start."""
+    both = ("stages/pretrain/data", {"imdb": {}, "arxiv": {}})
+    graph = study(
+        both,
+        ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
+        ("models/skipping", SDPA | {"skip": ["tapt"]}),
+    ).graph
+    assert graph.parent_dataset("finetune", "tapt", "imdb") == "arxiv"
+    assert graph.parent_dataset("finetune", "pretrain", "imdb") == "imdb"
+
+
+def test_a_model_that_skips_the_stage_of_a_named_start_hears_what_it_lacks():
+    message = message_of(
+        ("stages/pretrain/data/arxiv", {}),
+        ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
+        ("models/skipping", SDPA | {"skip": ["tapt"]}),
+    )
+    assert (
+        "stages.finetune.data.imdb: skipping starts from pretrain, which has several entries and none for imdb: "
+        "wikipedia, arxiv. Let skipping pass tapt, or add imdb to pretrain"
+    ) in message
 
 
 def test_labels_may_be_numbered():

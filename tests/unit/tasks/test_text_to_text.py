@@ -74,6 +74,31 @@ def test_scores_of_what_is_written_count_other_texts_as_wrong(make):
     assert found.keys() == other.keys()
 
 
+@pytest.mark.parametrize("reading", ["likelihood", "generation"])
+@pytest.mark.parametrize("classes", [2, 3, 4, 5, 6, 9])
+def test_more_guesses_are_right_at_least_as_often(reading, classes):
+    """What is written need not be what is likeliest: with the one right and the other wrong, too."""
+    names = [f"class{number}" for number in range(classes)]
+    vocabulary = {word: index for index, word in enumerate(["<pad>", "</s>", *names])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", pad_token="<pad>")
+    task = Task(Settings(kind="text_to_text", targets=names, reading=reading), labels=names, seed=0)
+    task.collator(tokenizer)
+    task.begin("validation", None)
+    labels = np.arange(40) % classes
+    draws = np.random.default_rng(classes).normal(size=(40, classes))
+    right = np.eye(classes)[labels]
+    for likelihoods in (draws, draws + 9 * right, draws - 9 * right):
+        for written in (labels, (labels + 1) % classes):
+            tokens = np.stack([written + 2, np.ones(40, dtype=int)], axis=1)
+            found = task.metrics(EvalPrediction((likelihoods, tokens), labels))
+            ranked = [found[name] for name in ("accuracy", "top_3_accuracy", "top_5_accuracy") if name in found]
+            assert ranked == sorted(ranked), found
+            expected = 1 + (classes > 3) + (classes > 5) if reading == "likelihood" else 1
+            assert len(ranked) == expected
+
+
 def test_scores_that_are_no_numbers_are_refused(make):
     with pytest.raises(RunError, match="NaN or inf"):
         make().metrics(EvalPrediction((LIKELIHOODS * np.nan, WRITTEN), LABELS))
