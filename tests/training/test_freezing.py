@@ -94,7 +94,7 @@ PARTIAL = {
     "no thaw": ("finetune", {"freeze_layers": 1, "freeze_epochs": 2}),
     "embeddings alone": ("finetune", {"freeze_embeddings": True, "freeze_epochs": 3}),
     "an end before the thaw": ("finetune", {"freeze_layers": 2, "freeze_epochs": 1, "steps": 3}),
-    "a head on what stands still": ("finetune", {"backbone_lr_multiplier": 0}),
+    "a head on frozen weights": ("finetune", {"backbone_lr_multiplier": 0}),
     "a head that stands still": ("finetune", {"head_lr_multiplier": 0}),
     "a head that stands still, on frozen blocks": (
         "finetune",
@@ -107,7 +107,7 @@ PARTIAL = {
     "outputs": ("imitate", {"match": "outputs"}),
     "weights": ("imitate", {"match": "weights"}),
 }
-"""Stage, and what its recipe or its task says."""
+"""Stage, and the settings of its recipe or its task."""
 
 
 @pytest.mark.parametrize("case", PARTIAL)

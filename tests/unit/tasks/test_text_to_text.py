@@ -77,7 +77,7 @@ def test_scores_of_what_is_written_count_other_texts_as_wrong(make):
 @pytest.mark.parametrize("reading", ["likelihood", "generation"])
 @pytest.mark.parametrize("classes", [2, 3, 4, 5, 6, 9])
 def test_more_guesses_are_right_at_least_as_often(reading, classes):
-    """What is written need not be what is likeliest: with the one right and the other wrong, too."""
+    """The text that the model writes need not be the likeliest one: with the one right and the other wrong, too."""
     names = [f"class{number}" for number in range(classes)]
     vocabulary = {word: index for index, word in enumerate(["<pad>", "</s>", *names])}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
