@@ -126,8 +126,8 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
     """Write the configuration of a run that continues another one, whose configuration it takes over.
 
     An unfinished run resumes at its newest whole checkpoint of the settings and inputs that it has now. A finished
-    one resumes with its optimiser's state if it kept that (`keep: [last, state]`), else by its weights alone. What has
-    thawed stays so: with more epochs, those until the thaw would by default be more, too.
+    one resumes with its optimiser's state if it kept that (`keep: [last, state]`), else by its weights alone. Thawed
+    weights stay so: with more epochs, those until the thaw would by default be more, too.
 
     Args:
         experiments: folder of all experiments.
