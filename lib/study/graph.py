@@ -107,12 +107,11 @@ class Graph:
     def parent_dataset(self, stage: str, parent: str, dataset: str | None) -> str | None:
         """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = no setting says it.
 
-        An entry of `stage` names one of the stage that `stage` starts from, so it says nothing about the parent of a
-        model that skips that stage.
+        A model that skips the stage before `stage` may have a parent without the entry that `dataset` names.
         """
-        entries, section = list(self.experiment.stages[parent].data), self.experiment.stages[stage]
-        named = section.data[dataset].start if dataset is not None and parent == section.start else None
-        if named is not None:
+        entries = list(self.experiment.stages[parent].data)
+        named = self.experiment.stages[stage].data[dataset].start if dataset is not None else None
+        if named in entries:
             return named
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
 

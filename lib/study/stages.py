@@ -164,8 +164,7 @@ class Work(BaseSettings):
     start: str | None = Field(
         None,
         description="Entry of the stage's `start` from whose runs these runs start; null = the entry of the same "
-        "name, or the only one. A model that skips that stage starts from the entry of the same name, or the only one, "
-        "of the stage before it.",
+        "name, or the only one; also for a model that skips that stage, if the stage before it lacks the entry.",
     )
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":

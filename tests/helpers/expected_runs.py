@@ -118,10 +118,7 @@ class Words:
         if before is None:
             return None
         there, named = self.entries(before), (self.stages[stage]["data"][entry] or {}).get("start")
-        if named is not None:
-            source = named if named in there else None
-        else:
-            source = entry if entry in there else there[0] if len(there) == 1 else None
+        source = next((name for name in (named, entry) if name in there), there[0] if len(there) == 1 else None)
         if source is None or not self.has_run(model, before, source):
             raise KeyError(f"{model} at {stage} on {entry}: no run of {before} to start from")
         return before, source
@@ -137,14 +134,18 @@ class Words:
         """Return the kind of a model's backbone."""
         return self.experiment["backbones"][self.models[model]["backbone"]]["kind"]
 
+    def chain(self, stage: str) -> list[str]:
+        """Return the stages that a stage starts from, directly or not, and itself at the end."""
+        chain = [stage]
+        while (before := self.stages[chain[0]].get("start")) is not None:
+            chain.insert(0, before)
+        return chain
+
     def mechanisms(self, model: str, stage: str, entry: str) -> list[str]:
         """Return the names of the attention mechanisms of a model's two layers at a stage; [] = it has none."""
         row = self.models[model]
         found, on = row.get("mechanism"), dict(self.way(model, stage, entry))
-        chain = [stage]
-        while (before := self.stages[chain[0]].get("start")) is not None:
-            chain.insert(0, before)
-        for name in chain:  # a change at a stage that the model skips holds from there on, too
+        for name in self.chain(stage):  # a change at a stage that the model skips holds from there on, too
             change = row.get("changes", {}).get(name, {})
             found = change.get("mechanism", found)
             found = change.get("data", {}).get(on.get(name), {}).get("mechanism", found)

@@ -252,7 +252,8 @@ def _change(draw: Draw, row: dict[str, Any], experiment: dict[str, Any]) -> None
 
 
 def _fits(study: dict[str, Any], name: str) -> bool:
-    """Whether a model has a run, weights to start from wherever it has one, and changes only what it passes.
+    """Whether a model has a run, weights to start from wherever it has one, and changes only what it passes, or what a
+    stage that it passes starts from.
 
     A model that skips the only stage before another one starts there from random weights.
     """
@@ -262,6 +263,8 @@ def _fits(study: dict[str, Any], name: str) -> bool:
     ]
     for stage, change in row.get("changes", {}).items():
         if not all(words.has_run(name, stage, entry) for entry in change.get("data", {})):
+            return False
+        if not any(words.on_its_way(name, later) for later in words.stages if stage in words.chain(later)):
             return False
     try:
         ways = [words.way(name, *place) for place in places if words.parent(name, *place) or True]

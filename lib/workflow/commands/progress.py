@@ -1,5 +1,6 @@
 """How far a study is, from what its runs leave on disk: records, heartbeats, logs. Touches no job."""
 
+import itertools
 import os
 import platform
 import statistics
@@ -21,6 +22,8 @@ QUIET = timedelta(minutes=5)
 """After it, a process that beats every few seconds is shown with the time since it was last heard of."""
 TAIL = 8
 """Lines of a failed run's log that are shown."""
+LEAKS = "nanobind: leaked"
+"""Triton's bindings write so, and dozens of lines more, behind the last line of a program that has imported Triton."""
 MARKS = (" ERROR ", "Traceback (most recent call last)")
 """What the log of a run that failed holds."""
 
@@ -106,7 +109,8 @@ def _silence(heartbeat: Heartbeat) -> timedelta:
 
 
 def _tail(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return list(itertools.takewhile(lambda line: not line.startswith(LEAKS), lines))[-TAIL:]
 
 
 def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:

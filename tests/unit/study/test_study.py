@@ -1398,27 +1398,32 @@ def test_an_entry_or_a_change_that_sets_one_field_of_a_section_keeps_the_others(
         assert getattr(without.graph.work("sdpa", "finetune", "imdb").recipe, section) is None
 
 
-def test_a_start_of_the_same_name_at_the_stage_before_is_another_one():
-    """A model that skips the stage starts from the entry of its own dataset, as it would without a named start."""
-    both = ("stages/pretrain/data", {"imdb": {}, "arxiv": {}})
+@pytest.mark.parametrize(
+    ("entries", "before"),
+    [(["imdb", "arxiv"], "arxiv"), (["imdb"], "imdb"), (["wikipedia"], "wikipedia")],
+)
+def test_a_model_that_skips_a_stage_starts_from_the_named_entry_if_there_is_one(entries, before):
     graph = study(
-        both,
+        ("stages/pretrain/data", {entry: {} for entry in entries}),
         ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
         ("models/skipping", SDPA | {"skip": ["tapt"]}),
     ).graph
     assert graph.parent_dataset("finetune", "tapt", "imdb") == "arxiv"
-    assert graph.parent_dataset("finetune", "pretrain", "imdb") == "imdb"
+    assert graph.parent_dataset("finetune", "pretrain", "imdb") == before
 
 
 def test_a_model_that_skips_the_stage_of_a_named_start_hears_what_it_lacks():
+    corpus = study().experiment.corpora["wikipedia"].model_dump(mode="json", exclude_unset=True)
     message = message_of(
-        ("stages/pretrain/data/arxiv", {}),
+        ("corpora/more", corpus),
+        ("tokenizers/wordpiece/corpus", "wikipedia"),
+        ("stages/pretrain/data/more", {}),
         ("stages/finetune/data", {"imdb": {"start": "arxiv"}}),
         ("models/skipping", SDPA | {"skip": ["tapt"]}),
     )
     assert (
         "stages.finetune.data.imdb: skipping starts from pretrain, which has several entries and none for imdb: "
-        "wikipedia, arxiv. Let skipping pass tapt, or add imdb to pretrain"
+        "wikipedia, more. Let skipping pass tapt, or add imdb to pretrain"
     ) in message
 
 

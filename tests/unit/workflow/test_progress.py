@@ -156,6 +156,17 @@ def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     assert "    finetune/tfidf/imdb/seed-1: all of " in text
 
 
+@pytest.mark.parametrize(
+    ("last", "state"), [(f"INFO lib: evaluate{FINISHED}53 s", "missing"), ("ERROR lib: no documents", "failed")]
+)
+def test_lines_that_libraries_write_after_the_end_hide_no_last_line(last, state, plan):
+    leaks = ["nanobind: leaked 64 types!", *[' - leaked type "triton._C.libtriton.ir.location"'] * 20]
+    log(plan, BASELINE, "10:00 INFO lib: fitting", f"10:01 {last}", *leaks, "nanobind: this is likely caused by a bug.")
+    found = progress(plan)
+    assert found[BASELINE].state == state
+    assert "leaked" not in progress_report(plan, found)
+
+
 def test_an_archived_run_lacks_its_model_and_is_done(tmp_path):
     layers = [("", {"execution": {"results": str(tmp_path), "runs": "archived"}})]
     plan = Plan(study(("seeds", [1]), layers=layers))
