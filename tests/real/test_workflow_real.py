@@ -12,7 +12,7 @@ MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 def configuration(data):
     """Return what is laid over the full grid's configuration: own files, a small encoder, three mechanisms."""
-    recipe = {"epochs": 1, "learning_rate": 1e-3, "batch_size": 16, "freeze_layers": 0}
+    recipe = {"epochs": 1, "learning_rate": 1e-3, "batch_size": 16}
     few = {"train": 64, "validation": 16, "test": 16}
     names = ("imdb", "hyperpartisan", "arxiv")
     unused = ("lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m128", "favor-m256", "favor-m512")
@@ -71,7 +71,7 @@ def configuration(data):
             "stages": {
                 "pretrain": {"recipe": recipe},
                 "tapt": {"data": {name: {"recipe": recipe} for name in names}},
-                "finetune": {"data": {name: {"recipe": recipe | {"freeze_layers": 1}} for name in names}},
+                "finetune": {"data": {name: {"recipe": recipe | {"freeze_layers": 1, "freeze_epochs": 1}} for name in names}},
             },
         },
         "report": {"published": None},
