@@ -71,7 +71,9 @@ def configuration(data):
             "stages": {
                 "pretrain": {"recipe": recipe},
                 "tapt": {"data": {name: {"recipe": recipe} for name in names}},
-                "finetune": {"data": {name: {"recipe": recipe | {"freeze_layers": 1, "freeze_epochs": 1}} for name in names}},
+                "finetune": {
+                    "data": {name: {"recipe": recipe | {"freeze_layers": 1, "freeze_epochs": 1}} for name in names}
+                },
             },
         },
         "report": {"published": None},
