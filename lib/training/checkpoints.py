@@ -279,7 +279,8 @@ def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
         documents: number of its training documents.
 
     Raises:
-        RunError: the checkpoint is damaged, its epochs have another number of steps, or no steps are left.
+        RunError: the checkpoint is damaged, it is of another optimiser, its epochs have another number of steps, or no
+            steps are left.
     """
     if found := error_in(checkpoint):
         raise RunError(
@@ -288,7 +289,13 @@ def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
         )
     _refuse_code(checkpoint)
     refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
-    progress = read_state(checkpoint)["progress"]
+    state = read_state(checkpoint)
+    progress = state["progress"]
+    if (optimizer := state.get("optimizer", recipe.optimizer)) != recipe.optimizer:  # older checkpoints do not name it
+        raise RunError(
+            f"{checkpoint}: has the moments of {optimizer}, but recipe.optimizer is {recipe.optimizer}, which cannot "
+            f"read them. Set it to {optimizer}, or start.load_only_model_state to true to take the weights alone."
+        )
     before, now = round(progress["step"] / progress["epoch"]), math.ceil(documents / recipe.batch_size)
     if before != now:
         raise RunError(

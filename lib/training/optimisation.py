@@ -1,6 +1,7 @@
 """The optimiser of a recipe, the schedule of its learning rate, and initially frozen weights."""
 
 import importlib
+import logging
 import math
 import warnings
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from transformers.trainer_pt_utils import get_parameter_names
 
 from lib.core.errors import RunError, require
 from lib.study.recipe import Recipe
+
+logger = logging.getLogger(__name__)
 
 UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)a_log$"]
 """Patterns in the lower-case names of weights that do not decay: biases, norms, and the rates of a state space,
@@ -184,6 +187,11 @@ def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
         recipe: frozen parts and number of epochs.
         epoch: epoch that begins, counted from 0.
     """
+    if recipe.freezes and not recipe.frozen_epochs and epoch == 0:
+        logger.warning(
+            "recipe: freeze_layers and freeze_embeddings freeze nothing, since half of epochs = 1, rounded down, is 0. "
+            "Set freeze_epochs, raise epochs, or leave them out",
+        )
     if not recipe.frozen_epochs:
         return
     for module in _frozen(model, recipe):

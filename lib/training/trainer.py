@@ -347,6 +347,7 @@ class Trainer(Predictor):
                 for name, part in self._stateful().items():
                     torch.save(part.state_dict(), folder / name)
                 state = {
+                    "optimizer": self.recipe.optimizer,
                     "history": self.history.state(),
                     "stretches": [each.model_dump(mode="json") for each in self.stretches],
                 }
@@ -358,10 +359,14 @@ class Trainer(Predictor):
 
         The checkpoint may be of a run with another recipe; nothing of that is restored.
         """
-        saved = {name: checkpoints.load_tensors(checkpoint / name) for name in self._stateful()}
+        saved = {
+            name: checkpoints.load_tensors(checkpoint / name)
+            for name in self._stateful()
+            if (checkpoint / name).exists()  # a run in another precision has no scaler
+        }
         load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
         advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
-        if self.accelerator.scaler:
+        if self.accelerator.scaler and "scaler.pt" in saved:
             self.accelerator.scaler.load_state_dict(saved["scaler.pt"])
         state = checkpoints.read_state(checkpoint)
         self.progress = Progress(**state["progress"])

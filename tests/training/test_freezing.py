@@ -59,6 +59,16 @@ def test_what_is_frozen_stands_still_until_the_thaw(kind, stage, recipe, parts, 
         assert still == (frozen if epoch < thaw else set()), f"epoch {epoch + 1}"
 
 
+@pytest.mark.parametrize(
+    ("recipe", "warned"),
+    [({"epochs": 1}, True), ({"epochs": 1, "freeze_epochs": 1}, False), ({"epochs": 2}, False)],
+)
+def test_a_run_that_freezes_for_no_epoch_says_so(recipe, warned, run_of, tmp_path, caplog):
+    """A study refuses it; a trial of a search and a run by hand go on."""
+    train(run_of("finetune", recipe={"freeze_layers": 1, "batch_size": 96} | recipe), tmp_path / "out")
+    assert ("freeze_embeddings freeze nothing" in caplog.text) == warned
+
+
 class Trained(Observer):
     """Notes the names of the weights that each step trains."""
 

@@ -10,8 +10,10 @@ from datasets import load_from_disk
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from lib.core.errors import RunError
+from lib.core.files import write_json
 from lib.core.record import read_record
 from lib.study.run import Start
+from lib.training.checkpoints import STATE, read_state, seal
 from lib.training.optimisation import learning_rates
 from lib.training.predict import predict
 from lib.training.predictor import Observer
@@ -248,6 +250,19 @@ def test_a_training_whose_epochs_would_have_other_steps_is_refused(factor, chang
     with pytest.raises(RunError, match=expected):
         train(longer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_state_of_another_optimiser_is_refused(halves, tmp_path):
+    """Its moments are rounded to 8 bits and have other names."""
+    run, half, _ = halves
+    state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
+    write_json(state / STATE, read_state(state) | {"optimizer": "adamw_8bit"})
+    seal(state)
+    with pytest.raises(RunError, match="has the moments of adamw_8bit, but recipe.optimizer is adamw, .*Set it to"):
+        train(go_on(run, tmp_path, epochs=4), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    weights_alone = go_on(run, tmp_path, epochs=4).start.model_copy(update={"load_only_model_state": True})
+    train(go_on(run, tmp_path, epochs=1).model_copy(update={"start": weights_alone}), tmp_path / "out")
 
 
 def test_a_state_without_its_optimiser_is_refused(halves, tmp_path):
