@@ -73,6 +73,6 @@ def summarise(frame: pd.DataFrame) -> Table:
     }
     note = "Measured on {processor}, one thread, {measured}, on {documents} documents".format(**frame.iloc[0])
     if "price_per_million" in frame:
-        columns["price_per_million"] = Column("a million documents [{currency}]".format(**frame.iloc[0]), 2)
+        columns["price_per_million"] = Column("a million documents [{currency}]".format(**frame.iloc[0]), 4)
         note += "; a core costs {price_per_hour:g} {currency} per hour".format(**frame.iloc[0])
     return Table(frame[["model", *columns]], columns, f"{note}.")

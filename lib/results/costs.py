@@ -131,7 +131,7 @@ def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
 
     logs = np.log(costs.dropna().astype(float)).groupby("row")
     degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
-    if degrees == 0 or fewest < 2:
+    if degrees == 0:
         return None
     deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
     return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))

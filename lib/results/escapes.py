@@ -36,7 +36,7 @@ def markdown(text: object) -> str:
 
 def latex(text: object) -> str:
     """Return a text as the cell of a table or a part of a line in LaTeX."""
-    escaped = one_line(text).translate(_LATEX)
+    escaped = one_line(text).translate(_LATEX).replace("--", "-{}-").replace("--", "-{}-")  # no dash of two hyphens
     # After the end of a row, LaTeX takes these for an option of it.
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
 

@@ -148,18 +148,19 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     )
 
 
-def repetitions(grid: pd.DataFrame) -> pd.Series:
-    """Return how many different runs a model has, by `dataset` and `row`.
+def repetitions(grid: pd.DataFrame, by: Sequence[str] = ("dataset", "row")) -> pd.Series:
+    """Return how many different runs a model has.
 
     Each seed has one. But runs of a model that does not train are copies of one evaluation if they start from the same
     weights.
 
     Args:
         grid: as `Scope.grid` gives it.
+        by: columns that tell models and their places apart.
     """
     evaluated = (grid["epochs"] == 0) & grid["start"].notna()
     runs = grid["seed"].astype(str).mask(evaluated, grid["start"])
-    return runs.groupby([grid["dataset"], grid["row"]], sort=False).nunique()
+    return runs.groupby([grid[name] for name in by], sort=False).nunique()
 
 
 def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:

@@ -125,7 +125,11 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
     shares: dict[str, float] = {}
     for record in records:
         shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
-    found = [f"{dataset} {100 * share:.1f} %" for dataset, share in shares.items() if share]
+    found = [
+        f"{dataset} {f'{100 * share:.1f}' if share >= 0.0005 else 'less than 0.1'} %"
+        for dataset, share in shares.items()
+        if share
+    ]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
 
 

@@ -181,8 +181,8 @@ class Scope:
         """Return the runs whose costs add up to those of each row on each dataset.
 
         At every one of `stages` that is the run from which the row's run starts, directly or not, such as a pretraining
-        on a corpus; or else the row's own run of that stage on the same dataset, such as a search: that of the same
-        seed, or of its first one.
+        on a corpus; or else the row's own run of that stage on the same dataset: that of the same seed, or of its
+        first one.
 
         Args:
             column: column that each run with a training loop needs a value in.

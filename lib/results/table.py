@@ -81,9 +81,17 @@ class Table:
             write_text(file, formats[Path(file).suffix]())
 
     def to_csv(self) -> str:
-        """Return the table as CSV, rounded as printed, with a standard deviation in a column of its own."""
+        """Return the table as CSV, rounded as printed, with a standard deviation in a column of its own.
+
+        Minutes that other formats show as seconds have a decimal more.
+        """
+        columns = {
+            name: replace(column, decimals=column.decimals + self._in_seconds(name))
+            for name, column in self.columns.items()
+        }
+        fine = replace(self, columns=columns)
         text = {
-            str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
+            str(name): fine._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
             for name in self.frame
         }
         # The library quotes a line feed, but no carriage return, which would end the row.
@@ -96,7 +104,7 @@ class Table:
         lines = self._with_bold(shown, "**{}**").to_markdown(
             index=False, disable_numparse=True, colalign=self._alignment("left", "right")
         )
-        return f"{lines}\n" + (f"\n{self.note}\n" if self.note else "")
+        return f"{lines}\n" + (f"\n{_escaped(self.note)}\n" if self.note else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
@@ -136,10 +144,8 @@ class Table:
         """Return the table with minutes as seconds, in columns where all are below one; CSV files keep their unit."""
         frame, columns = self.frame.copy(), dict(self.columns)
         for name, column in self.columns.items():
-            if "[min" not in column.label or name not in frame:
-                continue
-            unit, factor = time_unit(frame[name].abs().max())
-            if factor > 1:
+            if self._in_seconds(name):
+                unit, factor = time_unit(0)
                 spread = name.sd if isinstance(name, Key) else f"{name}_sd"
                 for each in [each for each in (name, spread) if each in frame]:
                     frame[each] = factor * frame[each]
@@ -147,6 +153,12 @@ class Table:
                     column, label=column.label.replace("[min", f"[{unit}"), decimals=max(0, column.decimals - 1)
                 )
         return replace(self, frame=frame, columns=columns)
+
+    def _in_seconds(self, name: Any) -> bool:
+        """Whether a column has minutes that are all below one."""
+        if "[min" not in self.columns[name].label or name not in self.frame:
+            return False
+        return time_unit(self.frame[name].abs().max())[1] > 1
 
     def _label(self, name: Hashable) -> str:
         return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
@@ -185,3 +197,9 @@ def number(value: float, decimals: int, signed: bool = False) -> str:
 def _cell(text: object) -> str:
     """Return a text as a cell of a page, which breaks long ones into lines."""
     return page(text) if len(str(text)) < LONG else f"<span class='long'>{page(text)}</span>"
+
+
+def _escaped(note: str) -> str:
+    """Return a note as Markdown shows it: as it is, but for the names that it has between backticks."""
+    parts = note.split("`")
+    return "`".join(part if place % 2 else markdown(part) for place, part in enumerate(parts))

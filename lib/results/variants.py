@@ -21,8 +21,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
 
     Returns:
         `mean` and standard deviation `std` over the seeds (NaN with one seed), and `best`, true for the highest mean of
-        a row on a dataset, the first of equal ones; by `dataset`, `row` and `variant`. NaN and false where a row has no
-        runs on a dataset.
+        a row on a dataset, of a loss or an error for the lowest, and for the first of equal ones; by `dataset`, `row`
+        and `variant`. NaN and false where a row has no runs on a dataset.
 
     Raises:
         DataError: a run is missing or duplicated, or lacks the score.
@@ -34,7 +34,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     names = [variant_name(settings) for settings in scope.variants[stage]]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
     found = score.factor * grid.groupby(list(order.names))[score.source].agg(["mean", "std"]).reindex(order)
-    best = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"]).idxmax()
+    ranked = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"])
+    best = ranked.idxmin() if score.smaller_is_better else ranked.idxmax()
     return found.assign(best=found.index.isin(best))
 
 
@@ -44,7 +45,7 @@ def of_best_variants(scope: Scope, stage: str, by: Quantity) -> pd.DataFrame:
     Args:
         scope: whose runs.
         stage: with variants or without.
-        by: score on validation; the variant with the highest mean over the seeds is the best.
+        by: score on validation; the variant with the best mean over the seeds is taken.
 
     Raises:
         DataError: as `variant_scores`.

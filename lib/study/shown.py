@@ -365,20 +365,22 @@ def _state(graph: Graph, report: ReportSettings, settings: ResultSettings) -> It
 
 
 def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    for stage in [*settings.stages_passed(), *settings.stages_added()]:
+    added = "time" if "time" in type(settings).model_fields else "stage"
+    named = dict.fromkeys(settings.stages_added(), added) | dict.fromkeys(settings.stages_passed(), "stage")
+    for stage, setting in named.items():
         section = graph.experiment.stages[stage]
         if not section.variants and settings.takes_variants == "needed":
-            yield f".stage: {stage} has no variants. Name a stage that has"
+            yield f".{setting}: {stage} has no variants. Name a stage that has"
         if section.variants and settings.takes_variants == "none":
             yield (
-                f".stage: {stage} has variants, which the kind {settings.kind} would mix. "
+                f".{setting}: {stage} has variants, which the kind {settings.kind} would mix. "
                 "Name another stage, or choose the kind search"
             )
         if not section.tuning and settings.takes_tuning == "needed":
-            yield f".stage: {stage} has no tuning. Name a stage that has"
+            yield f".{setting}: {stage} has no tuning. Name a stage that has"
         if section.tuning and settings.takes_tuning == "none":
             yield (
-                f".stage: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
+                f".{setting}: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
                 "not show. Name another stage, or choose the kind trials"
             )
 

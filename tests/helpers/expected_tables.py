@@ -1021,11 +1021,11 @@ def _correlation(view: View) -> Expected:
 
 def pairs_of_runs(view: View, entry: str) -> list[tuple[str, str]]:
     """Return the rows of `base` with different runs on a dataset, each two runs once."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[frozenset[str], tuple[str, str]] = {}
     for model, base in view.settings["base"].items():
         rows = view.row_of[model], view.row_of[base]
         if all(view.words.has_run(row, view.stage, entry) for row in rows) and not view.same(*rows, view.stage, entry):
-            runs = view.words.owner(rows[0], view.stage, entry), view.words.owner(rows[1], view.stage, entry)
+            runs = frozenset(view.words.owner(row, view.stage, entry) for row in rows)
             found.setdefault(runs, rows)
     return list(found.values())
 

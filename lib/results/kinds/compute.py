@@ -14,7 +14,7 @@ from lib.results.table import Column, Table
 NOTE = (
     "Device hours on the hardware named: wall time of training loops, their evaluations left out where records tell "
     "them apart, and of fit and evaluation of a model that does not train, times the GPUs of a run; a CPU counts once. "
-    "All seeds and datasets together; under `all`, runs that models share count once."
+    "All seeds, datasets and variants together; under `all`, runs that models share count once."
 )
 
 
@@ -36,6 +36,7 @@ class ComputeTable(TableSettings):
 
     about: ClassVar[Topic] = "cost"
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"models": TOGETHER}
+    takes_variants: ClassVar[Literal["any"]] = "any"
     takes_tuning: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["compute"]

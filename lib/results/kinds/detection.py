@@ -53,7 +53,8 @@ class DetectionTable(TableSettings):
             columns[name] = Column(label, decimals)
             if deviations.notna().any(axis=None):
                 frame[f"{name}_sd"] = deviations[name].reindex(scope.models).to_numpy() * factor
-        return Table(frame, columns)
+        detected = self.positive or class_names(grid["folder"].iloc[0])[-1]
+        return Table(frame, columns, f"Detected class: {detected}.")
 
 
 def _scores(folder: str, positive: str | None) -> dict[str, float]:

@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.settings import check
+from lib.results.predictions import repetitions
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
 from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
@@ -52,7 +53,8 @@ class DifferenceTable(TableSettings):
         others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[self.stage]]
         rows = list(dict.fromkeys([*scope.models, *others]))
         grid = scope.grid(self.stage, [each.source for each in quantities], rows)
-        several_seeds = grid.groupby("dataset")["seed"].nunique().max() > 1
+        repeated = (repetitions(grid) > 1).unstack("dataset", fill_value=False)
+        repeated = repeated.reindex(columns=list(scope.stages[self.stage]), fill_value=False)
         frame, printed = pd.DataFrame({MODEL: scope.models}), {}
         for dataset in scope.stages[self.stage]:
             of_dataset = grid[grid["dataset"] == dataset].set_index(["row", "seed"])
@@ -60,17 +62,19 @@ class DifferenceTable(TableSettings):
             for each in quantities:
                 scores = each.factor * of_dataset[each.source].astype(float).unstack("seed")
                 mean = self.key(dataset, each)
-                shown = {mean: (scores, Column(f"{dataset} {each.label}", each.decimals))}
+                varies = repeated[dataset]
+                shown = {mean: (scores, varies, Column(f"{dataset} {each.label}", each.decimals))}
                 for other in [model for model in others if model in scores.index]:
                     label = f"{dataset} {each.difference_label(f'against {other}')}"
                     same = [row for row in scores.index if owners[row] == owners[other]]
                     difference = scores.drop(index=same) - scores.loc[other]
-                    shown[against(mean, other)] = (difference, Column(label, each.decimals, signed=True))
-                for key, (values, form) in shown.items():
+                    form = Column(label, each.decimals, signed=True)
+                    shown[against(mean, other)] = (difference, varies | varies[other], form)
+                for key, (values, varying, form) in shown.items():
                     frame[key] = values.mean(axis=1).reindex(scope.models).to_numpy()
                     printed[key] = form
-                    if several_seeds:
-                        frame[key.sd] = values.std(axis=1).reindex(scope.models).to_numpy()
+                    if repeated.any(axis=None):
+                        frame[key.sd] = values.std(axis=1).where(varying).reindex(scope.models).to_numpy()
         return Table(frame, printed)
 
 

@@ -305,10 +305,10 @@ def _distinct(
     pairs: Sequence[tuple[str, str]], scope: Scope, settings: CorrelationTable, dataset: str
 ) -> list[tuple[str, str]]:
     """Return the pairs of different runs on a dataset, each pair of runs once."""
-    of_runs: dict[tuple[str | None, ...], tuple[str, str]] = {}
+    of_runs: dict[frozenset[str | None], tuple[str, str]] = {}
     for model, base in pairs:
-        runs = scope.owner(settings.stage, model, dataset), scope.owner(settings.stage, base, dataset)
-        if None not in runs and runs[0] != runs[1]:
+        runs = frozenset(scope.owner(settings.stage, each, dataset) for each in (model, base))
+        if None not in runs and len(runs) == 2:
             of_runs.setdefault(runs, (model, base))
     return list(of_runs.values())
 

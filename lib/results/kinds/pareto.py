@@ -134,9 +134,11 @@ def _with_front(
     deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
     costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
     members, dominated = front(costs, deciding), dominance(costs, deciding)
+    # With tolerances, what dominates a model may itself be dominated, and by no more than a tolerance.
+    above = {model: [each for each in frame.index if dominated.loc[model, each]] for model in frame.index}
     frame = frame.assign(
         front=["yes" if model in members else "no" for model in frame.index],
-        dominated_by=[", ".join(each for each in members if dominated.loc[model, each]) for model in frame.index],
+        dominated_by=[", ".join([each for each in members if each in of] or of) for of in above.values()],
     )
     if paired:
         ranked = runs[members].drop_duplicates()

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.results.predictions import paired_predictions
+from lib.results.predictions import paired_predictions, repetitions
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
@@ -42,6 +42,7 @@ class ScoreIntervalsFigure(FigureSettings):
         grid = scope.grid(self.stage, models=[*styles, *([baseline] if baseline else [])])
         shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        repeated = repetitions(grid).groupby("dataset").max() > 1
         size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # room for names between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
@@ -49,7 +50,10 @@ class ScoreIntervalsFigure(FigureSettings):
             scores = _scores(grid[grid["dataset"] == dataset], self)
             axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
-            axes.set_xlabel(f"test {f1.label}, {100 * self.confidence:g} % interval", loc="right")  # may be wide
+            of = "documents and seeds" if repeated[dataset] else "documents"
+            axes.set_xlabel(
+                f"test {f1.label}, {100 * self.confidence:g} % interval\nover {of}", loc="right"
+            )  # may be wide
             made = [row for row in styles if row in scores.index]
             _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:

@@ -28,7 +28,11 @@ class SearchSettings(ResultSettings):
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
     stage: str = Field(description="Stage with `variants`.")
-    column: str = Field(CHOOSING, description="The score, as in the columns of tables; the highest is the best.")
+    column: str = Field(
+        CHOOSING,
+        description="The score, as in the columns of tables; the highest is the best, of a loss or an error the "
+        "lowest.",
+    )
 
 
 class SearchTable(SearchSettings, TableSettings):
@@ -70,8 +74,8 @@ class SearchTable(SearchSettings, TableSettings):
 
 
 LEAD_NOTE = (
-    "Lead: mean of the best minus that of the second. One that is no larger than the standard deviation over seeds, or "
-    "that only one seed shows, may as well be chance."
+    "Lead: how far the mean of the best is from that of the second. One that is no larger than the standard deviation "
+    "over seeds, or that only one seed shows, may as well be chance."
 )
 
 
@@ -89,15 +93,16 @@ class SearchBestTable(SearchSettings, TableSettings):
         score, stage = scope.quantity(self.column, self.stage), self.stage
         variants = {variant_name(variant): variant for variant in scope.variants[stage]}
         seeds = scope.grid(stage).groupby("dataset")["seed"].nunique()
-        others = ("dataset", "model", score.name, f"{score.name}_sd", "lead", "seeds")
-        names = setting_columns(scope.variants[stage][0], others)
+        made = ("dataset", "model", score.name, f"{score.name}_sd", "lead", "seeds")
+        names = setting_columns(scope.variants[stage][0], made)
         rows = []
         for (dataset, model), found in variant_scores(scope, stage, score).groupby(["dataset", "row"], sort=False):
             if not found["best"].any():
                 continue  # the model is not made for the dataset
             (best,) = found[found["best"]].itertuples()
             chosen = {names[place]: spelled(value) for place, value in variants[best.Index[-1]].items()}
-            lead = best.mean - found.loc[~found["best"], "mean"].max()
+            others = found.loc[~found["best"], "mean"]
+            lead = abs(best.mean - (others.min() if score.smaller_is_better else others.max()))
             scores = {score.name: best.mean, f"{score.name}_sd": best.std, "lead": lead, "seeds": seeds[dataset]}
             rows.append({"dataset": dataset, "model": model, **chosen, **scores})
         frame = pd.DataFrame(rows)

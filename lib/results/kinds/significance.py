@@ -14,6 +14,7 @@ from lib.results.predictions import interval_notes, paired_predictions, repetiti
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import Column, Table
+from lib.results.variants import EQUAL_DECIMALS
 
 RUNS = ["dataset", "runs"]
 """Columns with the two runs of a comparison, the same for both directions."""
@@ -217,7 +218,8 @@ def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
     """Yield what the numbers are."""
     yield f"F1 difference: {_score(frame)} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
-    yield f"Holm p: corrected for the {len(distinct(frame))} comparisons of this table. 0.0000: less than 0.00005."
+    number = len(distinct(frame))
+    yield f"Holm p: corrected for the {number} comparison{'s' * (number > 1)} of this table. 0.0000: less than 0.00005."
     yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
     if frame["mcnemar_p"].notna().any():
         yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"
@@ -257,7 +259,7 @@ class AnswerTable(ComparisonSettings, TableSettings):
             if (here := grid[grid["dataset"] == dataset]).empty:
                 continue  # the models are not made for the dataset
             paired = paired_predictions(here)
-            mean = paired.f1().mean(axis=0)
+            mean = paired.f1().mean(axis=0).round(EQUAL_DECIMALS)
             highest = int(mean.argmax())
             low, high = paired.score(highest).score_interval(self.confidence)
             significant = pairs["holm_p"] <= 1 - self.confidence
@@ -297,6 +299,8 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
 def _answer_note(compared: pd.DataFrame) -> Iterator[str]:
     seeds = " and seeds" if (compared["seeds"] > 1).any() else ""
     yield "Highest: of the compared models."
-    yield f"Shown: by a paired test over the test documents{seeds}, after Holm's correction for all"
-    yield f"{len(distinct(compared))} comparisons. Models without a significant difference need not be equal: the table"
-    yield "of kind `significance` has each difference with its interval."
+    number = len(distinct(compared))
+    yield f"Shown: by a paired test over the test documents{seeds}, after Holm's correction for"
+    yield f"all {number} comparisons." if number > 1 else "the one comparison."
+    yield "Models without a significant difference need not be equal: the table of kind `significance` has each"
+    yield "difference with its interval."

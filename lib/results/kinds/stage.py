@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.settings import check
+from lib.results.predictions import repetitions
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
@@ -86,7 +87,7 @@ class StageTable(TableSettings):
         published = pd.DataFrame()
         if scope.published:
             published = published_runs(scope.published).reorder_levels(["model", "stage", "dataset"])
-        several_seeds = cells.size().max() > 1
+        repeated = repetitions(grid, ["row", "stage", "dataset"]) > 1
         frame, printed = pd.DataFrame({MODEL: scope.models}), {}
         for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
             place = _place(stage, dataset, scope.stages)
@@ -96,8 +97,8 @@ class StageTable(TableSettings):
                 values = cells[each.source]
                 frame[key] = values.mean().reindex(rows).to_numpy() * each.factor
                 printed[key] = Column(label, each.decimals)
-                if each.score and several_seeds:
-                    frame[key.sd] = values.std().reindex(rows).to_numpy() * each.factor
+                if each.score and repeated.any():
+                    frame[key.sd] = values.std().where(repeated).reindex(rows).to_numpy() * each.factor
                 if each.name in published:
                     values = published[each.name].reindex(rows)
                     if values.notna().any():

@@ -37,7 +37,7 @@ class StateSizeSettings(ResultSettings):
     stage: str = Field(description="Stage whose runs are shown.")
     by: str = Field(
         "validation_accuracy",
-        description="The score on validation whose highest mean over the seeds chooses a row's variant, if the stage "
+        description="The score on validation whose best mean over the seeds chooses a row's variant, if the stage "
         "has variants.",
     )
 

@@ -83,3 +83,29 @@ def test_macro_f1_of_small_classes(classes, rarest):
         low, high = paired.score(0).score_interval(0.95)
         covered.append(low <= truth <= high)
     assert np.mean(covered) >= 0.93
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(
+    ("documents", "recall", "other"), [((180, 20), 0.05, 0.1), ((950, 50), 0.03, 0.03), ((188, 12), 0.99, 0.93)]
+)
+def test_macro_f1_of_a_class_that_is_hardly_found_or_hardly_missed(documents, recall, other, seeds):
+    """Often its F1 is 0 or 1 on test, whichever document is left out."""
+    generator = np.random.default_rng([*documents, seeds])
+    labels, false_positive = np.repeat([0, 1], documents), 0.001
+    chances = np.array([[false_positive, recall], [false_positive, other]])[:, labels]  # [M, n]
+    hits, alarms = np.array([recall, other]) * documents[1], false_positive * documents[0]
+    missed = documents[1] - hits
+    truth = (
+        hits / (hits + (missed + alarms) / 2) + (documents[0] - alarms) / (documents[0] + (missed - alarms) / 2)
+    ) / 2
+    found = []
+    for _ in range(200):
+        predictions = (generator.random((seeds, 2, len(labels))) < chances).astype(int)
+        paired = PairedPredictions(["ours", "theirs"], labels, predictions, np.arange(len(labels)), 2)
+        intervals = [paired.score(0).score_interval(0.95), paired.score(1).score_interval(0.95)]
+        intervals.append(paired.difference(0, 1).difference_interval(0.95))
+        found.append(
+            [low <= true <= high for (low, high), true in zip(intervals, [*truth, truth[0] - truth[1]], strict=True)]
+        )
+    assert np.mean(found, axis=0).min() >= 0.93

@@ -147,6 +147,41 @@ def test_equal_predictions_of_few_documents_show_no_equality():
     assert many[1] == pytest.approx(3 / 2000, rel=0.01)
 
 
+def test_a_class_without_test_documents_leaves_an_interval_of_the_others():
+    """Rounding gives a variance of 1e-31 then, which is none."""
+    labels = np.arange(40) % 2
+    low, high = paired(labels, [labels], classes=3).score(0).score_interval(0.95)
+    reach = (1 - 0.05 ** (1 / 20)) * 2**0.5 / 3
+    assert (low, high) == (pytest.approx(2 / 3 - reach), pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize("model", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_no_interval_is_a_point(model, count):
+    """Models that are right, that name one class alone, that are wrong; and their differences."""
+    labels = np.arange(2 * count) % 2
+    predictions = [labels, np.zeros_like(labels), 1 - labels]
+    several = paired(labels, predictions, classes=3)
+    low, high = several.score(model).score_interval(0.95)
+    assert 0 <= low < high <= 1
+    low, high = several.difference(model, model - 1).difference_interval(0.95)
+    assert -1 <= low < high <= 1
+
+
+def test_a_difference_of_scores_is_at_most_one():
+    assert estimate([-0.4, 0.6]).difference_interval(0.95) == (-1, 1)
+
+
+def test_rounding_is_no_variance():
+    """Of shares that are all 1/3, and of differences of 1/3 and 2/3."""
+    alike = np.full(7, 1 / 3)
+    alike[3] += 1e-16
+    low, high = shares([alike]).score_interval(0.95)
+    assert high - low > 0.3
+    low, high = shares([alike - 2 / 3]).difference_interval(0.95)
+    assert high - low > 0.3
+
+
 def outcomes(only_ours, only_theirs, both):
     """Which documents two models get right."""
     ours = [True] * only_ours + [False] * only_theirs + [True] * both

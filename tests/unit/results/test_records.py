@@ -139,3 +139,8 @@ def test_texts_of_training_in_test_are_said_below_tables(tmp_path):
     files = [write_run(tmp_path, "finetune", "sdpa", name, shared=share) / RUN for name, share in shares.items()]
     assert shared_note(files) == "Test documents whose text is in training, too: posts 37.4 %."
     assert shared_note(files[1:]) is None
+
+
+def test_a_single_text_of_training_in_many_of_test_is_no_zero(tmp_path):
+    file = write_run(tmp_path, "finetune", "sdpa", "posts", shared={"test": 0.0003}) / RUN
+    assert shared_note([file]) == "Test documents whose text is in training, too: posts less than 0.1 %."

@@ -38,7 +38,12 @@ def test_markdown_has_deviations_behind_their_means_and_a_dash_where_there_is_no
         ["sdpa", "91.26 ± 0.13", "50 % & more", "28512345"],
         ["lsh_h2", "90.00", "-", "-"],
     ]
-    assert rows[2:] == ["", "Means ± deviations; 95 % of $x_1$."]
+    assert rows[2:] == ["", r"Means ± deviations; 95 % of \$x_1\$."]
+
+
+def test_notes_in_markdown_keep_their_code_and_show_names_as_they_are():
+    table = Table(pd.DataFrame({"a": [1]}), {}, note="Under `a|b`: *one*, <b>, [x](y) and `two`.")
+    assert table.to_markdown().splitlines()[-1] == r"Under `a|b`: \*one\*, \<b>, [x]\(y) and `two`."
 
 
 def test_latex_is_a_table_of_booktabs_in_which_no_character_has_a_meaning_of_its_own(table):
@@ -78,6 +83,7 @@ def test_latex_leaves_only_signs_as_they_are_that_every_font_has_in_their_place(
     as_they_are = {sign for sign in string.printable if latex(sign) == sign}
     assert as_they_are == {*string.ascii_letters, *string.digits, *" !'()+,-./:;=?@]`"}
     assert (latex("["), latex("*"), latex("a[*")) == ("{[}", "{*}", "a[*")
+    assert (latex("a-b"), latex("a--b"), latex("a---b")) == ("a-b", "a-{}-b", "a-{}-{}-b")
 
 
 def test_a_name_that_ends_like_a_deviation_is_none_without_its_mean():
@@ -132,7 +138,7 @@ def test_minutes_below_one_are_seconds_where_people_read_them_and_minutes_in_csv
     )
     columns = {"minutes": Column("time [min/epoch]", 3), "long": Column("time [min]", 2)}
     table = Table(frame, columns)
-    assert table.to_csv() == "model,minutes,minutes_sd,long\na,0.016,0.001,0.50\nb,0.500,0.010,2.00\n"
+    assert table.to_csv() == "model,minutes,minutes_sd,long\na,0.0160,0.0010,0.50\nb,0.5000,0.0100,2.00\n"
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.to_markdown().splitlines()]
     assert rows[0] == ["model", "time [s/epoch]", "time [min]"]
     assert rows[2:] == [["a", "0.96 ± 0.06", "0.50"], ["b", "30.00 ± 0.60", "2.00"]]

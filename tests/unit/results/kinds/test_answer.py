@@ -73,7 +73,20 @@ def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
     (row,) = table.frame.to_dict("records")
     assert row["highest"] == "twin, sdpa"
     assert row["no_significant_difference"] == "favor-m64 (from sdpa)"
-    assert "all 1 comparisons" in table.note
+    assert "for the one comparison." in table.note
+
+
+def test_models_whose_means_differ_by_rounding_alone_are_both_the_highest(tmp_path):
+    """0.9 + 0.8 + 0.7 and 0.7 + 0.8 + 0.9 differ in the last digit."""
+    folders = []
+    for model, wrong in (("sdpa", (20, 40, 60)), ("favor-m64", (60, 40, 20))):
+        for seed, count in enumerate(wrong):
+            predicted = np.where(np.arange(200) % 100 < count // 2, 1 - LABELS, LABELS)
+            run = write_run(tmp_path, "finetune", model, "imdb", seed=seed)
+            folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    shown = scope_of(folders, {"finetune": ["imdb"]}, ["sdpa", "favor-m64"], reference="sdpa")
+    (row,) = AnswerTable(kind="answer", stage="finetune").make(shown).frame.to_dict("records")
+    assert row["highest"].split(", ") == ["favor-m64", "sdpa"]
 
 
 def test_the_note_names_the_datasets_with_one_seed(tmp_path):

@@ -105,3 +105,13 @@ def test_a_reference_that_skips_the_stage_is_refused():
     compared = {"kind": "relative", "stage": ["tapt"], "column": "memory"}
     with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
         study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])
+
+
+def test_all_variants_of_a_search_count(tmp_path):
+    variants = [{"recipe.epochs": number} for number in (1, 2)]
+    folders = [
+        write_run(tmp_path, "search", "sdpa", "imdb", variant=variant, seconds=3600.0 * variant["recipe.epochs"])
+        for variant in variants
+    ]
+    shown = scope_of(folders, {"search": ["imdb"]}, ["sdpa"], variants={"search": variants})
+    assert parsed(time=["search"]).make(shown).to_csv().splitlines()[1] == "sdpa,a laptop,3.000,3.000"

@@ -40,7 +40,9 @@ def test_scores_at_one_half_at_the_threshold_of_validation_and_at_all(tmp_path):
 
 
 def test_any_class_may_be_the_one_to_detect(tmp_path):
-    row = table(run(tmp_path), positive="harmless").frame.iloc[0]
+    made = table(run(tmp_path), positive="harmless")
+    assert (made.note, table(run(tmp_path)).note) == ("Detected class: harmless.", "Detected class: hateful.")
+    row = made.frame.iloc[0]
     assert row["threshold"] == pytest.approx(0.8)
     assert (row["f1_threshold"], row["roc_auc"]) == (pytest.approx(200 / 3), pytest.approx(75))
 

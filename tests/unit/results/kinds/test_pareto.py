@@ -201,3 +201,11 @@ def test_rows_with_the_same_run_count_once_in_the_tolerance_and_among_neighbours
     assert twice.note == alone.note
     near = twice.frame.set_index("model")["f1_no_significant_difference_from"]
     assert near.to_dict() == {"sdpa": "lsh-h2-c64", "twin": "lsh-h2-c64", "lsh-h2-c64": "sdpa, twin"}
+
+
+def test_who_is_not_on_the_front_is_dominated_by_someone(tmp_path):
+    """With tolerances the only one above it may itself be dominated."""
+    costs = {"sdpa": (100, 1200.0, 20), "lsh-h2-c64": (120, 1100.0, 20), "favor-m64": (120, 1000.0, 40)}
+    frame = of_one_stage(with_costs(tmp_path, costs), list(costs), time_tolerance=10, memory_tolerance=10).frame
+    assert frame["front"].tolist() == ["yes", "no", "no"]
+    assert frame["dominated_by"].tolist() == ["", "sdpa", "lsh-h2-c64"]

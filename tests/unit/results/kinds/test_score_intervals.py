@@ -58,7 +58,7 @@ def test_a_bar_is_the_interval_of_its_score(tmp_path):
         assert [low, high] == pytest.approx(
             [100 * end for end in paired.score(paired.models.index(model)).score_interval(0.9)]
         )
-    assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval"]
+    assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval\nover documents"]
 
 
 def test_the_baseline_is_a_line_with_a_band(tmp_path):

@@ -10,10 +10,10 @@ from lib.results.scope import Scope
 VARIANTS = [{"recipe.freeze_layers": layers, "task.classifier_dropout": 0.1 * (layers + 1)} for layers in (0, 1)]
 
 
-def best(root, scores, variants=VARIANTS, models=("sdpa",)):
+def best(root, scores, variants=VARIANTS, models=("sdpa",), column="validation_f1", metric="eval_f1_macro"):
     """Return the table of a search that scored, by dataset, each variant with each seed; models score alike."""
     runs = [
-        write_run(root, "search", model, dataset, seed, variant=variant, eval_f1_macro=score)
+        write_run(root, "search", model, dataset, seed, variant=variant, **{metric: score})
         for model in models
         for dataset, rows in scores.items()
         for variant, row in zip(variants, rows, strict=True)
@@ -22,7 +22,7 @@ def best(root, scores, variants=VARIANTS, models=("sdpa",)):
     owners = {"search": {model: dict.fromkeys(scores, model) for model in models}}
     files = [run / "run.json" for run in runs]
     scope = Scope(list(models), {"search": list(scores)}, owners, variants={"search": variants}, files=files)
-    return SearchBestTable(kind="search_best", stage="search").make(scope)
+    return SearchBestTable(kind="search_best", stage="search", column=column).make(scope)
 
 
 def test_a_row_per_dataset_with_the_best_settings_and_their_lead(tmp_path):
@@ -71,3 +71,9 @@ def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
 def test_a_setting_that_is_null_is_no_empty_cell(tmp_path):
     variants = [{"recipe.max_grad_norm": norm} for norm in (None, 1.0)]
     assert "| null " in best(tmp_path, {"imdb": [(0.90,), (0.80,)]}, variants).to_markdown()
+
+
+@pytest.mark.parametrize("metric", ["eval_mse", "eval_loss", "eval_perplexity"])
+def test_of_losses_and_errors_the_lowest_is_the_best(tmp_path, metric):
+    made = best(tmp_path, {"imdb": [(0.5,), (0.3,)]}, column=metric, metric=metric)
+    assert made.frame[["freeze_layers", "lead"]].iloc[0].tolist() == ["1", pytest.approx(0.2)]

@@ -1,4 +1,4 @@
-from run_records import scope_of, write_baseline, write_run
+from run_records import UNTRAINED, scope_of, write_baseline, write_run
 
 from lib.results.settings import TABLES
 
@@ -41,3 +41,19 @@ def test_variants_are_rows_with_their_settings_as_a_study_spells_them(tmp_path):
         "model,max_grad_norm,task.maximum,maximum,minimum,difference,seeds\n"
         "sdpa,null,1,60.00,50.00,10.00,2\nsdpa,1.0,1,60.00,50.00,10.00,2\n"
     )
+
+
+def test_copies_of_one_evaluation_are_one_run(tmp_path):
+    """Three seeds of a model that does not train, from the same weights."""
+    start = {"start": {"path": "finetuned", "digest": "1"}}
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed, test_f1_macro=0.8, parents=start, **UNTRAINED)
+        for seed in range(3)
+    ]
+    shown = scope_of(folders, STAGES, ["sdpa"])
+    assert (
+        TABLES.parse({"kind": "spread", "stage": "finetune"}).make(shown).to_csv().splitlines()[1]
+        == "sdpa,80.00,80.00,,1"
+    )
+    stage = TABLES.parse({"kind": "stage", "stage": "finetune", "columns": ["f1"]}).make(shown)
+    assert "80.00 |" in stage.to_markdown()
