@@ -63,6 +63,8 @@ PATTERNS = {
 }
 """Error message per pattern."""
 Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
+FolderName = Annotated[Name, Field(max_length=100)]
+"""A name that comes from outside a study and becomes a folder; file systems take about 255 bytes."""
 Folder = Annotated[str, Field(pattern=FOLDER)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 Revision = Annotated[str, Field(pattern=REVISION)]

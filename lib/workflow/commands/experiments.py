@@ -4,16 +4,20 @@ The folder `<experiments>/<stage>/<name>` is also the run's output folder.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.core.errors import ConfigError
+from pydantic import TypeAdapter, ValidationError
+
+from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
 from lib.core.files import mapping_text, read_mapping, write_text
 from lib.core.identity import RunId
 from lib.core.program import read_settings
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.search_space import laid_over
+from lib.core.settings import FolderName, sentences
 from lib.study.run import RunSettings, Start
 from lib.study.runs import Run, derive
 from lib.workflow.planning.plan import Plan
@@ -38,7 +42,7 @@ def new_experiment(
         plan: the study that gives the defaults.
         experiments: folder of all experiments.
         stage: of the study.
-        name: of the new experiment; must be new.
+        name: of the new experiment; must be new, and a `FolderName`.
         model: of the study; None = the first that trains at this stage. With `start` it must be None, since backbone,
             tokeniser, seed and precision come from there.
         dataset: of the stage; None = its only one.
@@ -48,7 +52,8 @@ def new_experiment(
         The new `config.yaml`.
 
     Raises:
-        ConfigError: the name is taken, something is unknown, or two arguments contradict each other.
+        ConfigError: the name is taken or no name of a folder, something is unknown, two arguments contradict each
+            other, the start has no weights, or the new run would be refused. Nothing is written then.
     """
     folder = _new_folder(experiments, stage, name)
     run = _run_like(plan, stage, model, dataset, start)
@@ -102,9 +107,10 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
     """Return the settings that a new experiment takes from the run in `source`, whose weights it starts from.
 
     Raises:
-        ConfigError: `source` is not a run, or its tokeniser is not one of the study's.
+        ConfigError: `source` is not a run, has no weights, or its tokeniser is not one of the study's.
     """
     inherited = _read_config(source)
+    _check_weights(source, inherited)
     tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
     if inherited["tokenizer"] not in tokenizers:
         raise ConfigError(
@@ -139,17 +145,19 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         The new `config.yaml`.
 
     Raises:
-        ConfigError: the name is taken, the run is of another stage, or there is nothing to resume.
+        ConfigError: the name is taken or no name of a folder, the run is of another stage, or there is nothing to
+            resume. Nothing is written then.
         DataError: an input of an unfinished run cannot be read.
     """
     folder = _new_folder(experiments, stage, name)
     source = _run_folder(experiments, resumed)
     settings = _read_config(source)
-    if settings.get("stage") != stage:
+    if settings["stage"] != stage:
         raise ConfigError(
-            f"{source}: a run of {settings.get('stage')}, not of {stage}. Resume it there, or take its weights "
+            f"{source}: a run of {settings['stage']}, not of {stage}. Resume it there, or take its weights "
             "with --start."
         )
+    _check_weights(source, settings)
     if (source / RUN).is_file():
         state = source / MODEL / "state"
         whole = state.is_dir()
@@ -168,24 +176,64 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
 
 
 def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:
+    for what, value in (("stage", stage), ("name", name)):
+        try:
+            TypeAdapter(FolderName).validate_python(value)
+        except ValidationError as error:
+            reasons = "; ".join(reason for _, reason in sentences(error))
+            raise ConfigError(
+                f"{what} {cut(value, MOST_OF_VALUE)!r}: {reasons}. It names a folder. Choose another one."
+            ) from error
     folder = Path(experiments) / stage / name
-    if folder.exists():
+    if os.path.exists(folder):
         raise ConfigError(f"{folder}: there is an experiment of this name. Choose another one; names are unique.")
     return folder
 
 
 def _run_folder(experiments: str | Path, run: str) -> Path:
     experiment = Path(experiments) / run
-    return experiment if experiment.is_dir() else Path(run)
+    return experiment if os.path.isdir(experiment) else Path(run)  # pathlib raises an error of a name that is too long
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    if not (folder / CONFIG).is_file():
-        raise ConfigError(f"{folder / CONFIG}: no such file. Expected the configuration of an earlier run.")
-    return read_mapping(folder / CONFIG)
+    """Return the settings of a run, all of them.
+
+    Raises:
+        ConfigError: there are none, or some are missing or wrong, as of an imported run.
+    """
+    path = folder / CONFIG
+    if not os.path.isfile(path):
+        raise ConfigError(f"{path}: no such file. Expected the configuration of an earlier run.")
+    settings = read_mapping(path)
+    try:
+        read_settings(RunSettings, settings)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{path}: not all settings of a run; an imported run lacks most. Name a run of this project, or make one "
+            f"from the study (--model). In the file, {error}"
+        ) from error
+    return settings
+
+
+def _check_weights(source: Path, settings: dict[str, Any]) -> None:
+    """Raise a ConfigError if a run has no weights, and will have none when it has finished."""
+    if settings.get("recipe") is None:
+        reason = f"{source}: a run that trains nothing, such as TF-IDF, so there are no weights to start from"
+    elif (source / RUN).is_file() and not (source / MODEL).is_dir():
+        reason = f"{source / MODEL}: no such folder, so there are no weights to start from; an archived run has none"
+    else:
+        return
+    raise ConfigError(f"{reason}. Name a run that has weights, or make one from the study (--model).")
 
 
 def _write(folder: Path, settings: dict[str, Any]) -> Path:
     path = folder / CONFIG
+    try:
+        read_settings(RunSettings, settings)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{path}: not written, since no program would take it. Name another run or model, or change the study "
+            f"(--configfile). In the file, {error}"
+        ) from error
     write_text(path, mapping_text(settings))
     return path

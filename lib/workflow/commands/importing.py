@@ -6,20 +6,34 @@ A study with `execution.runs: imported` reads the imported records.
 import json
 import logging
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-from pydantic import Field, TypeAdapter, ValidationError
+import pyarrow as pa
+import pyarrow.parquet
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from lib.attention.settings import MECHANISMS, MechanismSettings
-from lib.core.errors import DataError
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import atomic_path, mapping_text
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
-from lib.core.settings import Name, PositiveInt, Seed
+from lib.core.settings import (
+    FewOrZero,
+    FolderName,
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+    Seed,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -44,20 +58,25 @@ NEEDED = ["run", "stage", "dataset", "attention", "seed", "epochs", "peak_gpu_me
 OPTIONAL = ["num_hashes", "chunk_size", "mask_within_chunks", "nb_features", "batch_size", "grad_accum_steps"]
 OPTIONAL += ["learning_rate", "starts_from", *VARIANTS]
 """Columns in which a run may have none."""
-INTEGERS = ["seed", "epochs", "num_hashes", "chunk_size", "nb_features", "batch_size", "grad_accum_steps"]
-INTEGERS += ["freeze_n_layers"]
-"""Columns of integers, which a column with gaps may hold as floats."""
-NUMBERS = ["peak_gpu_mem_mb", "runtime_s", "learning_rate", "classifier_dropout"]
-TEXTS = ["run", "stage", "dataset", "attention", "starts_from", "pooling"]
-FolderName = Annotated[Name, Field(max_length=100)]
-CHECKED: dict[str, TypeAdapter[Any]] = {
-    "dataset": TypeAdapter(FolderName),
-    "pooling": TypeAdapter(FolderName | None),
+Text = Annotated[str, Field(strict=True)]
+COLUMNS: dict[str, TypeAdapter[Any]] = {
+    **dict.fromkeys(["run", "stage", "attention", "starts_from"], TypeAdapter(Text)),
+    **dict.fromkeys(["dataset", "pooling"], TypeAdapter(Annotated[FolderName, Field(strict=True)])),
+    **dict.fromkeys(["epochs", "batch_size", "grad_accum_steps"], TypeAdapter(PositiveInt)),
+    **dict.fromkeys(["num_hashes", "chunk_size", "nb_features"], TypeAdapter(PositiveInt)),
+    **dict.fromkeys(["runtime_s", "learning_rate"], TypeAdapter(PositiveFloat)),
+    "mask_within_chunks": TypeAdapter(bool),
     "seed": TypeAdapter(Seed),
-    "epochs": TypeAdapter(PositiveInt),
+    "peak_gpu_mem_mb": TypeAdapter(NonNegativeFloat),
+    "freeze_n_layers": TypeAdapter(FewOrZero),
+    "classifier_dropout": TypeAdapter(Probability),
 }
-"""Columns that become parts of paths or counts, with the type of the same setting in a configuration."""
+"""Types of `NEEDED` and `OPTIONAL`: those of the same settings in a configuration. Texts become parts of paths."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
+METRIC = re.compile(r"(train|eval|test)/(?!epoch$).+", re.DOTALL)
+"""Columns of a history that are imported, besides the epochs and the time."""
+SHARE = re.compile("f1|accuracy|precision|recall|confidence")
+"""Parts of the names of metrics from 0 to 1."""
 METRICS = {
     "train/avg_epoch_loss": "train_loss",
     "avg_prediction_confidence": "mean_confidence",
@@ -85,7 +104,8 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
             mechanism needs; `peak_gpu_mem_mb` is in MiB, `runtime_s` in seconds; `starts_from` is the name of another
             run, with or without what follows its last underscore.
         history: Parquet file with rows for each run and epoch: `run`, `elapsed_s`, `train/epoch`, `train/<metric>`,
-            and `eval/` (validation) and `test/` likewise; metrics are shares, not per cent.
+            and `eval/` (validation) and `test/` likewise; metrics are numbers, and shares, not per cent. Other
+            columns, and rows of other runs, are not read.
         out: folder of the results.
         hardware: that of the runs, which their records lack.
 
@@ -93,67 +113,127 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
         Folders of the records.
 
     Raises:
-        DataError: a file cannot be read, or runs are incomplete, ambiguous or duplicated (all of them are named), or
-            `out` has runs already. Nothing is written then.
+        DataError: a file cannot be read, or has no rows; runs are incomplete, ambiguous or duplicated, or have values
+            that cannot be (all of them are named); or `out` has runs already. Nothing is written then.
     """
     target = Path(out) / "runs"
     if target.exists():
         raise DataError(f"{target}: exists. Expected a folder without runs; delete them, or name another folder.")
-    table = _table(runs, NEEDED, OPTIONAL)
-    epochs = _epochs(_table(history, ["run", "elapsed_s", *EPOCHS], []))
+    table = _runs(runs)
+    epochs = _epochs(history, set(table["run"]))
     if problems := [*_incomplete(table, epochs)]:
         raise _refusal(runs, problems)
-    mechanisms = {run["run"]: _mechanism(run) for run in _rows(table)}
+    mechanisms = {run["run"]: _mechanism(run) for run in table.to_dict("records")}
     starts, problems = _starts(table)
-    if problems:
+    if problems := problems or [*_circles(starts)]:
         raise _refusal(runs, problems)
     table["model"] = ["-then-".join(_path(run, starts, mechanisms)) for run in table["run"]]
+    if problems := [*_long(table)]:
+        raise _refusal(runs, problems)
     cells = _cells(table)
     if twice := cells[cells.duplicated(["place"], keep=False)].groupby("place")["run"].agg(", ".join).to_dict():
         raise _refusal(runs, [f"{place}: {names} are the same run" for place, names in twice.items()])
     with atomic_path(target) as partial:
-        for run in _rows(cells):
+        for run in cells.to_dict("records"):
             name = run["run"]
             _write(partial / run["place"], run, starts[name], mechanisms[name], epochs.loc[[name]], hardware)
     return [target / place for place in cells["place"]]
 
 
 def _refusal(path: str | Path, problems: Sequence[str]) -> DataError:
-    shown = "; ".join(problem if len(problem) <= 400 else f"{problem[:400]}..." for problem in problems)
+    shown = "; ".join(cut(problem, 400) for problem in problems)
     shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown)
     return DataError(
-        f"{path}: {shown}. Expected one complete record per run, and nothing was imported. Complete "
-        "these rows or take them out of the table, and leave what is missing then out of the study."
+        f"{path}: {shown}. Expected one complete record per run, and nothing was imported. Correct or complete what "
+        "is named or take it out of the table, and leave what is missing then out of the study."
     )
 
 
-def _table(path: str | Path, needed: Sequence[str], optional: Sequence[str]) -> pd.DataFrame:
-    """Return the table in a Parquet file, with null columns for what it may leave out."""
+def _table(path: str | Path, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of a Parquet file as plain values."""
     try:
-        table = pd.read_parquet(path)
-        table = table.astype({name: "Int64" for name in INTEGERS if name in table})
-        table = table.astype({name: "float64" for name in NUMBERS if name in table})
-        for name in TEXTS:
-            if name in table and (wrong := [value for value in table[name].dropna() if not isinstance(value, str)]):
-                raise ValueError(f"column {name} holds {str(wrong[0])[:80]!r}, which is no text")
-    except (OSError, ValueError, TypeError) as error:
+        with pa.parquet.ParquetFile(path) as file:
+            table = file.read()
+        twice = [name for name, count in Counter(table.column_names).items() if count > 1]
+        rows = [] if twice else table.to_pylist()
+    except (OSError, ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot be read ({error}). Expected a Parquet file of run records.") from error
-    if missing := [name for name in needed if name not in table]:
+    if twice:
+        raise _refusal(path, [f"column {name}: there are several" for name in twice])
+    if missing := [name for name in needed if name not in table.column_names]:
         raise DataError(f"{path}: has no column {', '.join(missing)}. Expected one for each of {', '.join(needed)}.")
-    return table.reindex(columns=[*table, *(name for name in optional if name not in table)])
+    if not rows:
+        raise DataError(f"{path}: has no rows. Expected run records; write them to the file first.")
+    return rows
 
 
-def _epochs(rows: pd.DataFrame) -> pd.DataFrame:
+def _converted(
+    row: Mapping[str, Any], columns: Mapping[str, TypeAdapter[Any]], name: str, problems: dict[tuple[str, str], str]
+) -> dict[str, Any]:
+    """Return the values of a row as their types, None where there is none.
+
+    What is not of its type is None, too, and the first such value of a run and column is added to `problems`.
+    """
+    result = dict.fromkeys(columns)
+    for column, kind in columns.items():
+        value = row.get(column)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            continue
+        try:
+            result[column] = kind.validate_python(value)
+        except ValidationError as error:
+            reason = error.errors(include_input=False, include_url=False)[0]["msg"]
+            problems.setdefault((name, column), f"{name}: {column} is {cut(repr(value), MOST_OF_VALUE)} ({reason})")
+    return result
+
+
+def _runs(path: str | Path) -> pd.DataFrame:
+    """Return the table of runs, with a column for each of `COLUMNS`."""
+    problems: dict[tuple[str, str], str] = {}
+    rows = []
+    for number, row in enumerate(_table(path, NEEDED), 1):
+        name = row["run"] if isinstance(row["run"], str) else f"row {number}"
+        rows.append(_converted(row, COLUMNS, name, problems))
+        if rows[-1]["run"] is None:
+            problems.setdefault((name, "run"), f"{name}: no value of run")
+    if problems:
+        raise _refusal(path, [*problems.values()])
+    return pd.DataFrame(rows, dtype=object)  # else a column of integers with gaps would be floats
+
+
+def _epochs(path: str | Path, runs: set[str]) -> pd.DataFrame:
     """Return one row per run and epoch, under our names of metrics."""
+    rows = [
+        row for row in _table(path, ["run", "elapsed_s", *EPOCHS]) if isinstance(row["run"], str) and row["run"] in runs
+    ]
+    metrics = [name for name in rows[0] if METRIC.fullmatch(name)] if rows else []
+    names: dict[str, list[str]] = {}
+    for metric in metrics:
+        names.setdefault(_metric(metric), []).append(metric)
+    if twice := {ours: theirs for ours, theirs in names.items() if len(theirs) > 1}:
+        raise _refusal(path, [f"columns {', '.join(theirs)}: all are {ours}" for ours, theirs in twice.items()])
+    columns = {
+        "elapsed_s": TypeAdapter(NonNegativeFloat),
+        **dict.fromkeys(EPOCHS, TypeAdapter(NonNegativeFloat)),
+        **{name: TypeAdapter(Fraction if SHARE.search(name) else FiniteFloat) for name in metrics},
+    }
+    problems: dict[tuple[str, str], str] = {}
+    converted = []
+    for row in rows:
+        values = _converted(row, columns, row["run"], problems)
+        if len(found := {values[name] for name in EPOCHS} - {None}) > 1:
+            text = (
+                f"{row['run']}: {', '.join(EPOCHS)} of one row are {', '.join(f'{epoch:g}' for epoch in sorted(found))}"
+            )
+            problems.setdefault((row["run"], "epoch"), text)
+        converted.append({"run": row["run"], **values})
+    if problems:
+        raise _refusal(path, [*problems.values()])
+    table = pd.DataFrame(converted, columns=["run", *columns]).astype(dict.fromkeys(columns, "float64"))
     # The tracker may have written training and evaluation of an epoch as separate rows, each with its own epoch.
-    rows = rows.assign(epoch=rows[EPOCHS].bfill(axis=1).iloc[:, 0]).drop(columns=[*EPOCHS, "step"], errors="ignore")
-    merged = rows.groupby(["run", "epoch"]).first()  # the first that is not null, by column
-    merged = merged.assign(seconds=merged["elapsed_s"].groupby("run").transform(_differences))
-    return merged.drop(columns="elapsed_s").rename(columns=_metric).reset_index("epoch")
-
-
-def _differences(elapsed: pd.Series) -> pd.Series:
-    return elapsed.diff().fillna(elapsed)
+    table = table.assign(epoch=table[EPOCHS].bfill(axis=1).iloc[:, 0]).drop(columns=EPOCHS)
+    merged = table.groupby(["run", "epoch"]).first()  # the first that is not null, by column
+    return merged.rename(columns=_metric).reset_index("epoch")
 
 
 def _metric(name: str) -> str:
@@ -170,7 +250,7 @@ def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
     """Yield the gaps and errors in the records of runs."""
     for run in table.loc[table["run"].duplicated(), "run"]:
         yield f"{run}: duplicated"
-    for run in _rows(table):
+    for run in table.to_dict("records"):
         name, needed = run["run"], [column for column in NEEDED if run[column] is None]
         if needed:
             yield f"{name}: no value of {', '.join(needed)}"
@@ -178,45 +258,24 @@ def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
         if run["stage"] not in TASKS:
             yield f"{name}: stage '{run['stage']}' is none of {', '.join(TASKS)}"
             continue
-        wrong = [*_refused(run)]
-        yield from wrong
-        if wrong:
-            continue
         try:
             _mechanism(run)
         except ValueError as error:
-            yield f"{name}: no mechanism ({error})"
+            yield f"{name}: attention and its parameters make no mechanism ({error})"
         history = epochs.loc[epochs.index == name]
         there = sorted(history["epoch"])
         if len(there) != run["epochs"] or there != [*range(1, len(there) + 1)]:
             found = ", ".join(f"{epoch:g}" for epoch in sorted(history["epoch"])) or "none"
             yield f"{name}: {run['epochs']} epochs, but the history has {found}"
-        scores = ["train_loss"]
+        scores = ["elapsed_s", "train_loss"]
         if TASKS[run["stage"]] == "sequence_classification":
             scores += ["eval_f1_macro", "test_f1_macro"]
         for score in scores:
             values = history.reindex(columns=["epoch", score])
             for epoch in values.loc[values[score].isna(), "epoch"]:
                 yield f"{name}: no {score} of epoch {epoch:g}"
-
-
-def _refused(run: dict[str, Any]) -> Iterator[str]:
-    """Yield which values of a run no configuration would take."""
-    for column, kind in CHECKED.items():
-        try:
-            kind.validate_python(run[column])
-        except ValidationError as error:
-            yield f"{run['run']}: {column} is {str(run[column])[:80]!r} ({error.errors()[0]['msg']})"
-    for column in NUMBERS:
-        if run[column] is not None and not math.isfinite(run[column]):
-            yield f"{run['run']}: {column} is {run[column]}, no finite number"
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows with plain values, None where there is none."""
-    return [
-        {name: None if pd.isna(value) else value for name, value in row.items()} for row in table.to_dict("records")
-    ]
+        if history["elapsed_s"].diff().min() < 0:
+            yield f"{name}: elapsed_s decreases from one epoch to the next"
 
 
 def _mechanism(run: dict[str, Any]) -> MechanismSettings:
@@ -246,7 +305,7 @@ def _starts(table: pd.DataFrame) -> tuple[dict[str, str | None], list[str]]:
             known.setdefault(spelling, set()).add(name)
     starts: dict[str, str | None] = {}
     problems = []
-    for run in _rows(table):
+    for run in table.to_dict("records"):
         start, found = run["starts_from"], known.get(run["starts_from"], set()) - {run["run"]}
         if start is not None and len(found) != 1:
             there = ", ".join(sorted(found)) or "not there"
@@ -255,17 +314,39 @@ def _starts(table: pd.DataFrame) -> tuple[dict[str, str | None], list[str]]:
     return starts, problems
 
 
-def _path(run: str, starts: dict[str, str | None], mechanisms: dict[str, MechanismSettings]) -> list[str]:
+def _circles(starts: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the runs that start, by way of others, from themselves."""
+    for run, start in starts.items():
+        way = {run: None}
+        while start is not None and start not in way:
+            way[start] = None
+            start = starts[start]
+        if start == run:
+            yield f"{run}: starts_from leads back to the run itself, by {', '.join([*way][1:])}"
+
+
+def _path(run: str, starts: Mapping[str, str | None], mechanisms: Mapping[str, MechanismSettings]) -> list[str]:
     """Return the spelling of a run's mechanism after those of the runs that it goes back to, without repetitions."""
-    start = starts[run]
-    before = _path(start, starts, mechanisms) if start else []
-    own = _spelling(mechanisms[run])
-    return before if before[-1:] == [own] else [*before, own]
+    spellings = []
+    start: str | None = run
+    while start is not None:
+        spellings.append(_spelling(mechanisms[start]))
+        start = starts[start]
+    return [spelling for spelling, _ in groupby(reversed(spellings))]
+
+
+def _long(table: pd.DataFrame) -> Iterator[str]:
+    """Yield the runs whose model has a name that is too long for a folder."""
+    for run in table.to_dict("records"):
+        try:
+            TypeAdapter(FolderName).validate_python(run["model"])
+        except ValidationError as error:
+            yield f"{run['run']}: starts_from gives the model the name {run['model']} ({error.errors()[0]['msg']})"
 
 
 def _cells(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each record to write: the runs, with `variant` and `place`, and those of a search as such."""
-    table = table.assign(variant=[_variant(run) for run in _rows(table)])
+    table = table.assign(variant=[_variant(run) for run in table.to_dict("records")])
     # Texts, since a mapping cannot be compared.
     spelt = table["variant"].map(variant_name).where(table["stage"] == "finetune", "")
     settings = spelt.groupby([table["stage"], table["model"], table["dataset"]])
@@ -304,6 +385,7 @@ def _write(
 ) -> None:
     task = TASKS["finetune" if run["stage"] == SEARCH else run["stage"]]
     kept = history["eval_f1_macro"].to_numpy().argmax() if task == "sequence_classification" else -1
+    history = history.assign(seconds=history["elapsed_s"].diff().fillna(history["elapsed_s"])).drop(columns="elapsed_s")
     metrics = history.iloc[kept].drop(["epoch", "seconds", "train_loss"]).dropna().astype(float).to_dict()
     metrics["train_loss"] = history["train_loss"].min()
     if task == "sequence_classification":

@@ -54,3 +54,14 @@ def test_a_log_ends_with_the_usage_of_its_program(tmp_path):
     assert 0.3 <= cpu <= seconds + 5
     assert memory >= 200
     assert "finished" not in run(tmp_path, 3)
+
+
+def test_a_program_with_triton_ends_without_a_word_of_its_bindings(tmp_path):
+    """Objects that garbage collection does not see at exit would be reported as leaked."""
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    file = tmp_path / "import.py"
+    file.write_text(
+        "import sys, triton\nfrom lib.core import program\nsys.exit(program.run(lambda _: print('done'), []))\n"
+    )
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -1,18 +1,23 @@
 """Experiments by hand: `new_experiment.py` writes a configuration that `scripts/train.py` runs."""
 
 import json
+import os
 import runpy
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
+from lib.study.configuration import load_study, read_layers
 from lib.study.run import RunSettings
 from lib.training.checkpoints import Progress, seal, write_state
 from lib.training.folders import home_of, parents_of, working_folder
+from lib.workflow.commands.importing import import_runs
+from lib.workflow.planning.plan import Plan
 
 
 @pytest.fixture
@@ -91,6 +96,91 @@ def test_a_name_is_given_once(program, new_experiment, tmp_path):
     assert (tmp_path / "pretrain" / "first" / CONFIG).read_text() == before
 
 
+@pytest.mark.parametrize("source", [[], ["--resume", "pretrain/first"]], ids=["new", "resumed"])
+@pytest.mark.parametrize(
+    "name", ["../../escaped", "/tmp/escaped", "..", ".", "", ".hidden", "a/b", "a b", "a\nb", "a\0b", "é", "n" * 300]
+)
+def test_a_name_is_that_of_a_folder_in_its_stage(program, new_experiment, name, source, tmp_path):
+    new_experiment("pretrain", "first")
+    (tmp_path / "pretrain" / "first" / RUN).write_text("{}")
+    (tmp_path / "pretrain" / "first" / MODEL).mkdir()
+    before = {*tmp_path.parent.rglob("*")}
+    with pytest.raises(ConfigError, match=r"^name '.*Choose another one"):
+        program("pretrain", name, *source)
+    with pytest.raises(ConfigError, match=r"^stage '.*Choose another one"):
+        program(name, "second", *source)
+    assert {*tmp_path.parent.rglob("*")} == before
+    assert not os.path.lexists("/tmp/escaped")
+
+
+@pytest.mark.parametrize("option", ["--start", "--resume"])
+def test_an_imported_run_is_no_start_as_its_settings_are_not_known(program, option, tmp_path):
+    """The importer itself makes it."""
+    run = {"run": "theirs", "stage": "pretrain", "dataset": "wikipedia", "attention": "mha", "epochs": 1, "seed": 1}
+    pd.DataFrame([run | {"peak_gpu_mem_mb": 1.0, "runtime_s": 1.0}]).to_parquet(tmp_path / "runs.parquet")
+    rows = [{"run": "theirs", "elapsed_s": 1.0, "train/epoch": 1.0, "train/avg_epoch_loss": 1.0}]
+    pd.DataFrame(rows, columns=[*rows[0], "eval/epoch", "test/epoch"]).to_parquet(tmp_path / "history.parquet")
+    (source,) = import_runs(tmp_path / "runs.parquet", tmp_path / "history.parquet", tmp_path / "theirs")
+    with pytest.raises(ConfigError, match=r"seed-1/config.yaml: not all settings of a run; an imported run"):
+        program("pretrain", "second", option, str(source))
+    assert not (tmp_path / "pretrain").exists()
+
+
+@pytest.mark.parametrize("option", ["--start", "--resume"])
+def test_a_finished_run_without_weights_is_no_start(program, new_experiment, option, tmp_path):
+    """Such as TF-IDF, which trains nothing, and one whose model was archived."""
+    new_experiment("pretrain", "first")
+    (tmp_path / "pretrain" / "first" / RUN).write_text("{}")
+    with pytest.raises(ConfigError, match=r"first/model: no such folder, so there are no weights to start from"):
+        program("pretrain", "second", option, "pretrain/first")
+    assert not (tmp_path / "pretrain" / "second").exists()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("option", ["--start", "--resume"])
+def test_a_baseline_is_no_start(program, option, finished, tmp_path, repository):
+    plan = Plan(load_study(read_layers([repository / "config" / "demo.yaml"])))
+    run = next(run for run in plan.runs if run.id.stage == "finetune" and run.id.model == "tfidf")
+    source = tmp_path / "baseline"
+    source.mkdir()
+    settings = json.loads(run.settings) | {"tokenizer": None, "data": plan.data(run)}
+    (source / CONFIG).write_text(yaml.safe_dump(settings))
+    if finished:
+        (source / RUN).write_text("{}")
+    with pytest.raises(ConfigError, match="baseline.*(no weights to start from|trains nothing)"):
+        program("finetune", "second", option, str(source), *(["--dataset", "imdb"] if option == "--start" else []))
+    assert not (tmp_path / "finetune").exists()
+
+
+@pytest.mark.parametrize("option", ["--start", "--resume"])
+def test_a_run_with_a_name_that_is_too_long_is_not_there(program, option):
+    with pytest.raises(ConfigError, match="no such file"):
+        program("pretrain", "second", option, "n" * 300)
+
+
+def test_a_start_whose_settings_are_wrong_is_refused_with_its_file(program, new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    path = tmp_path / "pretrain" / "first" / CONFIG
+    settings = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(settings | {"backbone": settings["backbone"] | {"hidden_size": "wide"}}))
+    with pytest.raises(ConfigError, match=r"first/config.yaml: not all settings.*\n.*backbone.*hidden_size"):
+        program("finetune", "second", "--start", "pretrain/first", "--dataset", "imdb")
+    assert not (tmp_path / "finetune").exists()
+
+
+def test_settings_that_no_program_would_take_are_not_written(program, new_experiment, tmp_path):
+    """A checkpoint with adapters cannot be continued."""
+    new_experiment("pretrain", "first")
+    folder = tmp_path / "pretrain" / "first"
+    settings = yaml.safe_load((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(yaml.safe_dump(settings | {"recipe": settings["recipe"] | {"lora": {"merge": True}}}))
+    (folder / RUN).write_text("{}")
+    (folder / MODEL / "state").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"second/config.yaml: not written.*\n.*load_only_model_state"):
+        program("pretrain", "second", "--resume", "pretrain/first")
+    assert not (tmp_path / "pretrain" / "second").exists()
+
+
 def test_a_start_hands_over_backbone_tokeniser_seed_and_precision(new_experiment, tmp_path):
     new_experiment("pretrain", "first", "--model", "favor-m256")
     path = tmp_path / "pretrain" / "first" / CONFIG
@@ -129,6 +219,7 @@ def test_resuming_a_finished_run_takes_its_weights(new_experiment, tmp_path):
     first = new_experiment("pretrain", "first", "--model", "lsh-h2-c64")
     folder = tmp_path / "pretrain" / "first"
     (folder / RUN).write_text("{}")
+    (folder / MODEL).mkdir()
     checkpoint(tmp_path, "first", 5)  # of an earlier attempt
     run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
     assert run.model == "second"

@@ -2,14 +2,22 @@
 
 import json
 import logging
+import math
+import re
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lib.core.errors import DataError, ProjectError
 from lib.results.records import load_histories, load_runs
-from lib.workflow.commands.importing import import_runs
+from lib.workflow.commands.importing import COLUMNS, import_runs
 
 PRETRAINED = {"run": "E1_pre_mha_aa", "stage": "pretrain", "dataset": "wikipedia", "attention": "mha", "epochs": 2}
 ADAPTED = {"run": "E1_tapt_mha_bb", "stage": "tapt", "dataset": "imdb", "attention": "mha", "epochs": 2}
@@ -160,8 +168,14 @@ def test_a_search_whose_choice_nothing_tells_counts_as_nothing_else(bring):
         ([PRETRAINED | {"runtime_s": None}], "E1_pre_mha_aa: no value of runtime_s"),
         ([PRETRAINED, PRETRAINED], "E1_pre_mha_aa: duplicated"),
         ([PRETRAINED | {"stage": "warm"}], "stage 'warm' is none of pretrain, tapt, finetune"),
-        ([PRETRAINED | {"attention": "linear"}], "E1_pre_mha_aa: no mechanism .'linear' is none of mha, lsh, favor"),
-        ([PRETRAINED | {"attention": "favor"}], "E1_pre_mha_aa: no mechanism .no value of nb_features"),
+        (
+            [PRETRAINED | {"attention": "linear"}],
+            "E1_pre_mha_aa: attention and its parameters make no mechanism .'linear' is none of mha, lsh, favor",
+        ),
+        (
+            [PRETRAINED | {"attention": "favor"}],
+            "E1_pre_mha_aa: attention and its parameters make no mechanism .no value of nb_features",
+        ),
         ([ADAPTED], "E1_tapt_mha_bb: starts from E1_pre_mha, which is not there"),
         (
             [PRETRAINED, PRETRAINED | {"run": "E1_pre_mha_zz", "seed": 1}, ADAPTED],
@@ -260,14 +274,17 @@ def test_what_foreign_code_calls_a_run_is_data(value, bring, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seed": -1}, "seed is '-1'"),
-        ({"seed": 2**40}, "seed is '1099511627776'"),
-        ({"runtime_s": float("inf")}, "runtime_s is inf, no finite number"),
-        ({"peak_gpu_mem_mb": float("-inf")}, "peak_gpu_mem_mb is -inf"),
-        ({"run": 7}, "column run holds '7', which is no text"),
-        ({"dataset": ["imdb"]}, "column dataset holds .*, which is no text"),
-        ({"dataset": b"imdb"}, "column dataset holds .*, which is no text"),
-        ({"runtime_s": "an hour"}, "cannot be read"),
+        ({"seed": -1}, "E1_pre_mha_aa: seed is -1"),
+        ({"seed": 2**40}, "E1_pre_mha_aa: seed is 1099511627776"),
+        ({"runtime_s": float("inf")}, "E1_pre_mha_aa: runtime_s is inf"),
+        ({"runtime_s": -5.0}, "E1_pre_mha_aa: runtime_s is -5.0"),
+        ({"runtime_s": "an hour"}, "E1_pre_mha_aa: runtime_s is 'an hour'"),
+        ({"peak_gpu_mem_mb": float("-inf")}, "E1_pre_mha_aa: peak_gpu_mem_mb is -inf"),
+        ({"classifier_dropout": 5.0}, "E1_pre_mha_aa: classifier_dropout is 5.0"),
+        ({"run": 7}, "row 1: run is 7"),
+        ({"run": None}, "row 1: no value of run"),
+        ({"dataset": ["imdb"]}, "E1_pre_mha_aa: dataset is .'imdb'."),
+        ({"dataset": b"imdb"}, "E1_pre_mha_aa: dataset is b'imdb'"),
     ],
 )
 def test_values_of_another_kind_are_refused(changes, message, bring, tmp_path):
@@ -280,3 +297,158 @@ def test_values_of_another_kind_are_refused(changes, message, bring, tmp_path):
 def test_epochs_that_the_history_lacks_are_refused_at_once(epochs, bring):
     with pytest.raises(DataError, match="E1_pre_mha_aa: "):
         bring(PRETRAINED | {"epochs": epochs}, history=rows_of(PRETRAINED))
+
+
+VALUES = [
+    *("text", "", "\u2028", b"bytes", True, None, 0, -1, 2, 2**62, 0.5, -0.5, 1e300, math.inf, -math.inf, math.nan),
+    *(date(2024, 1, 2), datetime(2024, 1, 2), timedelta(days=1), Decimal("0.5"), [1.0], ["a"], [], {"a": 1.0}),
+]  # fmt: skip
+"""What a Parquet file may hold in any column."""
+
+
+def written(folder, runs, history):
+    """Write tables of any values, and return their paths and that of the results."""
+    for name, rows in (("runs", runs), ("history", history)):
+        pa.parquet.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
+    return folder / "runs.parquet", folder / "history.parquet", folder / "out"
+
+
+def outcome(folder, runs, history):
+    """Return the message of a refused import, else None; what was imported holds finite and possible numbers."""
+    paths = written(folder, runs, history)
+    try:
+        places = import_runs(*paths)
+    except DataError as error:
+        assert not (folder / "out").exists()
+        return str(error)
+    for place in places:
+        record = json.loads((place / "run.json").read_text())
+        assert record["seconds"] > 0 <= record["peak_memory_mb"]
+        assert all(math.isfinite(number) for number in record["metrics"].values())
+        assert 0 <= record["variant"].get("task.classifier_dropout", 0) < 1
+        assert 0 <= record["metrics"]["test_f1_macro"] <= 1
+    return None
+
+
+COMPLETE = SHARED | TUNED | LSH | {"starts_from": None}
+WHOLE = [
+    {"run": COMPLETE["run"], "elapsed_s": 60.0 * epoch, "train/epoch": epoch, "eval/epoch": epoch, "test/epoch": epoch}
+    | {"train/avg_epoch_loss": 1.0, "eval/f1_macro": 0.5, "test/f1_macro": 0.5, "eval/note": 0.5}
+    for epoch in (1, 2, 3)
+]
+
+
+def test_complete_tables_are_imported(tmp_path):
+    assert outcome(tmp_path, [COMPLETE], WHOLE) is None
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_whatever_a_run_holds_is_imported_or_refused_by_run_and_column(column, tmp_path_factory):
+    for value in VALUES:
+        message = outcome(tmp_path_factory.mktemp("value"), [COMPLETE | {column: value}], WHOLE)
+        if message is not None:
+            run = value if isinstance(value, str) else "row 1"
+            assert ascii(run if column == "run" else COMPLETE["run"])[1:-1] in message, value
+            assert column in message or column.replace("_", " ") in message or column == "run", value
+
+
+@pytest.mark.parametrize("column", [*WHOLE[0], "any other", "eval/", "train/x/y"])
+def test_whatever_a_history_holds_is_imported_or_refused_by_run_and_column(column, tmp_path_factory):
+    ours = column.replace("/", "_").replace("avg_epoch_loss", "loss")
+    for value in VALUES:
+        message = outcome(tmp_path_factory.mktemp("value"), [COMPLETE], [row | {column: value} for row in WHOLE])
+        if message is not None:
+            assert COMPLETE["run"] in message, value
+            assert column in message or ours in message or (column == "run" and "history has none" in message), value
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("train/epoch", "one", "train/epoch is 'one'"),
+        ("elapsed_s", "an hour", "elapsed_s is 'an hour'"),
+        ("elapsed_s", None, "no elapsed_s of epoch 1"),
+        ("eval/note", "good", "eval/note is 'good'"),
+        ("eval/note", date(2024, 1, 2), "eval/note is datetime.date(2024, 1, 2)"),
+        ("eval/note", [1.0], "eval/note is [1.0]"),
+        ("eval/f1_macro", math.inf, "eval/f1_macro is inf"),
+        ("test/f1_macro", 93.5, "test/f1_macro is 93.5"),
+        ("test/epoch", 9, "train/epoch, eval/epoch, test/epoch of one row are 1, 9"),
+    ],
+)
+def test_what_is_no_number_or_cannot_be_is_refused(column, value, message, tmp_path):
+    found = outcome(tmp_path, [COMPLETE], [row | {column: value} for row in WHOLE])
+    assert f"{COMPLETE['run']}: {message}" in found
+    assert "nothing was imported" in found
+
+
+def test_rows_of_runs_that_were_taken_out_and_other_columns_are_not_read(tmp_path):
+    rows = [row | {"eval/note": "5", "host": "gpu-1"} for row in WHOLE]
+    assert outcome(tmp_path, [COMPLETE], [*rows, WHOLE[0] | {"run": "failed", "eval/note": "bad"}]) is None
+
+
+def test_a_time_that_runs_backwards_is_refused(tmp_path):
+    rows = [row | {"elapsed_s": 100.0 - row["elapsed_s"] / 10} for row in WHOLE]
+    assert f"{COMPLETE['run']}: elapsed_s decreases" in outcome(tmp_path, [COMPLETE], rows)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("eval/avg_prediction_confidence", "eval/mean_confidence"),
+        ("train/avg_epoch_loss", "train/loss"),
+        ("test/class_1_f1", "test/f1_class_1"),
+    ],
+    ids=" ".join,
+)
+def test_metrics_of_one_name_are_refused(columns, tmp_path):
+    message = outcome(tmp_path, [COMPLETE], [row | dict.fromkeys(columns, 0.5) for row in WHOLE])
+    assert all(column in message for column in columns)
+
+
+@pytest.mark.parametrize("table", ["runs", "history"])
+@pytest.mark.parametrize("fault", ["no rows", "several", "cannot be read", "no such file"])
+def test_a_table_without_rows_or_with_doubled_columns_or_none_at_all_is_named(table, fault, tmp_path):
+    *paths, out = written(tmp_path, [COMPLETE], WHOLE)
+    path = tmp_path / f"{table}.parquet"
+    found = pa.parquet.read_table(path)
+    if fault == "no rows":
+        pa.parquet.write_table(found.slice(0, 0), path)
+    elif fault == "several":
+        pa.parquet.write_table(found.append_column("run", found["run"]), path)
+    elif fault == "cannot be read":
+        path.write_text("run,stage\n")
+    else:
+        path.unlink()
+    with pytest.raises(DataError, match=rf"{table}.parquet: .*{fault}|{table}.parquet.*No such file"):
+        import_runs(*paths, out)
+    assert not out.exists()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.none() | st.integers(0, 4), min_size=5, max_size=5))
+def test_runs_that_start_in_a_circle_are_refused_and_no_others(tmp_path_factory, starts):
+    folder = tmp_path_factory.mktemp("circles")
+    runs = [
+        COMPLETE | {"run": f"run{index}", "seed": index, "starts_from": None if start is None else f"run{start}"}
+        for index, start in enumerate(starts)
+    ]
+    message = outcome(folder, runs, [row | {"run": run["run"]} for run in runs for row in WHOLE])
+    circles = set()
+    for index in range(5):
+        place, steps = starts[index], 1
+        while place is not None and place != index and steps < 5:
+            place, steps = starts[place], steps + 1
+        circles |= {f"run{index}"} if place == index else set()
+    named = set(re.findall(r"(run\d): starts", message or ""))
+    assert bool(named) == (message is not None) == bool(circles)
+    assert named <= circles
+
+
+def test_a_model_with_too_many_mechanisms_on_its_way_is_refused_by_name(tmp_path):
+    runs = [
+        COMPLETE | {"run": f"run{index}", "chunk_size": 64 + index, "starts_from": f"run{index - 1}" if index else None}
+        for index in range(12)
+    ]
+    message = outcome(tmp_path, runs, [row | {"run": run["run"]} for run in runs for row in WHOLE])
+    assert "run11: starts_from gives the model the name lsh-h2-c64-then-" in message
