@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lib.core.program import parser, read_settings
@@ -28,8 +27,8 @@ def read_run_as(
 ) -> tuple[Settings, str, str | None, str | None]:
     """Return what `read_run` does, with settings of a subclass of `RunSettings`."""
     from lib.core.files import read_mapping
-    from lib.core.record import MODEL
     from lib.core.search_space import laid_over
+    from lib.study.run import Start
 
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
@@ -61,8 +60,7 @@ def read_run_as(
     if options.tokenizer:
         settings["tokenizer"] = options.tokenizer
     if options.start:
-        folder = Path(options.start)
-        settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
+        settings["start"] = Start.of(options.start).model_dump()
     if options.teacher:
         settings["task"] |= {"teacher_weights": options.teacher}
     if options.word_vectors:

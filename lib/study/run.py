@@ -1,11 +1,13 @@
 """The resolved settings of one run, which its `config.yaml` stores and its program reads."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from lib.backbones.settings import AnyBackbone, Precision
+from lib.core.record import MODEL
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
@@ -28,6 +30,12 @@ class Start(BaseSettings):
         True,
         description="Take weights only; false continues with optimiser, schedule and step of a working checkpoint.",
     )
+
+    @classmethod
+    def of(cls, folder: str | Path) -> "Start":
+        """Return the start from the weights in a folder, which belongs to a run if it is called as their models are."""
+        folder = Path(folder)
+        return cls(run=str(folder.parent) if folder.name == MODEL else None, checkpoint=str(folder))
 
 
 class RunSettings(BaseSettings):

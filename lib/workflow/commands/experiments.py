@@ -72,6 +72,10 @@ def new_experiment(
         "data": plan.data(run),
         "execution": json.loads(plan.execution),
     }
+    for vectors in plan.word_vectors(run):
+        settings["backbone"] |= {"vectors_folder": vectors}
+    for weights in plan.start(run):
+        settings["start"] = Start.of(weights).model_dump()
     if start is not None:
         settings |= _from_start(plan, _run_folder(experiments, start), run, list(settings["data"]))
     return _write(folder, settings | {"model": name})
@@ -124,7 +128,7 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
     return {
         **{field: inherited[field] for field in INHERITED},
         "data": {split: plan.paths.tokens(run.id.dataset, tokens_name, split) for split in splits},
-        "start": Start(run=str(source), checkpoint=str(source / MODEL)).model_dump(),
+        "start": Start.of(source / MODEL).model_dump(),
     }
 
 

@@ -13,7 +13,7 @@ from studies import SMALL, changed
 from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.study.configuration import load_study, read_layers
-from lib.study.run import RunSettings
+from lib.study.run import RunSettings, Start
 from lib.training.checkpoints import Progress, seal, write_state
 from lib.training.folders import home_of, parents_of, working_folder
 from lib.workflow.commands.importing import import_runs
@@ -76,6 +76,18 @@ def test_a_run_from_scratch(new_experiment):
 
 def test_without_a_model_it_is_the_first_that_trains(new_experiment):
     assert new_experiment("finetune", "first", "--dataset", "imdb").backbone.mechanism.kind == "sdpa"
+
+
+def test_a_run_starts_where_its_study_does(new_experiment, tmp_path):
+    """From an earlier stage, or from weights of others: published ones, a folder's, or word vectors."""
+    run = new_experiment("finetune", "late", "--dataset", "imdb", "--model", "lsh-h4-c64")
+    folder = "results/demo/runs/tapt/lsh-h4-c64/imdb/seed-420"
+    assert run.start == Start(run=folder, checkpoint=f"{folder}/model")
+    study = tmp_path / "study.yaml"
+    own = {"start": {"folder": "some/weights"}, "backbone": "encoder", "mechanism": "sdpa"}
+    study.write_text(yaml.safe_dump(changed(SMALL, ("experiment/models/own", own)), sort_keys=False))
+    run = new_experiment("pretrain", "own", "--model", "own", study=study)
+    assert run.start == Start(run=None, checkpoint="some/weights")
 
 
 def test_the_only_dataset_need_not_be_named_and_several_must(program, new_experiment, tmp_path):
