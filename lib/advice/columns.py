@@ -19,7 +19,7 @@ from lib.data.cells import MISSING, cell_text
 from lib.data.formats import read_rows
 from lib.data.raw_files import DAMAGE, Columns, opened, text_lines, unpacked_bytes
 from lib.data.settings.sources import Dialect
-from lib.data.tables import dialects, table_header
+from lib.data.tables import dialects, shown_delimiter, table_header
 
 TEXT, LABEL = "text", "label"
 """Names of columns that are taken whatever they hold."""
@@ -65,23 +65,30 @@ def find_columns(
     if text is not None and (label is not None or not labelled):
         return OwnColumns(text, label)
     found, names = _readable(files[0], dialect)
+    if text is None and (sign := shown_delimiter(names)):
+        raise DataError(
+            f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Expected a "
+            "table whose rows all have as many fields as the first one. Say how it is written, for instance with "
+            f"--dialect '{{delimiter: {json.dumps(sign)}}}', or, if it has one column, name that with --column."
+        )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
         return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
-    if not names:  # the format has no columns
-        return OwnColumns(text or TEXT, label)
+    if not names:
+        none = ("The format has no columns, so the texts have no labels.",) if label is None and labelled else ()
+        return OwnColumns(text or TEXT, label, none)
     sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
     notes = []
     if text is None:
         sample.pop(label or "", None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
-    if label is None and labelled and len(names) > 1:
+    if label is None and labelled:
         sample.pop(text, None)
         label = LABEL if LABEL in sample else _few(files, sample, names, found)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
             f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
-            f"labels (`--label` names a column: {others})."
+            f"labels ({f'`--label` names a column: {others}' if others else 'there is no other column'})."
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
@@ -89,11 +96,15 @@ def find_columns(
 
 
 def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
-    """Return the first dialect that reads the whole file with several columns, else the default, and its columns."""
-    for reading in dialects(path) if dialect is None else []:
+    """Return the first dialect that reads the whole file with several columns, else the given one, and its columns.
+
+    Settings that are given hold in all of these dialects.
+    """
+    for reading in dialects(path, dialect):
         try:
             names = column_names(path, reading)
-            if len(names) > 1 and deque(_values(path, names[0], reading), maxlen=1):
+            own = next((name for name in names if names.count(name) == 1), None)
+            if len(names) > 1 and own is not None and deque(_values(path, own, reading), maxlen=1):
                 return reading, names
         except DataError:
             continue

@@ -168,6 +168,39 @@ def test_another_delimiter_is_named(tmp_path):
     assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
 
 
+SAID = 'He said "so good"; and, left|or\tnot'
+
+
+@pytest.mark.parametrize("text", [SAID, SAID + "\nand came back"], ids=["a line", "two lines"])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize("escape", [None, "backslash"])
+def test_a_delimiter_is_named_with_the_quotation_marks_and_escapes_of_the_table(tmp_path, text, delimiter, escape):
+    """Remedies lead to the texts as they were written, in as many steps as there are settings to decide."""
+    rows = [[text, "1"], ["plain", "0"]]
+    options = {"doublequote": False, "escapechar": "\\"} if escape else {}
+    path = tmp_path / "raw.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, **options).writerows([["text", "label"], *rows])
+    ways, readings = refused(path, "cannot be read|has no column"), []
+    while ways:
+        assert all(way.delimiter == delimiter for way in ways)
+        try:
+            readings.append(read(path, dialect=(way := ways.pop())))
+        except DataError as error:
+            ways += [other for other in remedies(error) if other != way]
+    assert [(text, 1), ("plain", 0)] in readings
+
+
+def test_no_single_column_is_proposed_where_a_table_may_have_several(tmp_path):
+    """Texts have commas, so that the table has several columns by semicolons alone."""
+    path = write(tmp_path, "raw.csv", "text;label\na, b;1\nc;0\n")
+    assert refused(path, "has 2 fields; expected 1", label=None, text="text;label") == []
+    path = write(tmp_path, "raw.csv", "text\na, b\nc\n")
+    assert [read(path, label=None, dialect=way)[0] for way in refused(path, "expected 1", label=None)] == [
+        ("a, b", None)
+    ] * 3
+
+
 def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
     refused(path, "has no column 'text', 'label'.* if it has no such line, name them under 'dialect.columns'")
