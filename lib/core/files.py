@@ -65,7 +65,7 @@ def check_target(target: Path, *inputs: str | Path) -> None:
     for path in map(Path, inputs):
         if path.exists() and target.exists() and target.samefile(path):
             raise ConfigError(
-                f"{target}: is to be written, but is also read ({path}), and would be lost. Expected another file; "
+                f"{target}: is read as well ({path}), so its content would be lost. Expected another file; "
                 "name one with --out."
             )
 
@@ -82,7 +82,7 @@ def write_json(target: str | Path, value: object) -> None:
 
 
 def json_as_yaml(text: str) -> str:
-    """Return JSON in which the signs that YAML refuses, or reads as the end of a line, are escaped."""
+    """Return JSON with escapes instead of the signs that YAML refuses, or reads as the end of a line."""
     return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 

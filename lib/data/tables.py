@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.data.cells import HALF
 from lib.data.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
 from lib.data.settings.sources import Dialect
 
@@ -23,8 +24,8 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     reader = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
     rows = _with_one_meaning(reader, path, columns, dialect)
     header = dialect.columns or next(rows, [])
-    if not _has(header, columns):
-        check_columns(header, columns, str(path), other_dialects(path, columns, dialect))
+    if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
+        check_columns(header, columns, str(path), other_dialects(path, columns, dialect), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     for row in rows:
         if not row:

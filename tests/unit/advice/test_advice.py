@@ -156,7 +156,7 @@ def test_what_is_read_is_not_replaced_by_the_study(folder):
     (folder / "link.yaml").symlink_to("reviews.csv")
     for name in ("reviews.csv", "small.yaml", "link.yaml"):
         before = (folder / name).read_bytes()
-        with pytest.raises(ConfigError, match=f"{name}: is to be written, but is also read"):
+        with pytest.raises(ConfigError, match=f"{name}: is read as well"):
             advise(folder, "--label", "sentiment", "--out", folder / name)
         assert (folder / name).read_bytes() == before
 

@@ -318,4 +318,23 @@ def test_a_single_column_that_may_be_several_is_refused_with_the_delimiter(tmp_p
 def test_texts_in_a_single_column_are_said_to_have_no_labels(tmp_path):
     found = find_columns([as_table(tmp_path, ["text"], [[text] for text, _ in REVIEWS], ",")], None, None, None)
     assert (found.text, found.label) == ("text", None)
-    assert "no labels (there is no other column)" in found.notes[-1]
+    assert "no labels (the file has one column)" in found.notes[-1]
+
+
+@pytest.mark.parametrize("name", ["label", "urteil"])
+@pytest.mark.parametrize("row", [0, 1, 59])
+def test_bytes_of_another_encoding_outside_of_texts_are_named(tmp_path, row, name):
+    """They are in the name of a column, above texts in ASCII, or in a label."""
+    rows = [["text", name], *([f"film {n} was fine", "ab"[n % 2]] for n in range(60))]
+    rows[row][1] = "né"
+    path = tmp_path / "reviews.csv"
+    path.write_text("\n".join(map(",".join, rows)), encoding="windows-1252")
+    with pytest.raises(DataError, match="the byte 0xE9, which is not utf-8.*'dialect.encoding', for instance"):
+        own_texts([path], column="text", label=find_columns([path], None, None, None).label)
+
+
+def test_a_list_in_json_is_refused_with_the_form_that_is_read(tmp_path):
+    path = tmp_path / "reviews.json"
+    path.write_text(json.dumps([{"text": "a", "label": "b"}] * 20))
+    with pytest.raises(DataError, match="one object per line"):
+        own_texts([path], column=find_columns([path], None, None, None).text, label=None)

@@ -370,6 +370,6 @@ def test_a_file_that_is_read_is_not_replaced(tmp_path):
     (tmp_path / "texts.csv").write_text("text\n")
     (tmp_path / "link.csv").symlink_to("texts.csv")
     for name in ("texts.csv", "link.csv"):
-        with pytest.raises(ConfigError, match=f"{name}: is to be written, but is also read.*--out"):
+        with pytest.raises(ConfigError, match=f"{name}: is read as well.*--out"):
             check_target(tmp_path / name, tmp_path / "absent.csv", tmp_path / "texts.csv")
     check_target(tmp_path / "new.csv", tmp_path / "texts.csv", tmp_path / "absent.csv")

@@ -175,7 +175,7 @@ SAID = 'He said "so good"; and, left|or\tnot'
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 @pytest.mark.parametrize("escape", [None, "backslash"])
 def test_a_delimiter_is_named_with_the_quotation_marks_and_escapes_of_the_table(tmp_path, text, delimiter, escape):
-    """Remedies lead to the texts as they were written, in as many steps as there are settings to decide."""
+    """Remedies lead to the texts as they were written, a setting at a time."""
     rows = [[text, "1"], ["plain", "0"]]
     options = {"doublequote": False, "escapechar": "\\"} if escape else {}
     path = tmp_path / "raw.csv"
@@ -247,6 +247,29 @@ def test_a_wrong_encoding_is_named(tmp_path):
     for delimiter in ("", ", ", '"', "\n", "\\"):
         with pytest.raises(ValidationError):
             Dialect(delimiter=delimiter)
+
+
+CELLS = {"text": "a b", "label": "no", "id": "x", "group": "g", "fold": "f"}
+
+
+@pytest.mark.parametrize("column", ["label", "id", "group", "fold"])
+@pytest.mark.parametrize("place", ["name", "value"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_bytes_of_another_encoding_are_named_wherever_they_are_read(tmp_path, column, place, suffix):
+    """Also in names of columns above texts in ASCII; the remedy of the message reads the file."""
+    names = {key: f"é{key}" if (key, place) == (column, "name") else key for key in CELLS}
+    cells = {names[key]: "né" if (key, place) == (column, "value") else cell for key, cell in CELLS.items()}
+    lines = [",".join(cells), ",".join(cells.values())] if suffix == ".csv" else [json.dumps(cells, ensure_ascii=False)]
+    path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
+    options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
+    options["labels"] = [cells[names["label"]], "other"]
+    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding', for inst", **options)
+    assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
+
+
+def test_a_column_that_is_not_read_may_have_any_name(tmp_path):
+    path = write(tmp_path, "raw.csv", "título,text,label\na,x,1\n", "windows-1252")
+    assert read(path) == [("x", 1)]
 
 
 def half_characters(folder):
