@@ -260,6 +260,9 @@ def test_a_model_of_single_texts_is_not_given_pairs(copied, tmp_path):
     path.write_text(json.dumps(settings))
     predict(copied, tmp_path / "texts.csv", tmp_path / "out.csv", pair_column="second")
     assert len(pd.read_csv(tmp_path / "out.csv")) == 1
+    path.write_text(json.dumps(settings | {"texts": "together"}))
+    with pytest.raises(RunError, match="was trained on pairs of texts.*--pair-column"):
+        predict(copied, tmp_path / "texts.csv", tmp_path / "out.csv")
 
 
 def test_a_classifier_of_transformers_is_left_to_its_pipeline(tmp_path, corpus):
