@@ -22,6 +22,7 @@ from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, reading_everything, recipe, template
 from lib.advice.texts import Language, find_tokenizer, language_of, lost, ngram_settings, token_lengths
 from lib.core.errors import ConfigError, RunError
+from lib.core.files import check_target
 from lib.core.inputs import resolve_paths
 from lib.data.coverage import MOST_EMPTY
 from lib.data.settings.preparation import Split
@@ -79,6 +80,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     hardware = this_hardware(plan.study.execution, question.device, graph.experiment.precision)
 
     files = resolve_paths(question.texts)
+    check_target(Path(name), question.study, *filter(None, [question.vocabulary]), *files)
     columns = find_columns(files, question.column, question.label, question.dialect, labelled=question.labelled)
     own = own_texts(files, column=columns.text, label=columns.label, dialect=question.dialect, size=question.sample)
     own = replace(own, notes=[*columns.notes, *own.notes])

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from lib.advice.preparing import MOST_CLASSES
 from lib.core.errors import DataError
 from lib.core.settings import FEW
-from lib.data.cells import MISSING, cell_text
+from lib.data.cells import HALF, MISSING, cell_text, half_found
 from lib.data.formats import read_rows
 from lib.data.raw_files import DAMAGE, Columns, opened, text_lines, unpacked_bytes
 from lib.data.settings.sources import Dialect
-from lib.data.tables import dialects, table_header
+from lib.data.tables import dialects, shown_delimiter, table_header
 
 TEXT, LABEL = "text", "label"
 """Names of columns that are taken whatever they hold."""
@@ -65,23 +65,30 @@ def find_columns(
     if text is not None and (label is not None or not labelled):
         return OwnColumns(text, label)
     found, names = _readable(files[0], dialect)
+    if text is None and (sign := shown_delimiter(names)):
+        raise DataError(
+            f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Expected a "
+            "table whose rows all have the number of fields of the first one. Say how it is written, for instance with "
+            f"--dialect '{{delimiter: {json.dumps(sign)}}}', or, if it has one column, name that with --column."
+        )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
         return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
-    if not names:  # the format has no columns
-        return OwnColumns(text or TEXT, label)
+    if not names:
+        none = ("The format has no columns, so the texts have no labels.",) if label is None and labelled else ()
+        return OwnColumns(text or TEXT, label, none)
     sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
     notes = []
     if text is None:
         sample.pop(label or "", None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
-    if label is None and labelled and len(names) > 1:
+    if label is None and labelled:
         sample.pop(text, None)
         label = LABEL if LABEL in sample else _few(files, sample, names, found)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
             f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
-            f"labels (`--label` names a column: {others})."
+            f"labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
@@ -89,11 +96,15 @@ def find_columns(
 
 
 def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
-    """Return the first dialect that reads the whole file with several columns, else the default, and its columns."""
-    for reading in dialects(path) if dialect is None else []:
+    """Return the first dialect that reads the whole file with several columns, else the given one, and its columns.
+
+    Settings that are given hold in all of these dialects.
+    """
+    for reading in dialects(path, dialect):
         try:
             names = column_names(path, reading)
-            if len(names) > 1 and deque(_values(path, names[0], reading), maxlen=1):
+            own = next((name for name in names if names.count(name) == 1), None)
+            if len(names) > 1 and own is not None and deque(_values(path, own, reading), maxlen=1):
                 return reading, names
         except DataError:
             continue
@@ -102,7 +113,18 @@ def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
 
 
 def column_names(path: Path, dialect: Dialect) -> list[str]:
-    """Return the names of the columns of a file; none if its format has none, or it cannot be read."""
+    """Return the names of the columns of a file; none if its format has none, or it cannot be read.
+
+    Raises:
+        DataError: a name has half of a character, as with another encoding.
+    """
+    names = _names(path, dialect)
+    if half := next(filter(HALF.search, names), None):
+        raise DataError(f"{path}: the name of the column {half!r} {half_found(half, dialect.encoding)}.")
+    return names
+
+
+def _names(path: Path, dialect: Dialect) -> list[str]:
     try:
         with opened(path) as (suffix, stream):
             if dialect.document == "file":
@@ -113,7 +135,8 @@ def column_names(path: Path, dialect: Dialect) -> list[str]:
             if suffix in (".csv", ".tsv") or (suffix == ".txt" and dialect.delimiter is not None):
                 return table_header(stream, path, dialect)
             if suffix in (".jsonl", ".json"):
-                return list(json.loads(next(line for line in text_lines(stream, path, dialect) if not line.isspace())))
+                first = json.loads(next(line for line in text_lines(stream, path, dialect) if not line.isspace()))
+                return list(first) if isinstance(first, dict) else []
             return []
     except (*DAMAGE, csv.Error, pa.ArrowException, StopIteration, TypeError):
         return []  # who reads the file says what is wrong
@@ -147,7 +170,11 @@ def _few(
     files: Sequence[Path], columns: Mapping[str, Sequence[Any]], names: Sequence[str], dialect: Dialect
 ) -> str | None:
     """Return the only column that may have labels; None if there is none."""
-    near = [name for name, values in columns.items() if _count(values) is not None and _is_label(files, name, dialect)]
+    near = [
+        name
+        for name, values in columns.items()
+        if _count(values, name, dialect) is not None and _is_label(files, name, dialect)
+    ]
     if len(near) > 1:
         raise DataError(
             f"{files[0]}: {_named(near)} may have the labels, with few different values. Expected one column; name it "
@@ -157,14 +184,20 @@ def _few(
 
 
 def _is_label(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
-    counts = _count(value for path in files for value in _values(path, name, dialect))
+    counts = _count((value for path in files for value in _values(path, name, dialect)), name, dialect)
     return counts is not None and len(counts) > 1 and counts.total() >= PER_CLASS * len(counts)
 
 
-def _count(values: Any) -> Counter[str] | None:
-    """Return how often there is each value; None if they are no names of at most `MOST_CLASSES` classes."""
+def _count(values: Iterable[Any], column: str, dialect: Dialect) -> Counter[str] | None:
+    """Return how often there is each value; None if they do not name at most `MOST_CLASSES` classes.
+
+    Raises:
+        DataError: a value has half of a character, as with another encoding.
+    """
     found: Counter[str] = Counter()
     for value in values:
+        if isinstance(value, str) and HALF.search(value[:FEW]):
+            raise DataError(f"'{column}' {half_found(value, dialect.encoding)}.")
         name = cell_text(value)
         if name is None or len(name) > FEW:
             return None

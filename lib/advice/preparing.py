@@ -15,7 +15,7 @@ from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import read_mapping
 from lib.core.randomness import derive_seed
 from lib.core.settings import FEW
-from lib.data.cells import MISSING, cell_text
+from lib.data.cells import HALF, MISSING, cell_text, half_found
 from lib.data.filtering import filter_corpus
 from lib.data.folds import SPLITS
 from lib.data.formats import read_rows
@@ -119,6 +119,8 @@ def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counte
     for _, _, value, *_ in tqdm(rows, "reading", unit=" documents", disable=None):
         if columns.label is None:
             continue
+        if isinstance(value, str) and HALF.search(value):
+            raise DataError(f"'{columns.label}' {half_found(value, dialect.encoding)}.")
         if (text := cell_text(value)) is None or len(text) > FEW:
             raise DataError(
                 f"'{columns.label}' has {cut(repr(value), MOST_OF_VALUE)}; expected the name or number of a class."

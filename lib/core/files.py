@@ -56,6 +56,20 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def check_target(target: Path, *inputs: str | Path) -> None:
+    """Refuse a file to be written that is one of the files to be read.
+
+    Raises:
+        ConfigError: it is one of them.
+    """
+    for path in map(Path, inputs):
+        if path.exists() and target.exists() and target.samefile(path):
+            raise ConfigError(
+                f"{target}: is read as well ({path}), so its content would be lost. Expected another file; "
+                "name one with --out."
+            )
+
+
 def write_text(target: str | Path, text: str) -> None:
     """Write `text` to `target` atomically, as UTF-8."""
     with atomic_path(target) as partial:
@@ -63,8 +77,16 @@ def write_text(target: str | Path, text: str) -> None:
 
 
 def write_json(target: str | Path, value: object) -> None:
-    """Write `value` to `target` atomically, as indented JSON with a final newline."""
-    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write `value` to `target` atomically, as indented JSON with a final newline, which is YAML as well."""
+    write_text(target, json_as_yaml(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)) + "\n")
+
+
+def json_as_yaml(text: str) -> str:
+    """Return JSON with escapes instead of the signs that YAML refuses, or reads as the end of a line."""
+    return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
+
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 MOST_BYTES = 2**24
@@ -102,6 +124,12 @@ class _Loader(yaml.SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """Writes values that `_Loader` reads back unchanged: strings that look like numbers are quoted."""
 
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Return the node of a text; in any other style than this one, U+0085 would be read as a line feed."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if "\x85" in data else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 _WHOLE = "(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)"
 _EXPONENT = "[eE][-+]?[0-9]+"

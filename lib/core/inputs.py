@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from lib.core.errors import MOST_OF_LINE, ConfigError, DataError, cut
+from lib.core.errors import MOST_OF_LINE, ConfigError, DataError, cut, printable
 from lib.core.files import check_expansion
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -58,14 +58,15 @@ def _padded(bounds: tuple[str, str], numbers: range) -> list[str]:
 def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Path]:
     """Return the files that match `patterns`, in their order, the matches of one pattern sorted.
 
-    An existing path is used unchanged, even with `*`, `?` or `[` in its name; `**` reaches into subfolders.
+    An existing path is used unchanged, even with `*`, `?` or `[` in its name; `**` reaches into subfolders. A file that
+    has several paths, such as its own and that of a link to it, is one file.
 
     Args:
         patterns: paths or patterns.
         place: setting that holds them, for messages.
 
     Raises:
-        DataError: a pattern matches no file, or a file appears twice.
+        DataError: a pattern matches no file, or a file appears twice, or has a name that the workflow cannot handle.
         ConfigError: there are too many files, or too many folder entries to search.
     """
     where = f"{place}: " if place else ""
@@ -75,19 +76,49 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
         paths += (found := [Path(pattern)] if exact else sorted(filter(os.path.isfile, _matches(pattern, where))))
         check_expansion(f"{where}{pattern}", len(paths), "files")
         if not found:
+            name = cut(pattern, MOST_OF_LINE // 4)
+            inside = f"{name.rstrip('/')}/*"
             raise DataError(
-                f"{where}{cut(pattern, MOST_OF_LINE // 4)}: no such file. Expected a readable file, or a pattern that "
-                "matches some."
+                f"{where}{name}: is a folder. Expected files; write {inside} for those in it."
+                if os.path.isdir(pattern)
+                else f"{where}{name}: no such file. Expected a readable file, or a pattern that matches some."
             )
-    if twice := repeated(map(str, paths)):
+    for path in paths:
+        check_name(path, where)
+        if signs := {"{", "}"} & set(str(path)):
+            raise DataError(
+                f"{where}{path}: has {' and '.join(sorted(signs))} in its path, which means something else to the "
+                "workflow. Expected a path without braces; rename it."
+            )
+    if twice := repeated_files(paths):
         raise DataError(f"{where}{twice}")
     return paths
 
 
+def check_name(path: Path, where: str = "") -> None:
+    """Refuse a path that is not UTF-8, which no settings and no table can hold; `where` begins the message.
+
+    Raises:
+        DataError: it has another encoding.
+    """
+    if printable(str(path)) != str(path):
+        raise DataError(
+            f"{where}{path}: has a name that is not UTF-8. Expected one that any program can read; rename it."
+        )
+
+
 def repeated(files: Iterable[str]) -> str | None:
-    """Return a sentence about files that appear twice; None if there are none."""
+    """Return a sentence about names of files that appear twice; None if there are none."""
     twice = sorted(file for file, count in Counter(files).items() if count > 1)
     return f"{', '.join(twice)}: named twice. Expected every file once, or its documents would leak." if twice else None
+
+
+def repeated_files(paths: Iterable[str | Path]) -> str | None:
+    """Return a sentence about files that appear twice, if under different paths; None if there are none."""
+    names: dict[str, list[str]] = {}
+    for path in paths:
+        names.setdefault(os.path.realpath(path), []).append(str(path))
+    return repeated(" = ".join(sorted(set(found))) for found in names.values() for _ in found)
 
 
 def _matches(pattern: str, where: str) -> list[Path]:

@@ -32,6 +32,23 @@ def cell_text(value: Any) -> str | None:
     return None if HALF.search(text) else text
 
 
+def half_found(value: str, encoding: str) -> str:
+    """Return a sentence about the first half of a character in a text, and the encoding that was expected.
+
+    Args:
+        value: a text with such a half.
+        encoding: of its file.
+    """
+    half = HALF.search(value)
+    assert half is not None  # the caller checks this
+    code = ord(half[0])
+    what, remedy = f"half of a surrogate pair (U+{code:04X})", "repair the file"
+    if 0xDC80 <= code <= 0xDCFF:
+        what = f"the byte 0x{code - 0xDC00:02X}, which is not {encoding}"
+        remedy = "name the file's own encoding under 'dialect.encoding', for instance windows-1252"
+    return f"has at character {half.start() + 1} {what}. Expected text in {encoding}; {remedy}"
+
+
 def whole_number(text: str) -> int | None:
     """Return the whole number that a cell's text spells, if 64 bits hold it."""
     if not re.fullmatch("-?[0-9]{1,19}", text):

@@ -124,11 +124,19 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
         try:
             entry = json.loads(line, object_pairs_hook=functools.partial(_with_distinct_keys, where))
         except json.JSONDecodeError as error:
-            raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
+            raise DataError(
+                f"{where}: is not JSON ({error}). Expected one object in each line. Repair the line; if the file is a "
+                "single list or object, write each document in a line of its own, as pandas does with "
+                "to_json(path, orient='records', lines=True)."
+            ) from error
         if not isinstance(entry, dict):
-            raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
+            raise DataError(
+                f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which is not an object with named values. Expected "
+                "one object per line; pandas writes a file of objects so with to_json(path, orient='records', "
+                "lines=True)."
+            )
         hint = " In JSON Lines the first document has all of them, null where it has none; each has its texts."
-        check_columns(list(entry), of_text if named else columns, where, hint)
+        check_columns(list(entry), of_text if named else columns, where, hint, dialect.encoding)
         named = True
         yield tuple(None if name is None else entry.get(name) for name in columns)
 

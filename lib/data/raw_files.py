@@ -16,6 +16,7 @@ from typing import IO, NamedTuple, cast
 
 from lib.core.errors import DataError
 from lib.core.inputs import format_of
+from lib.data.cells import HALF, half_found
 from lib.data.settings.sources import Dialect
 
 MOST_CHARACTERS = 2**28
@@ -118,9 +119,26 @@ def too_large(path: Path, most: int) -> DataError:
     )
 
 
-def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str = "") -> None:
-    """Refuse names that lack or repeat a column to read; `hint` ends the message about a lack."""
-    if missing := [name for name in columns if name is not None and name not in names]:
+def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str = "", encoding: str = "utf-8") -> None:
+    """Refuse names that lack or repeat a column to read.
+
+    Args:
+        names: of the columns that there are.
+        columns: those to read.
+        where: file, and line where there is one.
+        hint: end of the message about a lack.
+        encoding: of the file.
+    """
+    if not names:
+        raise DataError(
+            f"{where}: holds nothing, or nothing in its first line. Expected the names of columns, above documents; "
+            "make the file again, or, if it has documents, name their columns under 'dialect.columns'."
+        )
+    missing = [name for name in columns if name is not None and name not in names]
+    of_interest = names if missing else [name for name in columns if name is not None]
+    if half := next(filter(HALF.search, of_interest), None):
+        raise DataError(f"{where}: the name of the column {half!r} {half_found(half, encoding)}.")
+    if missing:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
             "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns. A "

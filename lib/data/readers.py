@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.cells import HALF, MISSING, cell_text
+from lib.data.cells import HALF, MISSING, cell_text, half_found
 from lib.data.formats import read_rows
 from lib.data.labels import IGNORED
 from lib.data.raw_files import Columns, suffix_of
@@ -112,6 +112,7 @@ def read_records(
                 read_rows(path, columns, dialect), start=1
             ):
                 where = f"{path}, document {rows}"
+                _refuse_half(raw_id, where, id or "id", dialect.encoding)
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
                     identity = _identity(raw_id, where, id)
@@ -129,6 +130,8 @@ def read_records(
                 if any(map(HALF.search, (body, second or ""))):
                     dropped += 1
                     continue
+                for value, name in ((raw_label, asked), (raw_group, group), (raw_fold, fold)):
+                    _refuse_half(value, where, str(name), dialect.encoding)
                 known: int | float | list[int] | list[Span] | None = None
                 if asked is None:
                     pass
@@ -283,6 +286,8 @@ class _Truth:
             columns = Columns(id, "" if is_xml else label, None)
             for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
                 where = f"{path}, entry {row}"
+                for cell, name in ((raw_id, id or "id"), (value, label)):
+                    _refuse_half(cell, where, name, dialect.encoding)
                 identity = _identity(raw_id, where) if is_xml or id is not None else f"{part}-{next(number)}"
                 if identity in self._labels:
                     raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
@@ -368,18 +373,22 @@ def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
     if value is None or value != value:  # NaN
         return ""
     if not isinstance(value, str):
-        raise DataError(f"{where}: the text is a {type(value).__name__}; expected a string. Check 'text'.")
-    if dialect.encoding_errors == "drop" or value.isascii() or not (half := HALF.search(value)):
+        raise DataError(
+            f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}, which is not a text. Expected one in every "
+            "document; set 'text' to the column of the texts, or write this value as a text (in JSON, in quotation "
+            "marks)."
+        )
+    if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
         return value
     if dialect.encoding_errors == "replace":
         return HALF.sub("\ufffd", value)
-    code = ord(half[0])
-    what, encoding = f"half of a surrogate pair (U+{code:04X})", ""
-    if 0xDC80 <= code <= 0xDCFF:
-        what = f"the byte 0x{code - 0xDC00:02X}, which is not {dialect.encoding}"
-        encoding = "name the file's own encoding under 'dialect.encoding', for instance windows-1252; or "
     raise DataError(
-        f"{where}: '{column}' has at character {half.start() + 1} {what}. Expected text in {dialect.encoding}; "
-        f"{encoding}set 'dialect: {{encoding_errors: replace}}' for a replacement character, or 'drop' to drop such "
-        "documents."
+        f"{where}: '{column}' {half_found(value, dialect.encoding)}; or set 'dialect: {{encoding_errors: replace}}' "
+        "for a replacement character, or 'drop' to drop such documents."
     )
+
+
+def _refuse_half(value: Any, where: str, column: str, encoding: str) -> None:
+    """Refuse half of a character outside of a text: in an id, a label or a group."""
+    if isinstance(value, str) and HALF.search(value):
+        raise DataError(f"{where}: '{column}' {half_found(value, encoding)}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.data.cells import HALF
 from lib.data.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
 from lib.data.settings.sources import Dialect
 
@@ -23,8 +24,8 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     reader = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
     rows = _with_one_meaning(reader, path, columns, dialect)
     header = dialect.columns or next(rows, [])
-    if not _has(header, columns):
-        check_columns(header, columns, str(path), other_dialects(path, columns, dialect))
+    if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
+        check_columns(header, columns, str(path), other_dialects(path, columns, dialect), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     for row in rows:
         if not row:
@@ -97,12 +98,18 @@ _ALSO_READ_BY: dict[tuple[str, bool], tuple[dict[str, Any], ...]] = {
     ("escape", True): ({"escape": "backslash"},),
 }
 """Other dialects that are possible, by the setting whose sign a row shows and whether quotation marks enclose."""
-_CHANGES: tuple[dict[str, Any], ...] = (
+DELIMITERS = ",;\t|"
+"""Signs that may divide the fields of a table whose delimiter is not given."""
+_OF_FIELDS: tuple[dict[str, Any], ...] = (
     {"quotes": True},
     {"quotes": False},
     {"escape": "backslash"},
     {"quotes": True, "escape": "backslash"},
-    *({"delimiter": delimiter} for delimiter in ",;\t|"),
+)
+_CHANGES: tuple[dict[str, Any], ...] = (
+    *_OF_FIELDS,
+    *({"delimiter": delimiter} for delimiter in DELIMITERS),
+    *({"delimiter": delimiter} | change for delimiter in DELIMITERS for change in _OF_FIELDS),
 )
 """Changes of a dialect, in the order of trial."""
 
@@ -121,25 +128,49 @@ def only_dialect(path: Path, columns: Columns, dialect: Dialect) -> Dialect | No
 
 
 def fitting_changes(path: Path, columns: Columns, dialect: Dialect) -> list[dict[str, Any]]:
-    """Return changes of a dialect that give a table the columns, and every row one field for each."""
+    """Return changes of a dialect that give a table the columns, and every row one field for each.
+
+    No change gives it a single column if another one gives several, or if the name of that column shows a delimiter.
+    Where a change is enough, it is not proposed again together with others.
+    """
     readings = {_reading(path, dialect)}
-    fitting = []
+    fitting: list[dict[str, Any]] = []
     for change in _CHANGES:
         reading = _reading(path, dialect.model_copy(update=change))
-        if reading not in readings and _fits(path, columns, dialect, change):
+        enough = any(each.items() < change.items() for each in fitting)
+        if reading not in readings and not enough and _fits(path, columns, dialect, change):
             fitting.append(change)
         readings.add(reading)
-    return fitting
+    names = [_names(path, dialect.model_copy(update=change)) for change in fitting]
+    several = [change for change, found in zip(fitting, names, strict=True) if len(found) > 1]
+    return several or [change for change, found in zip(fitting, names, strict=True) if not shown_delimiter(found)]
 
 
-def dialects(path: Path) -> list[Dialect]:
-    """Return the dialects that a table may have, the default first; of a file of another format only the default."""
+def shown_delimiter(names: Sequence[str]) -> str | None:
+    """Return the delimiter that the name of a table's only column holds, so that it may have several; else None."""
+    return next((sign for sign in DELIMITERS if len(names) == 1 and sign in names[0]), None)
+
+
+def dialects(path: Path, given: Dialect | None = None) -> list[Dialect]:
+    """Return the dialects that a table may have, the default first; of a file of another format a single one.
+
+    Args:
+        path: the table.
+        given: dialect whose settings hold in all of them, as far as they are set.
+    """
+    given = given or Dialect()
     if suffix_of(path) not in (".csv", ".tsv"):
-        return [Dialect()]
+        return [given]
     readings: dict[tuple[str, bool, bool], Dialect] = {}
-    for dialect in (Dialect(), *(Dialect(**change) for change in _CHANGES)):
+    for change in ({}, *_CHANGES):
+        dialect = Dialect(**change | given.model_dump(exclude_unset=True))
         readings.setdefault(_reading(path, dialect), dialect)
     return list(readings.values())
+
+
+def _names(path: Path, dialect: Dialect) -> list[str]:
+    with opened(path) as (_, stream):
+        return table_header(stream, path, dialect)
 
 
 def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:

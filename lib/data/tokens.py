@@ -13,9 +13,12 @@ from datasets import Dataset, load_from_disk
 
 from lib.core.errors import DataError
 from lib.data.labels import UNKNOWN
+from lib.data.settings.texts import Texts
 
 EVALUATION = "evaluation"
 """Epoch of an example that was asked for outside training: its masks never change."""
+TEXTS = "texts"
+"""Key in the settings of a tokeniser that a run saves: what `texts_of` says of the documents of its training."""
 
 
 def load_tokens(folder: str | Path) -> Dataset:
@@ -49,6 +52,13 @@ def has_labels(tokens: Dataset) -> bool:
         highest = pc.max(pc.list_flatten(tokens.data.column("labels"))).as_py()
         return highest is None or highest != UNKNOWN
     return True
+
+
+def texts_of(tokens: Dataset) -> Texts:
+    """Return whether tokenised documents are single texts, or pairs in one sequence or in two."""
+    if "pair_ids" in tokens.column_names:
+        return "separately"
+    return "together" if "token_type_ids" in tokens.column_names else "single"
 
 
 def share_longer(tokens: Dataset, reach: int | None) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
+from lib.core.files import json_as_yaml
 from lib.core.identity import RunId
 from lib.core.search_space import Setting, variant_name
 from lib.core.weights import ForeignStart, WordVectorsStart
@@ -168,5 +169,5 @@ def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:
 
 
 def as_json(value: Any) -> str:
-    """Return `value` as JSON with sorted keys, so that equal settings give equal text."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    """Return `value` as JSON with sorted keys, so that equal settings give equal text, which YAML reads as well."""
+    return json_as_yaml(json.dumps(value, sort_keys=True, ensure_ascii=False))

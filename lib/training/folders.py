@@ -8,6 +8,7 @@ Results appear by one renaming, and a finished run is never replaced.
 import contextlib
 import errno
 import hashlib
+import json
 import logging
 import os
 import platform
@@ -318,7 +319,7 @@ class RunFolders:
         if not _is_finished(self.out):
             return False
         record, settings = read_record(self.out), read_mapping(self.out / CONFIG)
-        own = read_mapping(self.run.model_dump_json())
+        own = json.loads(self.run.model_dump_json())
         differing = [
             name for name in own.keys() | settings.keys() if name != "execution" and own.get(name) != settings.get(name)
         ]

@@ -28,14 +28,16 @@ from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
 from lib.backbones.stored import open_config, open_model
-from lib.core.errors import ConfigError, RunError
-from lib.core.files import atomic_path, write_json
+from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.files import atomic_path, check_target, write_json
+from lib.core.inputs import check_name
 from lib.data.cutting import encode_cut, encode_cut_pairs
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
 from lib.data.samplers import within_budget
 from lib.data.settings.sources import Dialect
 from lib.data.tokenizer import TextTokenizer
+from lib.data.tokens import TEXTS
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,11 @@ BATCH_SIZE = 8
 LARGEST = 2_048
 """Most tokens of a batch on a CPU, whose cache larger ones leave."""
 
+_OPTIONS = (
+    "Here, --column is 'text', --pair-column is 'text_pair', --id is 'id', and --dialect '{...}' has the settings of "
+    "'dialect'."
+)
+
 Example = dict[str, Any]
 
 
@@ -58,6 +65,7 @@ def predict(
     *,
     column: str = "text",
     pair_column: str | None = None,
+    id: str | None = None,
     dialect: Dialect | None = None,
     max_tokens: int | None = None,
     batch_size: int = BATCH_SIZE,
@@ -74,6 +82,7 @@ def predict(
             `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`.
         column: column of the text, where the format has columns.
         pair_column: column of the second texts, if documents are pairs; read as in the run of the model.
+        id: column of the ids to write; None = documents are numbered.
         dialect: how text files are written; None = as by default.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
             run of the model.
@@ -81,34 +90,38 @@ def predict(
         device: `cpu`, `cuda`, ...; None = a GPU if there is one.
 
     Raises:
-        RunError: the folder has no complete fine-tuned model; or the model reads pairs separately, and no pairs are
-            given; or the device cannot be used; or a prediction is NaN or inf.
+        RunError: the folder has no complete fine-tuned model; or the model was trained on pairs and none are given, or
+            the other way round; or the device cannot be used; or a prediction is NaN or inf.
         ConfigError: pairs leave no room for their tokens, or the model cannot read texts of `max_tokens`; or
             `target` is `source`.
-        DataError: the documents or the tokeniser cannot be read.
+        DataError: the documents or the tokeniser cannot be read, or a file has a name that is not UTF-8.
     """
-    path, target = Path(model), Path(target)
-    if target.exists() and target.samefile(source):
-        raise ConfigError(f"{target}: is the file of the documents, which the predictions would replace. Name another.")
+    path, source, target = Path(model), Path(source), Path(target)
+    for name in (path, source, target):
+        check_name(name)
+    check_target(target, source)
     classifier = Classifier.open(
         path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
 
     def records() -> Iterator[Record]:
-        return read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column, dialect=dialect)
+        return read_records({source.stem: [source]}, text=column, text_pair=pair_column, id=id, dialect=dialect)
 
-    total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
-    parts = _Parts(target, [path, Path(source)], [column, pair_column, repr(dialect), classifier.limit, batch_size])
+    try:
+        total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
+    except DataError as error:
+        raise DataError(f"{error} {_OPTIONS}") from error
+    parts = _Parts(target, [path, source], [column, pair_column, id, repr(dialect), classifier.limit, batch_size])
     with closing(tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())) as bar:
         documents = records()
-        for number in range(math.ceil(total / CHUNK)):
+        for number in range(max(1, math.ceil(total / CHUNK))):  # without documents, there is a header
             chunk = list(itertools.islice(documents, CHUNK))
             if (part := parts.path(number)).exists():
                 bar.update(len(chunk))
             else:
                 rows = classifier.rows(chunk, bar.update)
                 with atomic_path(part) as partial:
-                    pd.DataFrame(rows).to_csv(partial, index=False, header=number == 0)
+                    pd.DataFrame(rows, columns=classifier.columns).to_csv(partial, index=False, header=number == 0)
     parts.join()
     logger.info("%s: %d documents, cut to %d tokens", target, total, classifier.limit)
 
@@ -167,6 +180,13 @@ class Classifier:
         self.config = model.config
         use_onednn(self.model)
         self.names = _columns(self.config.id2label.values())
+        regression = self.config.problem_type == "regression"
+        self.columns = (
+            ["id", "prediction"]
+            if regression
+            else ["id", "label", *(self.names[label] for label in sorted(self.names))]
+        )
+        """Columns of a prediction."""
 
     @classmethod
     def open(
@@ -198,10 +218,15 @@ class Classifier:
         if not isinstance(config, BackboneConfig):
             raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
         if head is PairClassification and not paired:
-            raise RunError(f"{folder}: reads two texts of each document. Name the column of the second ones.")
+            raise RunError(_lacks_pairs(folder))
         if head is SequenceClassification and paired and not config.parameters.takes_pairs:
             raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no column of second ones.")
         tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
+        trained_on = tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
+        if trained_on == "together" and not paired:
+            raise RunError(_lacks_pairs(folder))
+        if trained_on == "single" and paired:
+            raise RunError(f"{folder}: was trained on single texts. Expected no column of second ones; leave it out.")
         limit = max_tokens or tokenizer.backend.model_max_length
         if (longest := config.parameters.longest()) is not None and limit > longest:
             raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
@@ -280,6 +305,12 @@ class Classifier:
             for example, row in zip(examples, rows, strict=True):
                 example[name] = row
         return examples
+
+
+def _lacks_pairs(folder: Path) -> str:
+    return (
+        f"{folder}: was trained on pairs of texts. Expected two columns; name that of the second ones (--pair-column)."
+    )
 
 
 def _length(example: Example) -> int:

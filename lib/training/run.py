@@ -19,7 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.data.shared import shared_documents
-from lib.data.tokens import share_longer
+from lib.data.tokens import TEXTS, share_longer, texts_of
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.assembly import assemble, check_vocabulary
@@ -125,6 +125,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     distributed.wait()  # until no process reads the working folder
     if staged is None or trackers is None:
         return
+    tokenizer.init_kwargs[TEXTS] = texts_of(splits["train"])  # it is saved with its other settings
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
     if predictions is not None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)

@@ -22,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
+    parser.add_argument("--id", metavar="COLUMN", help="column of the ids to write; default: documents are numbered")
     parser.add_argument(
         "--dialect", metavar="{KEY: VALUE}", help="how text files are written: the settings of `dialect` in a study"
     )
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.out,
         column=arguments.column,
         pair_column=arguments.pair_column,
+        id=arguments.id,
         dialect=arguments.dialect and program.read_settings(Dialect, arguments.dialect),
         max_tokens=arguments.max_tokens,
         batch_size=arguments.batch_size,

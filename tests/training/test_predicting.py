@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import runpy
 import shutil
 import signal
 
@@ -204,9 +205,64 @@ def test_documents_are_not_replaced_by_their_predictions(trained, tmp_path):
     source.write_text("text\nsome words\n")
     (tmp_path / "same.csv").hardlink_to(source)
     for target in (source, tmp_path / "same.csv"):
-        with pytest.raises(ConfigError, match="is the file of the documents"):
+        with pytest.raises(ConfigError, match="is read as well"):
             predict(trained("low", "high"), source, target)
     assert source.read_text() == "text\nsome words\n"
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("name", ["absent.csv", os.fsdecode(b"b\xfccher.csv")])
+def test_documents_that_cannot_be_read_leave_what_was_there(trained, tmp_path, there, name):
+    target = tmp_path / "out.csv"
+    if there:
+        target.write_text("before")
+    if name != "absent.csv":
+        (tmp_path / name).write_text("text\nsome words\n")
+    with pytest.raises(DataError, match="no such file|is not UTF-8.*rename it"):
+        predict(trained("low", "high"), tmp_path / name, target)
+    assert {path.name for path in tmp_path.iterdir()} - {name} == ({"out.csv"} if there else set())
+    assert not there or target.read_text() == "before"
+
+
+def test_a_column_that_is_missing_is_named_with_the_options(trained, tmp_path):
+    (tmp_path / "texts.csv").write_text("review\nsome words\n")
+    with pytest.raises(DataError, match="has no column 'text'; it has 'review'.*--column.*--id.*--dialect"):
+        predict(trained("low", "high"), tmp_path / "texts.csv", tmp_path / "out.csv")
+
+
+def test_ids_are_those_of_the_file_and_else_numbers(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(predicting, "CHUNK", 2)
+    (tmp_path / "texts.csv").write_text("key,text\nb7,bal del\na3,fil\nx-1,gon gos\n")
+    program = runpy.run_path("scripts/tools/predict.py")["main"]
+    given = ["--model", trained("low", "high"), "--input", tmp_path / "texts.csv", "--out", tmp_path / "out.csv"]
+    program([*map(str, given), "--device", "cpu", "--id", "key"])
+    assert pd.read_csv(tmp_path / "out.csv")["id"].tolist() == ["b7", "a3", "x-1"]
+    program([*map(str, given), "--device", "cpu"])
+    assert pd.read_csv(tmp_path / "out.csv")["id"].tolist() == ["texts-0", "texts-1", "texts-2"]
+
+
+def test_without_documents_there_is_a_header(trained, tmp_path):
+    """All documents are dropped, since they have bytes of another encoding."""
+    (tmp_path / "texts.csv").write_bytes(b"text\ncaf\xe9\n")
+    dialect = Dialect(encoding_errors="drop")
+    predict(trained("low", "high"), tmp_path / "texts.csv", tmp_path / "out.csv", dialect=dialect)
+    assert (tmp_path / "out.csv").read_text() == "id,label,high,low\n"
+
+
+def test_a_model_of_single_texts_is_not_given_pairs(copied, tmp_path):
+    """A model that does not say what it was trained on, as of an earlier version, is given what the user names."""
+    (tmp_path / "texts.csv").write_text("text,second\nbal del,gon\n")
+    with pytest.raises(RunError, match="was trained on single texts"):
+        predict(copied, tmp_path / "texts.csv", tmp_path / "out.csv", pair_column="second")
+    path = copied / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    assert settings.pop("texts") == "single"
+    path.write_text(json.dumps(settings))
+    predict(copied, tmp_path / "texts.csv", tmp_path / "out.csv", pair_column="second")
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 1
+    path.write_text(json.dumps(settings | {"texts": "together"}))
+    with pytest.raises(RunError, match="was trained on pairs of texts.*--pair-column"):
+        predict(copied, tmp_path / "texts.csv", tmp_path / "out.csv")
 
 
 def test_a_classifier_of_transformers_is_left_to_its_pipeline(tmp_path, corpus):

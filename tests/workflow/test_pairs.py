@@ -197,7 +197,11 @@ def test_pairs_are_predicted_by_hand_as_in_the_run(made, files, tmp_path, stage,
         assert found[KINDS[0]].to_numpy() == pytest.approx(first.to_numpy(), abs=1e-5)
 
 
-def test_a_model_of_pairs_is_not_given_single_texts(made, files, tmp_path):
-    model = run(made, "retrieve", "plain", "papers") / "model"
-    with pytest.raises(RunError, match="reads two texts of each document"):
-        predict(model, files / "papers-test.parquet", tmp_path / "out.csv", column="text1")
+@pytest.mark.parametrize(
+    ("stage", "entry", "file", "column"),
+    [("retrieve", "papers", "papers-test.parquet", "text1"), ("judge", "claims", "claims-test.csv", "premise")],
+)
+def test_a_model_of_pairs_is_not_given_single_texts(made, files, tmp_path, stage, entry, file, column):
+    model = run(made, stage, "plain", entry) / "model"
+    with pytest.raises(RunError, match="was trained on pairs of texts.*--pair-column"):
+        predict(model, files / file, tmp_path / "out.csv", column=column)

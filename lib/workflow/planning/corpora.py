@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lib.core.errors import DataError
-from lib.core.inputs import repeated, resolve_paths
+from lib.core.inputs import repeated_files, resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
 from lib.data.settings.augmentation import Augmentation
 from lib.data.settings.placement import Placement
@@ -62,7 +62,7 @@ class Corpora:
                 part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
                 for part, patterns in entries.items()
             }
-            if twice := repeated(path for paths in found.values() for path in paths):
+            if twice := repeated_files(path for paths in found.values() for path in paths):
                 raise DataError(f"{place}: {twice}")
             return found
         if settings.source == "hub":

@@ -151,6 +151,16 @@ def test_a_column_that_there_is_not_is_one_message_with_the_options(folder):
         advise(folder, "--label", "mood")
 
 
+def test_what_is_read_is_not_replaced_by_the_study(folder):
+    """It is refused before anything is measured, and by any path to the file."""
+    (folder / "link.yaml").symlink_to("reviews.csv")
+    for name in ("reviews.csv", "small.yaml", "link.yaml"):
+        before = (folder / name).read_bytes()
+        with pytest.raises(ConfigError, match=f"{name}: is read as well"):
+            advise(folder, "--label", "sentiment", "--out", folder / name)
+        assert (folder / name).read_bytes() == before
+
+
 def test_texts_without_spaces_are_refused_and_the_remedy_reads_them(folder, tmp_path, capsys):
     words = ["ดี", "ร้าน", "อาหาร", "อร่อย", "มาก", "บริการ", "แย่", "สวย", "ไม่", "ชอบ"]
     draws = random.Random(0)

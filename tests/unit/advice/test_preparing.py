@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lib.advice.columns import PER_CLASS, find_columns
+from lib.advice.columns import PER_CLASS, OwnColumns, find_columns
 from lib.advice.preparing import own_texts
 from lib.advice.published import SMALL, TEXTS, published_study
 from lib.advice.question import Question
@@ -265,3 +266,75 @@ def test_folders_are_labels_and_plain_text_has_none(tmp_path):
     assert own.classes == {"neg": 30, "pos": 30}
     assert "names of the folders" in found.notes[0]
     assert find_columns(files[:1], None, None, None).label is None
+    assert "no labels" in find_columns(files[:1], None, None, None).notes[0]
+
+
+REVIEWS = [[f"Der Film Nummer {n} war für mich {'gut' if n % 2 else 'schlecht'}", "ab"[n % 2]] for n in range(60)]
+COMMAS = [[f"{text}, ja", label] for text, label in REVIEWS]
+
+
+def as_table(folder, names, rows, delimiter, encoding="utf-8", **options):
+    path = Path(folder) / "reviews.csv"
+    with path.open("w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=delimiter, **options).writerows([names, *rows])
+    return path
+
+
+@pytest.mark.parametrize("rows", [REVIEWS, COMMAS], ids=["plain", "commas"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8"])
+def test_a_table_is_read_with_the_settings_that_are_given_and_those_that_are_found(tmp_path, rows, delimiter, encoding):
+    path, dialect = as_table(tmp_path, ["Rezension", "Urteil"], rows, delimiter, encoding), Dialect(encoding=encoding)
+    found = find_columns([path], None, None, dialect)
+    assert (found.text, found.label) == ("Rezension", "Urteil")
+    own = own_texts([path], column=found.text, label=found.label, dialect=dialect)
+    assert own.classes == {"a": 30, "b": 30}
+    assert set(own.texts) <= {text for text, _ in rows}
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_columns_with_the_same_name_do_not_hide_the_others(tmp_path, delimiter):
+    path = as_table(tmp_path, ["", "", "text", "label"], [["", "", *row] for row in REVIEWS], delimiter)
+    found = find_columns([path], None, None, None)
+    assert (found.text, found.label) == ("text", "label")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_single_column_that_may_be_several_is_refused_with_the_delimiter(tmp_path, delimiter):
+    path = tmp_path / "reviews.csv"
+    lines = [f"film {n}{delimiter} good {delimiter}a" if n % 3 else f"film {n}{delimiter}b" for n in range(60)]
+    path.write_text("\n".join([f"text{delimiter}label", *lines]))
+    if delimiter == ",":  # by default, it has two columns
+        assert find_columns([path], "text", "label", None) == OwnColumns("text", "label")
+        return
+    with pytest.raises(DataError, match=r"single column.*--dialect") as refusal:
+        find_columns([path], None, None, None)
+    dialect = Dialect.model_validate(yaml.safe_load(re.search(r"--dialect '(.*?)'", str(refusal.value))[1]))
+    assert dialect.delimiter == delimiter
+    with pytest.raises(DataError, match="has 3 fields; expected 2"):
+        own_texts([path], column="text", label="label", dialect=dialect)
+
+
+def test_texts_in_a_single_column_are_said_to_have_no_labels(tmp_path):
+    found = find_columns([as_table(tmp_path, ["text"], [[text] for text, _ in REVIEWS], ",")], None, None, None)
+    assert (found.text, found.label) == ("text", None)
+    assert "no labels (the file has one column)" in found.notes[-1]
+
+
+@pytest.mark.parametrize("name", ["label", "urteil"])
+@pytest.mark.parametrize("row", [0, 1, 59])
+def test_bytes_of_another_encoding_outside_of_texts_are_named(tmp_path, row, name):
+    """They are in the name of a column, above texts in ASCII, or in a label."""
+    rows = [["text", name], *([f"film {n} was fine", "ab"[n % 2]] for n in range(60))]
+    rows[row][1] = "né"
+    path = tmp_path / "reviews.csv"
+    path.write_text("\n".join(map(",".join, rows)), encoding="windows-1252")
+    with pytest.raises(DataError, match="the byte 0xE9, which is not utf-8.*'dialect.encoding', for instance"):
+        own_texts([path], column="text", label=find_columns([path], None, None, None).label)
+
+
+def test_a_list_in_json_is_refused_with_the_form_that_is_read(tmp_path):
+    path = tmp_path / "reviews.json"
+    path.write_text(json.dumps([{"text": "a", "label": "b"}] * 20))
+    with pytest.raises(DataError, match="one object per line"):
+        own_texts([path], column=find_columns([path], None, None, None).text, label=None)

@@ -13,7 +13,18 @@ from litter import leave_litter
 
 from lib.core import program
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.files import atomic_path, files_in, folders_in, read_mapping, settle, write_json, write_text
+from lib.core.files import (
+    atomic_path,
+    check_target,
+    files_in,
+    folders_in,
+    mapping_text,
+    read_mapping,
+    settle,
+    write_json,
+    write_text,
+)
+from lib.study.runs import as_json
 
 
 def test_a_file_appears_whole(tmp_path):
@@ -326,3 +337,39 @@ def test_aliases_and_merged_keys_are_read_as_yaml_has_them(tmp_path):
     file.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n")
     one = {"x": 1, "y": 1}
     assert read_mapping(file) == {"a": one, "b": {"x": 1, "y": 2}, "c": [one, one]}
+
+
+# YAML refuses some signs, and reads others as the end of a line; names of classes may have any of them.
+SIGNS = [*map(chr, range(1, 0x100)), "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff", "\U0001f600", "\U0010ffff"]
+
+
+@pytest.mark.parametrize("written", ["file of JSON", "JSON", "YAML", "YAML in one line"])
+def test_every_sign_of_a_name_is_read_as_it_was_written(tmp_path, written):
+    values = {"labels": [f"Sci{sign}Fi" for sign in SIGNS] + SIGNS, **{f"a{sign}b": 1 for sign in SIGNS}}
+    source = tmp_path / "settings.json"
+    if written == "file of JSON":
+        write_json(source, values)
+        assert json.loads(source.read_text(encoding="utf-8")) == values
+    elif written == "JSON":
+        source = as_json(values)
+        assert json.loads(source) == values
+    else:
+        source.write_text(mapping_text(values, one_line="line" in written), encoding="utf-8")
+    assert read_mapping(source) == values
+
+
+def test_ordinary_names_are_written_as_they_are(tmp_path):
+    values = {"labels": ["Café", "房间", "\U0001f600", "a\tb"]}
+    write_json(tmp_path / "settings.json", values)
+    assert (tmp_path / "settings.json").read_text(encoding="utf-8") == json.dumps(
+        values, indent=2, ensure_ascii=False
+    ) + "\n"
+
+
+def test_a_file_that_is_read_is_not_replaced(tmp_path):
+    (tmp_path / "texts.csv").write_text("text\n")
+    (tmp_path / "link.csv").symlink_to("texts.csv")
+    for name in ("texts.csv", "link.csv"):
+        with pytest.raises(ConfigError, match=f"{name}: is read as well.*--out"):
+            check_target(tmp_path / name, tmp_path / "absent.csv", tmp_path / "texts.csv")
+    check_target(tmp_path / "new.csv", tmp_path / "texts.csv", tmp_path / "absent.csv")

@@ -1,3 +1,6 @@
+import os
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -40,12 +43,38 @@ def test_paths_keep_the_order_of_patterns_and_sort_their_matches(tmp_path, monke
     assert [path.name for path in found] == ["z.csv", "a.txt", "b.txt", "odd[1].txt"]
 
 
-@pytest.mark.parametrize("pattern", ["none.txt", "none*.txt", "folder"])
+@pytest.mark.parametrize("pattern", ["none.txt", "none*.txt"])
 def test_missing_paths(tmp_path, monkeypatch, pattern):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match="no such file"):
         resolve_paths([pattern])
+
+
+@pytest.mark.parametrize("name", ["folder", "folder/"])
+def test_a_folder_is_refused_with_the_pattern_of_its_files(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a.txt").touch()
+    with pytest.raises(DataError, match=f"^{name}: is a folder") as refusal:
+        resolve_paths([name])
+    (pattern,) = re.findall(r"write (\S+) for", str(refusal.value))
+    assert [path.name for path in resolve_paths([pattern])] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("a{0}.csv", r"has \{ and \} in its path.*rename it"),
+        ("a{.csv", "rename it"),
+        (b"b\xfccher.csv", "is not UTF-8.*rename it"),
+    ],
+)
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_names_that_a_workflow_cannot_handle_are_refused(tmp_path, monkeypatch, name, match, by_pattern):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / os.fsdecode(name)).touch()
+    with pytest.raises(DataError, match=match):
+        resolve_paths(["*.csv" if by_pattern else os.fsdecode(name)])
 
 
 def test_a_file_named_twice_would_leak(tmp_path, monkeypatch):
@@ -53,3 +82,8 @@ def test_a_file_named_twice_would_leak(tmp_path, monkeypatch):
     (tmp_path / "a.txt").touch()
     with pytest.raises(DataError, match=r"a\.txt: named twice"):
         resolve_paths(["*.txt", "a.txt"])
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    (tmp_path / "folder").mkdir()
+    for other in (str(tmp_path / "a.txt"), "./a.txt", "folder/../a.txt", "link.txt"):
+        with pytest.raises(DataError, match="named twice. Expected every file once"):
+            resolve_paths(["a.txt", other])

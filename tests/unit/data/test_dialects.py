@@ -168,6 +168,39 @@ def test_another_delimiter_is_named(tmp_path):
     assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
 
 
+SAID = 'He said "so good"; and, left|or\tnot'
+
+
+@pytest.mark.parametrize("text", [SAID, SAID + "\nand came back"], ids=["a line", "two lines"])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize("escape", [None, "backslash"])
+def test_a_delimiter_is_named_with_the_quotation_marks_and_escapes_of_the_table(tmp_path, text, delimiter, escape):
+    """Remedies lead to the texts as they were written, a setting at a time."""
+    rows = [[text, "1"], ["plain", "0"]]
+    options = {"doublequote": False, "escapechar": "\\"} if escape else {}
+    path = tmp_path / "raw.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, **options).writerows([["text", "label"], *rows])
+    ways, readings = refused(path, "cannot be read|has no column"), []
+    while ways:
+        assert all(way.delimiter == delimiter for way in ways)
+        try:
+            readings.append(read(path, dialect=(way := ways.pop())))
+        except DataError as error:
+            ways += [other for other in remedies(error) if other != way]
+    assert [(text, 1), ("plain", 0)] in readings
+
+
+def test_no_single_column_is_proposed_where_a_table_may_have_several(tmp_path):
+    """Texts have commas, so that the table has several columns by semicolons alone."""
+    path = write(tmp_path, "raw.csv", "text;label\na, b;1\nc;0\n")
+    assert refused(path, "has 2 fields; expected 1", label=None, text="text;label") == []
+    path = write(tmp_path, "raw.csv", "text\na, b\nc\n")
+    assert [read(path, label=None, dialect=way)[0] for way in refused(path, "expected 1", label=None)] == [
+        ("a, b", None)
+    ] * 3
+
+
 def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
     refused(path, "has no column 'text', 'label'.* if it has no such line, name them under 'dialect.columns'")
@@ -214,6 +247,29 @@ def test_a_wrong_encoding_is_named(tmp_path):
     for delimiter in ("", ", ", '"', "\n", "\\"):
         with pytest.raises(ValidationError):
             Dialect(delimiter=delimiter)
+
+
+CELLS = {"text": "a b", "label": "no", "id": "x", "group": "g", "fold": "f"}
+
+
+@pytest.mark.parametrize("column", ["label", "id", "group", "fold"])
+@pytest.mark.parametrize("place", ["name", "value"])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_bytes_of_another_encoding_are_named_wherever_they_are_read(tmp_path, column, place, suffix):
+    """Also in names of columns above texts in ASCII; the remedy of the message reads the file."""
+    names = {key: f"é{key}" if (key, place) == (column, "name") else key for key in CELLS}
+    cells = {names[key]: "né" if (key, place) == (column, "value") else cell for key, cell in CELLS.items()}
+    lines = [",".join(cells), ",".join(cells.values())] if suffix == ".csv" else [json.dumps(cells, ensure_ascii=False)]
+    path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
+    options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
+    options["labels"] = [cells[names["label"]], "other"]
+    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding', for inst", **options)
+    assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
+
+
+def test_a_column_that_is_not_read_may_have_any_name(tmp_path):
+    path = write(tmp_path, "raw.csv", "título,text,label\na,x,1\n", "windows-1252")
+    assert read(path) == [("x", 1)]
 
 
 def half_characters(folder):
