@@ -165,6 +165,46 @@ def test_equal_tables_in_a_file_are_tied(kind, publish):
     torch.testing.assert_close(loaded(folder)(IDS).logits, published(IDS).logits)
 
 
+BY_LENGTH = {"rope_type": "longrope", "short_factor": [1.0, 1.1], "long_factor": [2.0, 7.0]}
+BY_LENGTH |= {"original_max_position_embeddings": 16, "factor": 4.0, "rope_theta": 100.0}
+NESTED = {"full_attention": BY_LENGTH, "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
+LENGTH = {
+    "phi3": {"rope_parameters": BY_LENGTH, "original_max_position_embeddings": 16},
+    "llama": {"rope_parameters": BY_LENGTH},
+    "eurobert": {"rope_parameters": BY_LENGTH, "num_key_value_heads": 2},
+    "nomic_bert": {"rope_parameters": BY_LENGTH, "num_key_value_heads": 4},
+    "gemma3_text": {"rope_parameters": NESTED},
+    "modernbert": {
+        "rope_parameters": NESTED,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "local_attention": 6,
+    },
+}
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", LENGTH)
+def test_positions_by_length_follow_from_each_text_alone(kind, side, publish):
+    """Texts of 23, 17, 16 and 6 tokens, with factors that change after 16; not by the longest text of the batch."""
+    published, folder = publish(kind, **LENGTH[kind])
+    texts = [torch.arange(3, 3 + length)[None] for length in (23, 17, 16, 6)]
+    ids, mask = torch.full((4, 25), 7), torch.zeros(4, 25, dtype=torch.long)
+    for row, text in enumerate(texts):
+        place = slice(0, text.shape[1]) if side == "right" else slice(25 - text.shape[1], 25)
+        ids[row, place], mask[row, place] = text[0], 1
+    directions = ["causal", "bidirectional", "gradual"] if is_decoder(kind) else ["bidirectional"]
+    for attention in directions:
+        model = loaded(folder, attention=attention)
+        model.base_model.opened = 0.5 if attention == "gradual" else 1.0
+        together = model(ids, mask).logits
+        for found, real, text in zip(together, mask.bool(), texts, strict=True):
+            torch.testing.assert_close(found[real], model(text).logits[0])
+            if attention == directions[0]:
+                torch.testing.assert_close(found[real], published(text).logits[0])
+        theirs = published(ids, mask).logits if side == "right" and attention == directions[0] else None
+        assert theirs is None or not torch.allclose(theirs[3, :6], together[3, :6], atol=1e-4)
+
+
 @pytest.mark.parametrize("rows", [37, 43])
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "modernbert", "llama", "gpt2"])
 def test_rows_that_are_not_those_of_the_configuration_are_named(kind, rows, publish):
