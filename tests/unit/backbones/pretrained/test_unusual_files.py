@@ -1,6 +1,7 @@
 """Published folders whose files disagree with each other, or whose states follow from more than a text's tokens."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -17,7 +18,7 @@ from lib.backbones.architecture import require_same_weights
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
-from lib.backbones.pretrained.fields import architecture_of, in_own_names
+from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
@@ -203,6 +204,32 @@ def test_positions_by_length_follow_from_each_text_alone(kind, side, publish):
                 torch.testing.assert_close(found[real], published(text).logits[0])
         theirs = published(ids, mask).logits if side == "right" and attention == directions[0] else None
         assert theirs is None or not torch.allclose(theirs[3, :6], together[3, :6], atol=1e-4)
+
+
+DECODES = [kind for kind, family in FAMILIES.items() if "is_decoder" in family.switches["bidirectional"]]
+
+
+@pytest.mark.parametrize("kind", DECODES)
+def test_a_decoder_of_a_family_of_encoders_is_refused(kind, publish):
+    published, folder = publish(kind, then={"is_decoder": True})
+    message = rf"is_decoder = True: .*{kind} is read in both directions.*set is_decoder: false"
+    assert message_of(folder, message)
+    refused(folder, message)
+    change(folder, is_decoder=False)
+    assert config_error(json.loads((folder / "config.json").read_text())) is None
+    torch.testing.assert_close(loaded(folder)(IDS).logits, published(IDS).logits)
+    change(folder, is_decoder=True, add_cross_attention=True)
+    assert message_of(folder, f"add_cross_attention = True: .*no {kind} does here. Name another model")
+
+
+def message_of(folder, match):
+    return re.search(match, config_error(json.loads((folder / "config.json").read_text())))
+
+
+def test_decoders_that_open_may_say_so(publish):
+    """GPT-2 has the fields of a decoder, which open with the others."""
+    published, folder = publish("gpt2", then={"is_decoder": True})
+    torch.testing.assert_close(loaded(folder)(IDS).logits, published(IDS).logits)
 
 
 @pytest.mark.parametrize("rows", [37, 43])
