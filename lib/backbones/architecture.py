@@ -91,8 +91,8 @@ def require_same_weights(own: Iterable[str], published: Iterable[str], folder: P
     """Check that weights are taken over one for one: nothing is skipped, and nothing stays as drawn.
 
     Args:
-        own: names of the weights of ours that are to be replaced.
-        published: names of those that replace them.
+        own: names of our weights that the published ones replace.
+        published: names of the published ones.
         folder: folder of the published model.
 
     Raises:
