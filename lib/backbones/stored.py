@@ -113,7 +113,7 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         options: further arguments of `from_pretrained`.
 
     Raises:
-        RunError: it cannot be loaded, has an adapter beside its weights, or a weight has another shape or holds
+        RunError: it cannot be loaded, has an adapter next to its weights, or a weight has another shape or holds
             NaN or inf.
     """
     if (path := folder / ADAPTER_CONFIG_NAME).exists():

@@ -140,7 +140,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
     def published(self) -> "PretrainedBackboneConfig":
         """Return the configuration of the published model."""
         names = ("architecture", "vocab_size", "pad_token_id")
-        # What opens in training has the weights of what is open, and steps that are none of the published model's.
+        # Gradual attention has the weights of open attention, and its steps are no part of the published model.
         return PretrainedBackboneConfig(attention=self.direction, **{name: getattr(self, name) for name in names})
 
     def causal_window(self) -> int | None:

@@ -87,7 +87,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
                 f"tie_word_embeddings: false in {CONFIG_NAME} of a local folder, and in the backbone's architecture if "
                 "the study has one."
             )
-    children = {name for name, _ in inner.named_children()}  # BigBird predicts tokens beside a pooler, which we lack
+    children = {name for name, _ in inner.named_children()}  # BigBird has a pooler next to its head, and ours has none
     rest = {
         name: weight
         for name, weight in source.base_model.state_dict().items()
@@ -126,6 +126,6 @@ def _require_same_padding(padding: int | None, found: PretrainedConfig, folder: 
     if found.pad_token_id != padding or padding not in range(found.vocab_size):
         raise RunError(
             f"{folder / CONFIG_NAME}: pad_token_id is {found.pad_token_id!r} and vocab_size {found.vocab_size}, but "
-            f"the run's tokeniser pads with token {padding!r}, from which {found.model_type} counts positions. Use the "
+            f"the run's tokeniser pads with token {padding!r}, and {found.model_type} counts positions from it. Use the "
             f"published tokeniser, or, if it is that one, correct pad_token_id in {CONFIG_NAME} of a local folder."
         )
