@@ -126,6 +126,6 @@ def _require_same_padding(padding: int | None, found: PretrainedConfig, folder: 
     if found.pad_token_id != padding or padding not in range(found.vocab_size):
         raise RunError(
             f"{folder / CONFIG_NAME}: pad_token_id is {found.pad_token_id!r} and vocab_size {found.vocab_size}, but "
-            f"the run's tokeniser pads with token {padding!r}, and {found.model_type} counts positions from it. Use the "
-            f"published tokeniser, or, if it is that one, correct pad_token_id in {CONFIG_NAME} of a local folder."
+            f"the run's tokeniser pads with token {padding!r}, and {found.model_type} counts positions from it. Use "
+            f"the published tokeniser, or, if it is that one, correct pad_token_id in {CONFIG_NAME} of a local folder."
         )
