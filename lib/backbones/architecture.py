@@ -4,7 +4,7 @@ Shapes: B batch, N tokens, E width of a word embedding.
 """
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.saving import SavesOwnNames
+from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
 
@@ -84,6 +85,20 @@ def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
             f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). Copy "
             "its fields into the backbone's architecture."
         )
+
+
+def require_same_weights(own: Iterable[str], published: Iterable[str], folder: Path) -> None:
+    """Check that weights are taken over one for one: nothing is skipped, and nothing stays as drawn.
+
+    Args:
+        own: names of our weights that the published ones replace.
+        published: names of the published ones.
+        folder: folder of the published model.
+
+    Raises:
+        RunError: some have no counterpart.
+    """
+    refuse(set(own) ^ set(published), folder, "missing or left over")
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
+from transformers.utils.peft_utils import ADAPTER_CONFIG_NAME
 
 from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
@@ -29,7 +30,7 @@ from lib.core.settings import sentences
 
 SHOWN = 3
 """Most weights that a message names."""
-_MECHANISM = ".mechanism"
+MECHANISM = ".mechanism"
 """How the name of a mechanism in a model ends."""
 
 
@@ -87,6 +88,21 @@ def refuse(problems: Iterable[Any], folder: Path, what: str) -> None:
         )
 
 
+def _refuse_shapes(report: Mapping[str, Any], folder: Path) -> None:
+    """Raise a RunError if weights have another shape than `config.json` gives them; `report` is of transformers."""
+    if problems := sorted(
+        f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]
+    ):
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise RunError(
+            f"{folder}: {len(problems)} weights have another shape than {FIELDS} gives them "
+            f"({'; '.join(problems[:SHOWN])}{more}). Expected configuration and weights of the same model. Copy both "
+            f"from where the model was made, or correct that field of {FIELDS} in a local folder (vocab_size gives the "
+            "rows of word embeddings, type_vocab_size those of token types, max_position_embeddings those of "
+            "positions), and in the backbone's architecture if the study has one."
+        )
+
+
 def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
     """Return a model in float32 with finite weights, and what transformers reports of the others.
 
@@ -97,9 +113,17 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         options: further arguments of `from_pretrained`.
 
     Raises:
-        RunError: it cannot be loaded, or a weight holds NaN or inf.
+        RunError: it cannot be loaded, has an adapter next to its weights, or a weight has another shape or holds
+            NaN or inf.
     """
+    if (path := folder / ADAPTER_CONFIG_NAME).exists():
+        raise RunError(
+            f"{path}: an adapter of peft, which transformers would put into the model. Expected whole weights without "
+            "one. Merge it into them (`merge_and_unload` of peft) and name the folder of the result; or, to begin "
+            "without it, name the model that it was trained on, or a copy of this folder without that file."
+        )
     safe = {"output_loading_info": True, "trust_remote_code": False, "local_files_only": True}
+    safe["ignore_mismatched_sizes"] = True  # to name them in an error of ours
     # It calls a model without its head corrupted. The caller names the missing weights.
     theirs = logging.getLogger("transformers")
     level = theirs.level
@@ -115,6 +139,7 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         ) from error
     finally:
         theirs.setLevel(level)
+    _refuse_shapes(report, folder)
     require_finite(model.state_dict(), folder)
     return model, report
 
@@ -163,10 +188,10 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
         return open_adapted(auto, folder, config)
     _require_room(auto, config, folder)
     model, report = load_source(auto, folder, config, **options)
-    problems = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
+    problems = {*report["missing_keys"]}
     if isinstance(config, BackboneConfig) and type(model).__name__ in (config.architectures or []):
         problems |= set(report["unexpected_keys"])
-    refuse(problems, folder, "missing, left over or of another shape")
+    refuse(problems, folder, "missing or left over")
     return model
 
 
@@ -239,7 +264,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         return {
             name: tensor
             for name, tensor in tensors.items()
-            if (task in tasks or name.startswith(prefix)) and (f"{_MECHANISM}." not in name or name.startswith(kept))
+            if (task in tasks or name.startswith(prefix)) and (f"{MECHANISM}." not in name or name.startswith(kept))
         }
 
     # A tied weight is saved once, under the name of its original.
@@ -269,7 +294,7 @@ def _places_of_same_mechanisms(
         expected: its mechanisms, which repeat over the layers that hold one.
         found: those of the model whose weights it takes over; [] = that one has none.
     """
-    places = [name for name, _ in model.named_modules() if name.endswith(_MECHANISM)]
+    places = [name for name, _ in model.named_modules() if name.endswith(MECHANISM)]
     pairs = zip(places, itertools.cycle(expected), itertools.cycle(found), strict=False)
     return tuple(f"{name}." for name, own, theirs in pairs if own == theirs)
 

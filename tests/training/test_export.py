@@ -57,11 +57,11 @@ ALONE = """
 import json, sys
 import torch, transformers
 from peft import PeftModel
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 for line in sys.stdin:
     folder, auto, base, texts = json.loads(line)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = getattr(transformers, auto).from_pretrained(base or folder, **({"config": folder} if base else {}))
+    model = getattr(transformers, auto).from_pretrained(base or folder, config=AutoConfig.from_pretrained(folder))
     if base:
         model = PeftModel.from_pretrained(model, folder + "/adapter")
     found = []
@@ -225,6 +225,29 @@ def test_adapters_fit_the_published_model_that_they_name(merge, quantized, alone
     export(model, tmp_path / "named", base="owner/name")
     settings = json.loads((tmp_path / "named" / "adapter" / "adapter_config.json").read_text())
     assert settings["base_model_name_or_path"] == "owner/name"
+
+
+@pytest.mark.parametrize(("stage", "kind"), [("finetune", "bert"), ("tag", "llama")])
+def test_adapters_fit_with_the_labels_and_the_direction_of_the_run(
+    stage, kind, agree, run_of, corpus, tagged, tmp_path
+):
+    """Three labels, of which the base knows nothing, and a decoder that was opened."""
+    base = start(kind, tagged if stage == "tag" else corpus, tmp_path / "start")
+    run = run_of(
+        stage,
+        model=kind,
+        backbone=backbone(kind),
+        task={"classifier_pooling": "cls"} if stage == "finetune" else {},
+        labels=["low", "high", "highest"],
+        recipe={"epochs": 1, "learning_rate": 1e-2, "lora": {"r": 4, "alpha": 8}},
+        start={"checkpoint": str(base)},
+    )
+    train(run, tmp_path / "out")
+    model, plain = tmp_path / "out" / "model", tmp_path / "plain"
+    export(model, plain)
+    assert AutoConfig.from_pretrained(plain).num_labels == 3
+    agree(model, plain, AUTO[stage])
+    agree(model, plain, AUTO[stage], base=base)
 
 
 def test_longer_positions_are_exported(agree, run_of, corpus, tmp_path):

@@ -78,7 +78,7 @@ DAMAGES = {
     "no tensors": (lambda folder: weights(folder, lambda _: {}), "config.json: describes a model of more than"),
     "a tensor gone": (
         lambda folder: weights(folder, lambda found: dict(list(found.items())[1:])),
-        "1 weights are missing, left over or of another shape",
+        "1 weights are missing or left over",
     ),
     "NaN": (
         lambda folder: weights(folder, lambda found: {name: each * math.nan for name, each in found.items()}),
@@ -105,7 +105,10 @@ DAMAGES = {
         lambda folder: fields(folder, intermediate_size=BILLION),
         "cannot make a model of it.*intermediate_size",
     ),
-    "a wide head": (lambda folder: fields(folder, id2label={n: str(n) for n in range(9)}), "cannot be loaded"),
+    "a wide head": (
+        lambda folder: fields(folder, id2label={n: str(n) for n in range(9)}),
+        "another shape than config.json gives them",
+    ),
     "no number of layers": (lambda folder: fields(folder, num_hidden_layers="two"), "config.json: transformers"),
     "another kind": (lambda folder: fields(folder, model_type="unheard"), "config.json: transformers cannot make"),
     "no fields": (lambda folder: (folder / "config.json").write_text("[]"), "config.json: cannot be read"),

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers.utils import CONFIG_NAME
 
-from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
+from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
 from lib.backbones.stored import load_source, refuse
 from lib.core.errors import RunError
 
@@ -44,19 +46,24 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         pairs["decoder_start_token_id"] = (model.config.start_token_id, start)
     compare(pairs, folder)
     source, report = load_source(AutoModelForSeq2SeqLM, folder, found)
-    problems = {*report["missing_keys"], *report["unexpected_keys"], *report["mismatched_keys"]}
-    refuse(problems, folder, "missing, left over or of another shape")
+    refuse({*report["missing_keys"], *report["unexpected_keys"]}, folder, "missing or left over")
     backbone, words, scores = model.base_model, source.get_input_embeddings(), source.lm_head
     if backbone.lm_head is None and not torch.equal(words.weight, scores.weight):
         raise RunError(
             f"{folder}: its lm_head differs from its embeddings, but the run's model has none of its own. Set "
-            "tie_word_embeddings: false in the backbone's architecture."
+            f"tie_word_embeddings: false in {CONFIG_NAME} of a local folder and in the backbone's architecture."
         )
+    parts = {part: _without_words(source, part) for part in ("encoder", "decoder")}
+    for part, weights in parts.items():
+        require_same_weights(_without_words(backbone.inner, part), weights, folder)
     take_over_words(backbone.embeddings, words)
     if backbone.lm_head is not None:
         take_over(backbone.lm_head, scores)
-    for part in ("encoder", "decoder"):
-        state = source.get_submodule(part).state_dict()
-        backbone.inner.get_submodule(part).load_state_dict(
-            {name: weight for name, weight in state.items() if name != "embed_tokens.weight"}, strict=False
-        )
+    for part, weights in parts.items():
+        backbone.inner.get_submodule(part).load_state_dict(weights, strict=False)
+
+
+def _without_words(model: PreTrainedModel, part: str) -> dict[str, Tensor]:
+    """Return the weights of a part of an encoder-decoder, by name, except the word embeddings, which both share."""
+    weights = model.get_submodule(part).state_dict()
+    return {name: weight for name, weight in weights.items() if name != "embed_tokens.weight"}

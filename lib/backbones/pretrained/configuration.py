@@ -139,8 +139,9 @@ class PretrainedBackboneConfig(ArchitectureConfig):
 
     def published(self) -> "PretrainedBackboneConfig":
         """Return the configuration of the published model."""
-        names = ("architecture", "attention", "vocab_size", "pad_token_id")
-        return PretrainedBackboneConfig(**{name: getattr(self, name) for name in names})
+        names = ("architecture", "vocab_size", "pad_token_id")
+        # Gradual attention has the weights of open attention, and its steps are no part of the published model.
+        return PretrainedBackboneConfig(attention=self.direction, **{name: getattr(self, name) for name in names})
 
     def causal_window(self) -> int | None:
         """Return the first distance that a causal model of this architecture does not see in layers with a window.

@@ -75,6 +75,11 @@ class Family:
     read_alone: bool = False
     global_mask: bool = False
 
+    @property
+    def counts_from_padding(self) -> bool:
+        """Whether the row of a text's first position follows from the number of the padding token."""
+        return self.first_position is not None and self.padding is None
+
 
 _BY_CAUSALITY = Family(
     {"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}},

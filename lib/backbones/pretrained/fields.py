@@ -1,5 +1,6 @@
 """Fields of a published `config.json` that describe an architecture, and their names. Imports no transformers."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -73,7 +74,8 @@ def config_error(fields: Any) -> str | None:
     if kind is None:
         return "names no model_type, so it is not a model of transformers"
     if isinstance(kind, str) and kind in FAMILIES:
-        problems = list(field_errors({**fields, **text, "model_type": kind}))
+        merged = {**fields, **text, "model_type": kind}
+        problems = [*field_errors(merged), *_direction_errors(merged)]
         return f"cannot be followed: {'. '.join(problems)}" if problems else None
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     if "auto_map" in fields:
@@ -114,6 +116,27 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
             "transformers. Name a model that needs no code of its own; if that code computes the same states, remove "
             "auto_map from config.json in a local folder, and name the folder"
         )
+
+
+def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which fields make a decoder of a model whose family is read in both directions alone."""
+    kind = fields["model_type"]
+    switches = FAMILIES[kind].switches
+    if "causal" in switches:
+        return
+    if "is_decoder" in switches["bidirectional"] and fields.get("add_cross_attention"):
+        yield (
+            f"add_cross_attention = {_short(fields['add_cross_attention'])}: its blocks attend to the states of an "
+            f"encoder, too, which no {kind} does here. Name another model"
+        )
+        return
+    for name, value in switches["bidirectional"].items():
+        if fields.get(name) not in (None, value):
+            yield (
+                f"{name} = {_short(fields[name])}: its tokens see no later ones, but {kind} is read in both directions "
+                f"here. Name another model; to read this one in both directions, set {name}: {json.dumps(value)} in "
+                "config.json of a local folder, and name the folder"
+            )
 
 
 def _own_models(auto_map: Any) -> list[str]:

@@ -3,15 +3,16 @@
 import logging
 from pathlib import Path
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
+from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.fields import BYSTANDERS, architecture_of, config_error, in_own_names, in_shared_names
-from lib.backbones.pretrained.mechanisms import shared_projections
+from lib.backbones.pretrained.mechanisms import with_shared_projections
 from lib.backbones.pretrained.positions import tiled
-from lib.backbones.stored import load_source, refuse
+from lib.backbones.stored import MECHANISM, load_source, refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
 
@@ -40,7 +41,6 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
             is unchanged.
     """
     config, family = model.config, model.config.family
-    counted = {"pad_token_id"} if family.first_position is not None and family.padding is None else set()
     kind = {"model_type": config.architecture["model_type"]}  # unless the file names another one
     fields = kind | text_fields(folder)
     if reason := config_error(kind | read_fields(folder)):
@@ -49,10 +49,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if ignored := sorted(name for name in fields.keys() - read if fields[name] not in (None, "", [], {})):
         logger.info("%s: transformers reads no %s", folder / CONFIG_NAME, ", ".join(ignored))
     known = {name: value for name, value in fields.items() if name in read and not name.startswith("_")}
+    if not family.counts_from_padding:
+        known["pad_token_id"] = 0  # some token: no state depends on it, and the one of the file may not exist
     found = AutoConfig.for_model(**in_own_names(in_shared_names(known)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()
-    names = sorted((own.keys() | architecture_of(fields).keys()) & read - (BYSTANDERS - counted))
+    names = sorted((own.keys() | architecture_of(fields).keys()) & read - BYSTANDERS)
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
+    if family.counts_from_padding:
+        _require_same_padding(config.pad_token_id, found, folder)
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
     # Models are often published without the head that they were trained with.
@@ -71,26 +75,57 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         for name in map(str, report["unexpected_keys"])
         if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
     }
-    problems = missing | left_over | {str(key) for key in report["mismatched_keys"]}
-    refuse(problems, folder, "missing, left over or of another shape")
-    inner, words = model.base_model.inner, source.get_input_embeddings()
-    take_over_words(inner.get_input_embeddings(), words)
+    refuse(missing | left_over, folder, "missing or left over")
+    inner, words, parts = model.base_model.inner, source.get_input_embeddings(), dict(source.named_modules())
+    takes_head = bool(family.head) and not report["missing_keys"] and parts.keys() >= {*family.head.values()}
+    if predicts and takes_head:
+        tied = model.get_output_embeddings().weight is inner.get_input_embeddings().weight
+        if tied and not torch.equal(words.weight, parts[family.head["decoder"]].weight):
+            raise RunError(
+                f"{folder}: its scores of tokens have another table ({family.head['decoder']}) than its word "
+                f"embeddings, but {CONFIG_NAME} ties both (tie_word_embeddings is true, or left out). Set "
+                f"tie_word_embeddings: false in {CONFIG_NAME} of a local folder, and in the backbone's architecture if "
+                "the study has one."
+            )
+    children = {name for name, _ in inner.named_children()}  # BigBird has a pooler next to its head, and ours has none
     rest = {
-        name: weight for name, weight in source.base_model.state_dict().items() if not name.startswith(family.words)
+        name: weight
+        for name, weight in source.base_model.state_dict().items()
+        if name.partition(".")[0] in children and not name.startswith(family.words)
     }
     if config.positions and config.positions["fill"] == "tiled":
         table = f"{family.positions}.weight"
         rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
-    rest |= shared_projections(rest, inner, config)
+    rest = with_shared_projections(rest, inner, config)
+    drawn = {name for name in inner.state_dict() if name.startswith(family.words) or f"{MECHANISM}." in name}
+    require_same_weights(inner.state_dict().keys() - drawn, rest, folder)
+    take_over_words(inner.get_input_embeddings(), words)
     inner.load_state_dict(rest, strict=False)
     if not predicts:
         return
-    parts = dict(source.named_modules())
-    complete = len(missing) == len(report["missing_keys"])
-    if not (complete and family.head and parts.keys() >= {*family.head.values()}):
+    if not takes_head:
         logger.info(
             "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
         )
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])
+
+
+def _require_same_padding(padding: int | None, found: PretrainedConfig, folder: Path) -> None:
+    """Check that positions, which this family counts from the padding token, begin where the published ones do.
+
+    Args:
+        padding: token that the run's tokeniser pads with.
+        found: configuration of the published model.
+        folder: its folder.
+
+    Raises:
+        RunError: they do not.
+    """
+    if found.pad_token_id != padding or padding not in range(found.vocab_size):
+        raise RunError(
+            f"{folder / CONFIG_NAME}: pad_token_id is {found.pad_token_id!r} and vocab_size {found.vocab_size}, but "
+            f"the run's tokeniser pads with token {padding!r}, and {found.model_type} counts positions from it. Use "
+            f"the published tokeniser, or, if it is that one, correct pad_token_id in {CONFIG_NAME} of a local folder."
+        )

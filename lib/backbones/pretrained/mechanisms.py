@@ -65,10 +65,10 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
         )
 
 
-def shared_projections(
+def with_shared_projections(
     weights: Mapping[str, Tensor], inner: PreTrainedModel, config: PretrainedBackboneConfig
 ) -> dict[str, Tensor]:
-    """Return the first part of the shared projections of queries and keys, by `shared_projection`.
+    """Return weights with one projection, by `shared_projection`, where layers share that of queries and keys.
 
     Args:
         weights: weights of the published base model, by name.
@@ -76,9 +76,10 @@ def shared_projections(
         config: its config.
 
     Returns:
-        Weights and biases of the projections of queries in the layers whose mechanism shares queries and keys, by name.
+        All weights by name. In the layers whose mechanism shares queries and keys, the projection of queries is the
+        shared one, and there is none of keys.
     """
-    family, found = config.family, {}
+    family, found = config.family, dict(weights)
     for layer, block in enumerate(inner.get_submodule(family.blocks).children()):
         if not shares_query_and_key(block.get_submodule(family.attends)):
             continue
@@ -88,6 +89,7 @@ def shared_projections(
             if query in weights:
                 taken = {"queries": [query], "keys": [key], "mean": [query, key]}[config.shared_projection]
                 found[query] = torch.stack([weights[name] for name in taken]).mean(dim=0)
+                del found[key]
     return found
 
 

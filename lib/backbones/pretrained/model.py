@@ -21,6 +21,7 @@ from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
+from lib.backbones.pretrained.positions import choose_for_each_text
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.stored import require_finite
 
@@ -63,6 +64,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             attn_implementation=implementation if config.mechanism is None else HELD,
             **config.family.options,
         )
+        choose_for_each_text(self.inner)
         if config.mechanism is not None:
             hold_mechanisms(self.inner, config)
         self.opened = 1.0

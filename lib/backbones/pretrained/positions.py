@@ -1,12 +1,12 @@
-"""More positions than a published model was trained with.
+"""Positions of a published model: more than it was trained with, and those that depend on a text's length.
 
-Shapes: P rows of a table of positions, D hidden size.
+Shapes: B batch, N tokens, P rows of a table of positions, D hidden size, or, of cosines and sines, width of a head.
 """
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from lib.backbones.pretrained.families import Family
@@ -30,6 +30,33 @@ def longer(published: PretrainedConfig, family: Family, *, length: int, fill: st
     else:
         parameters = rotary | stretched
     return {"max_position_embeddings": length, "rope_parameters": parameters}
+
+
+def choose_for_each_text(inner: nn.Module) -> None:
+    """Let rotary positions with factors by length (`longrope`) follow from each text's own length.
+
+    transformers takes those of the longest text in a batch for all, so that a text's states would depend on the others.
+
+    Args:
+        inner: base model of transformers; one with other positions stays as it is.
+    """
+    rotary = getattr(inner, "rotary_emb", None)
+    kinds = getattr(rotary, "rope_type", None)  # one, or one for each type of layer
+    if rotary is not None and "longrope" in (kinds.values() if isinstance(kinds, dict) else [kinds]):
+        rotary.register_forward_hook(_of_each_text, with_kwargs=True)
+
+
+def _of_each_text(
+    rotary: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], together: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [B, N, D], those of each text computed by itself; a hook of `register_forward_hook`."""
+    named = dict(zip(("x", "position_ids", "layer_type"), arguments, strict=False)) | named
+    texts = named["position_ids"].split(1)
+    if len(texts) == 1:
+        return together
+    alone = [rotary.forward(**named | {"position_ids": positions}) for positions in texts]
+    cosines, sines = (torch.cat(parts) for parts in zip(*alone, strict=True))
+    return cosines, sines
 
 
 def tiled(table: Tensor, rows: int, first: int) -> Tensor:

@@ -203,6 +203,14 @@ class Settings(ArchitectureSettings):
         elif self.positions.length <= (published := reach - family.unused_positions):
             yield f"positions.length = {self.positions.length}: there are {published} as it is. Leave `positions` out"
 
+    @check
+    def _growing_positions_end(self) -> Iterator[str]:
+        if self._stretching() == "dynamic" and self.architecture.get("max_position_embeddings") is None:
+            yield (
+                "architecture.max_position_embeddings: missing, but rotary positions of type dynamic depend on the "
+                "other texts of a batch beyond it. Copy it from the model's config.json"
+            )
+
     def dropout_of_weights(self) -> float:
         """Return the probability of dropping an attention weight in training."""
         if self.attention_dropout is not None:

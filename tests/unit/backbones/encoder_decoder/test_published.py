@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForSeq2SeqLM, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
 from lib.backbones.encoder_decoder.backbone import Backbone
@@ -113,11 +114,40 @@ def test_another_dropout_is_no_other_architecture(publish):
 
 
 def test_scores_of_their_own_have_no_place_among_the_embeddings(publish):
-    _, folder = publish(tie_word_embeddings=False)
+    published, folder = publish(tie_word_embeddings=False)
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": True}))
     backbone, model = own()
-    with pytest.raises(RunError, match="its lm_head.*embeddings.*tie_word_embeddings: false"):
+    with pytest.raises(
+        RunError, match="its lm_head.*embeddings.*tie_word_embeddings: false in config.json of.* and in"
+    ):
+        backbone.load_weights(model, folder)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": False}))
+    backbone, model = own(tie_word_embeddings=False)
+    backbone.load_weights(model, folder)
+    torch.testing.assert_close(model(IDS, labels=LABELS).logits, published(IDS, labels=LABELS).logits)
+
+
+def test_an_adapter_beside_the_weights_is_refused(publish, tmp_path):
+    _, folder = publish()
+    adapted = get_peft_model(
+        AutoModelForSeq2SeqLM.from_pretrained(folder),
+        LoraConfig(r=2, target_modules=["q", "v"], task_type="SEQ_2_SEQ_LM"),
+    )
+    adapted.save_pretrained(folder)
+    backbone, model = own()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(RunError, match="adapter_config.json: an adapter of peft"):
+        backbone.load_weights(model, folder)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
+def test_rows_that_are_not_those_of_the_configuration_are_named(publish):
+    _, folder = publish()
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"vocab_size": 43}))
+    backbone, model = own(vocabulary=43)
+    with pytest.raises(RunError, match=r"shared.weight: \[40, 16\], expected \[43, 16\].*vocab_size"):
         backbone.load_weights(model, folder)
 
 
@@ -129,7 +159,7 @@ def test_a_part_that_is_missing_left_over_or_cut_off_is_refused(publish):
     published, folder = publish()
     state = published.state_dict() | {"adapter.weight": torch.zeros(2)}
     published.save_pretrained(folder, state_dict=state)
-    with pytest.raises(RunError, match=r"1 weights are missing, left over or of another shape \(adapter.weight\)"):
+    with pytest.raises(RunError, match=r"1 weights are missing or left over \(adapter.weight\)"):
         backbone.load_weights(model, folder)
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-30])

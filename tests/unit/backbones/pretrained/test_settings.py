@@ -48,6 +48,10 @@ def refused(**values):
         ({"model_type": "gpt2", "n_embd": 32}, "architecture.n_embd is 32, but hidden_size, .* 16. Give one of them"),
         ({"model_type": "distilbert", "hidden_dim": None, "intermediate_size": None}, "intermediate_size: missing"),
         (
+            {"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 4.0}},
+            "architecture.max_position_embeddings: missing, but rotary positions of type dynamic depend",
+        ),
+        (
             {"model_type": "albert", "max_position_embeddings": 64, "inner_group_num": 2},
             "architecture.inner_group_num is 2: only groups of 1 layer are known",
         ),
