@@ -13,7 +13,7 @@ from litter import leave_litter
 
 from lib.core import program
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.files import atomic_path, files_in, folders_in, read_mapping, settle, write_json, write_text
+from lib.core.files import atomic_path, files_in, folders_in, read_mapping, require_new, settle, write_json, write_text
 
 
 def test_a_file_appears_whole(tmp_path):
@@ -45,6 +45,16 @@ def test_a_folder_is_replaced_whole(tmp_path):
             partial.mkdir()
             (partial / name).write_text(name)
     assert [path.name for path in target.iterdir()] == ["second"]
+
+
+def test_a_place_of_a_user_is_new(tmp_path):
+    require_new(tmp_path / "new")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("gone")
+    for name in ("folder", "file", "link"):
+        with pytest.raises(ProjectError, match=f"{name}: is there already"):
+            require_new(tmp_path / name)
 
 
 def test_a_file_does_not_replace_a_folder(tmp_path):
