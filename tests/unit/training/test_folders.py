@@ -95,13 +95,13 @@ def test_what_a_user_has_where_a_run_by_hand_should_go_stays(name, begin, tmp_pa
 
 
 def test_what_a_user_puts_there_while_a_run_by_hand_works_stays_and_the_results_wait(begin):
-    folders = begin(work=None)
-    with pytest.raises(RunError, match=r"out: holds letter\.txt.*move its files away"), folders:
+    with begin(work=None) as folders:
         staged = finish(folders)
         PUT["file"][0](folders.out)
-        folders.move_to_out(staged)
+        with pytest.raises(RunError, match=r"out: holds letter\.txt.*move its files away"):
+            folders.move_to_out(staged)
+        assert (staged / "run.json").is_file()
     assert [path.name for path in folders.out.iterdir()] == ["letter.txt"]
-    assert (staged / "run.json").is_file()
 
 
 def test_a_run_by_hand_takes_a_folder_with_its_settings(begin):
