@@ -507,7 +507,7 @@ def test_no_digest_of_other_files_is_remembered(project, analysed, change, monke
 
 @pytest.mark.parametrize("change", ["edit", "new file"])
 def test_the_digest_of_files_that_change_meanwhile_is_not_remembered(project, change, monkeypatch):
-    """Else an edit that is taken back would leave its digest under the name of the former contents, which are there again."""
+    """Else an edit that is taken back would leave its digest under the name of the former contents."""
     before = digest("lib.room.lsh")
     shutil.rmtree(project / "lib/__pycache__")
     file = project / "lib/room/lsh.py" if change == "edit" else project / "lib/room/lsh/__init__.py"
