@@ -10,8 +10,9 @@ STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
 # make report CONFIG=<file> is of any study.
 REPORTED := $(or $(CONFIG),$(STUDY_FILE))
 # The folder of the study's results, asked when a command needs it.
-RESULTS = $(shell $(BIN)/python -c "from lib.study.configuration import load_study, read_layers; \
-	print(load_study(read_layers('$(REPORTED)'.split())).execution.results)")
+RESULTS = $(shell $(BIN)/python -c "import sys; from lib.core.program import run; \
+	from lib.study.configuration import load_study, read_layers; \
+	sys.exit(run(lambda files: print(load_study(read_layers(files)).execution.results), '$(REPORTED)'.split()))")
 # The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
 ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
@@ -30,6 +31,8 @@ setup: .venv/.done ## Make the virtual environment
 
 # torch first and alone, so that no other package's requirement chooses another build of it.
 .venv/.done: requirements.lock pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else '$(PYTHON) is Python ' + \
+		sys.version.split()[0] + ', but 3.11 or newer is needed. Name one: make setup PYTHON=python3.11')"
 	@echo "Setting up .venv: a few minutes, once."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -52,7 +55,7 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 # If it is killed, half a report has another name.
 report: setup ## Make the HTML report of a finished study: CONFIG=<file>, or STUDY=<name> for a demo
 	@results=$(RESULTS); test -n "$$results" && \
-		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --quiet all --report $$results/.report.html && \
+		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --quiet rules progress reason host --report $$results/.report.html && \
 		mv $$results/.report.html $$results/report.html && echo "Report: $$results/report.html"
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it

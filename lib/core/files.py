@@ -70,6 +70,19 @@ def check_target(target: Path, *inputs: str | Path) -> None:
             )
 
 
+def require_new(target: str | Path) -> None:
+    """Refuse a folder that a user names if something is there, which `atomic_path` would replace.
+
+    Raises:
+        ConfigError: it is there.
+    """
+    if os.path.lexists(target):
+        raise ConfigError(
+            f"{target}: is there already. Expected a new folder, since nothing is overwritten; name another one, or "
+            "move this one away."
+        )
+
+
 def write_text(target: str | Path, text: str) -> None:
     """Write `text` to `target` atomically, as UTF-8."""
     with atomic_path(target) as partial:

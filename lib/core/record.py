@@ -75,6 +75,8 @@ class Accepted(BaseModel):
     """Old and new values, by dotted name."""
     code: tuple[str, str] | None
     """Stored and current code digests, if they differ."""
+    inputs: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    """Digests of the inputs that have changed since, when the run read them and now, by name."""
     changes: list[str]
     """Description of all changes."""
 

@@ -52,6 +52,9 @@ MESSAGES = {
     "float_type": "expected a number such as 0.5 or 1.0e-5, without quotes",
     "finite_number": "expected a finite number",
     "bool_type": "expected true or false",
+    "list_type": "expected a list such as [1, 2]",
+    "dict_type": "expected keys with their values, such as {key: value}, or {} for none",
+    "model_type": "expected keys with their values, indented below it; without any, remove it",
     "string_type": "expected a text; put it in quotes if YAML takes it for something else",
 }
 """Messages by pydantic's error type."""
@@ -157,7 +160,11 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         place, message = tuple(str(part) for part in detail["loc"]), detail["msg"]
         if detail["type"] == "problem" and (match := _PLACE.match(message)):
             place, message = (*place, *match[1].split(".")), message[match.end() :]
-        if detail["type"] == "extra_forbidden":
+        is_key = place[-1:] == ("[key]",) or detail["type"] == "invalid_key"
+        place = place[:-1] if place[-1:] == ("[key]",) else place
+        if is_key and not isinstance(detail["input"], str):
+            yield (*place[:-1], str(detail["input"])), _no_text(detail["input"])  # true has the place 1
+        elif detail["type"] == "extra_forbidden":
             yield place, "unknown key. Remove it or correct its spelling (config/README.md lists the keys)"
         elif detail["type"] == "missing":
             yield place, "missing. Add it (config/README.md describes it)"
@@ -169,6 +176,17 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
             found = detail["input"]
             is_complete = isinstance(found, dict | list) or detail["type"] == "problem"
             yield place, message if is_complete else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
+
+
+def _no_text(key: Any) -> str:
+    """Return what to do with a key that YAML takes for something else than a text."""
+    if isinstance(key, bool):
+        truth = str(key).lower()
+        words = "on, yes and true" if key else "off, no and false"
+        return f"the key is {truth}, as YAML reads {words}, but names are texts. Put it in quotes, such as '{truth}'"
+    if key is None:
+        return "a key is empty or null, but names are texts. Write a name before the colon, in quotes if it is 'null'"
+    return f"the key {key} is a number, but names are texts. Put it in quotes: '{key}'"
 
 
 @functools.cache

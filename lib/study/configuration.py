@@ -108,14 +108,19 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
 def _value(place: tuple[str, ...], values: Any) -> Any:
     """Return the value at an existing place."""
     for part in place:
-        values = values[part]
+        values = _by_text(values)[part]
     return values
 
 
 def _reach(place: tuple[str, ...], values: Any) -> int:
     """Return how many parts of a place there are in `values`."""
     for depth, part in enumerate(place):
-        if not isinstance(values, Mapping) or part not in values:
+        if not isinstance(values, Mapping) or part not in _by_text(values):
             return depth
-        values = values[part]
+        values = _by_text(values)[part]
     return len(place)
+
+
+def _by_text(section: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a section by the texts of its keys, which YAML may have read as numbers."""
+    return {str(key): value for key, value in section.items()}

@@ -195,7 +195,13 @@ def _models(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
             missing = {stage: entries[stage] for stage in skipped[model]}
             yield f".models: {model} {_skips(graph, model, missing)}. Leave it out"
     if stages and not settings.models and all(skipped.values()):
-        yield f".stage: no model passes {' and '.join(stages)}. Name others"
+        if all(set(stages) & set(model.skip) for model in models.values()):
+            yield (
+                f".stage: every model skips {' and '.join(stages)} (experiment.models.<name>.skip). Take the stages "
+                "out of a model's skip, or name others"
+            )
+        else:
+            yield f".stage: no model passes {' and '.join(stages)}. Name others"
 
 
 def _comparisons(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:

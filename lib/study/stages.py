@@ -44,6 +44,11 @@ def _mechanism(value: Any) -> Any:
 MechanismNames = Annotated[str | list[str] | None, BeforeValidator(_mechanism)]
 
 
+def _entries(section: Any) -> list[Any]:
+    """Return the entries of a section; none if it is no section."""
+    return list(section.values()) if isinstance(section, dict) else []
+
+
 class Override(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
@@ -147,7 +152,13 @@ class Model(BaseSettings):
     def prepared(cls, values: Any) -> Any:
         """Refuse the former key `deviations`, with the line that replaces it."""
         if isinstance(values, dict) and isinstance(former := values.get("deviations"), dict):
-            changes = {stage: dict(change or {}) for stage, change in (values.get("changes") or {}).items()}
+            now = values.get("changes") or {}
+            if not all(isinstance(each, dict | None) for part in (former, now) for each in (part, *_entries(part))):
+                raise ValueError(
+                    "deviations: task and recipe are changes, too. Write each stage with its settings in `changes`, "
+                    "such as 'changes: {classify: {recipe: {epochs: 1}}}', and remove `deviations`"
+                )
+            changes = {stage: dict(change or {}) for stage, change in now.items()}
             for stage, settings in former.items():
                 changes[stage] = changes.get(stage, {}) | (settings or {})
             line = mapping_text(changes, one_line=True)

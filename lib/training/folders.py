@@ -23,7 +23,7 @@ from typing import Self
 
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
-from lib.core.files import explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
+from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
@@ -42,7 +42,7 @@ class RunFolders:
 
     Args:
         run: the run's settings.
-        out: folder of the results; without `work`, refused if it holds a finished run.
+        out: folder of the results; without `work`, refused if it holds more than settings.
         work: parent of the working folders, which stay until the workflow has accepted the results, see
             `lib.workflow.working_folders`. None = next to `out`, and removed at the end.
         code: digest of the code that the run executes; None = unknown.
@@ -53,17 +53,14 @@ class RunFolders:
         parents: inputs of the run, by name.
 
     Raises:
-        ProjectError: a finished run exists, an input cannot be read, or a folder cannot be created.
+        ProjectError: `out` is refused, an input cannot be read, or a folder cannot be created.
     """
 
     def __init__(self, run: RunSettings, out: str | Path, work: str | Path | None, code: str | None = None):
         self.run, self.out, self.code = run, Path(out), code
         self.is_by_hand = work is None
-        if self.is_by_hand and (self.out / RUN).is_file():
-            raise RunError(
-                f"{self.out / RUN}: holds a finished run. Expected a new folder, since nothing is overwritten; "
-                "give --out another one, or delete this one."
-            )
+        if self.is_by_hand:
+            _refuse_content(self.out)
         self.parents = parents_of(run)
         self.home = Path(work or working_folder(self.out)) / home_of(run, code, self.parents)
         self.work = self.home  # until an attempt begins
@@ -299,9 +296,15 @@ class RunFolders:
             shutil.rmtree(copy, ignore_errors=True)
 
     def _clear(self) -> None:
-        """Remove files that an unfinished run left in the result folder."""
+        """Remove files that an unfinished run left in the result folder.
+
+        Raises:
+            RunError: the run is by hand, and something has been put there since it began.
+        """
         if _is_finished(self.out):
             return
+        if self.is_by_hand:
+            _refuse_content(self.out)
         aside = self.out.parent / f"{TRASH}{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.out, aside)
@@ -331,6 +334,36 @@ class RunFolders:
             )
         logger.info("%s: another process has finished this run, with the same results", self.out)
         return True
+
+
+def _refuse_content(out: Path) -> None:
+    """Refuse a result folder that a user names if it holds more than the settings of a run.
+
+    A run by hand leaves nothing there before it is finished, so that all else is somebody's.
+
+    Raises:
+        RunError: something else is there, or it is no folder.
+    """
+    if not os.path.lexists(out):
+        return
+    if out.is_symlink() or not out.is_dir():
+        what = "is a link" if out.is_symlink() else "is a file"
+        raise RunError(f"{out}: {what}. Expected a new folder, since nothing is overwritten; give --out another name.")
+    if (out / RUN).is_file():
+        raise RunError(
+            f"{out / RUN}: holds a finished run. Expected a new folder, since nothing is overwritten; give --out "
+            "another one, or delete this one."
+        )
+    try:
+        found = sorted(path.name for path in out.iterdir() if path.name not in (CONFIG, ".DS_Store", *LITTER))
+    except OSError as error:
+        raise RunError(explained(out, error)) from error
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        raise RunError(
+            f"{out}: holds {found[0]}{more}. Expected a new folder, or one with {CONFIG} alone, since nothing is "
+            "overwritten; give --out another one, or move its files away."
+        )
 
 
 def _opened(folder: Path) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from lib.core import program
 from lib.core.errors import ConfigError
 from lib.workflow.planning.paths import PLANNED
+from lib.workflow.planning.planned import NAME
 from lib.workflow.preloaded import hand_over
 from lib.workflow.staleness.digests import code_digest
 
@@ -68,7 +69,7 @@ def check_files(command: Sequence[str]) -> None:
         ConfigError: the plan had other settings.
     """
     for path in (Path(word.removeprefix("@")) for word in command):
-        if path.parent.name == PLANNED and not path.is_file():
+        if path.parent.name == PLANNED and NAME.fullmatch(path.name) and not path.is_file():
             raise ConfigError(
                 f"{path}: not there. Expected what this job was planned with; its settings have changed since then. "
                 f"{REMEDY}"

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
-        stale = accept(workflow, plan.paths.code, arguments.reason)
+        stale = accept(workflow, plan.paths, arguments.reason)
         print(stale_report(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
 
 

@@ -24,14 +24,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     import pandas as pd
 
-    from lib.core.files import atomic_path
+    from lib.core.files import atomic_path, require_new
     from lib.data.readers import read_records
 
     parser = program.parser(__doc__)
     parser.add_argument("--splits", required=True, metavar="FILE", help="hp-splits.json")
     parser.add_argument("--data", required=True, metavar="FOLDER", help=f"with {ARTICLES} and {TRUTH}")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of published/ and clean/")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="new folder of published/ and clean/")
     arguments = parser.parse_args(argv)
+    require_new(arguments.out)
     folder = Path(arguments.data)
     records = read_records(
         {"all": [folder / ARTICLES]},

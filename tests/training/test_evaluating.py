@@ -139,6 +139,14 @@ def test_a_run_is_repeated_by_its_own_config_and_not_overwritten(values, tmp_pat
         program(config, tmp_path / "two")
 
 
+def test_a_folder_with_files_of_a_user_stays_as_it_is(values, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("mine")
+    with pytest.raises(RunError, match=r"mine: holds letter\.txt.*--out another"):
+        program(values, tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
 @pytest.mark.parametrize(
     ("frame", "message"),
     [

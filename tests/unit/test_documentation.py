@@ -74,9 +74,10 @@ def test_version_and_date_of_the_citation_are_those_of_the_package_and_the_chang
     assert f'\nversion = "{version}"\n' in (repository / "pyproject.toml").read_text(encoding="utf-8")
     released = re.findall(r"^## \[([\d.]+)\] - (\S+)$", (repository / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert released[0] == (version, date)
-    page = (repository / "docs/results.md").read_text(encoding="utf-8")
-    assert f"version = {{{version}}}" in page
-    assert f"date    = {{{date}}}" in page
+    for name in ("README.md", "docs/results.md"):
+        page = (repository / name).read_text(encoding="utf-8")
+        assert f"version = {{{version}}}" in page
+        assert f"year    = {{{date[:4]}}}" in page
 
 
 def test_every_link_and_its_anchor_lead_somewhere(pages):

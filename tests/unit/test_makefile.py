@@ -3,8 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+
+OLD = "sys.version_info, sys.version = (3, 9, 2), '3.9.2 (main)'"
 
 
 @pytest.fixture
@@ -33,6 +38,25 @@ def test_asking_about_results_leaves_the_environment_as_it_is(planned, tmp_path,
     assert "pip install" in planned(target)
 
 
+def test_an_old_python_is_named_before_anything_is_made(repository, tmp_path):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(repository / name, tmp_path)
+    old = tmp_path / "old-python"
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; {OLD}; exec(sys.argv[2])" "$@"\n')
+    old.chmod(0o755)
+    process = subprocess.run(["make", "setup", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode
+    assert f"{old} is Python 3.9.2, but 3.11 or newer is needed. Name one: make setup PYTHON=" in process.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_python_that_setup_asks_for_is_that_of_the_package(repository):
+    needed = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert (
+        f"sys.version_info >= ({needed.removeprefix('>=').replace('.', ', ')})" in (repository / "Makefile").read_text()
+    )
+
+
 def test_other_commands_bring_the_environment_up_to_date(planned):
     assert "pip install" in planned("lint")
 
@@ -49,6 +73,21 @@ def test_a_report_is_made_of_any_study(planned):
     assert "--configfile config/mine.yaml" in planned("report", "CONFIG=config/mine.yaml")
     assert "--configfile config/demo_toy.yaml" in planned("report", "STUDY=toy")
     assert "--configfile config/demo.yaml" in planned("report")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "mine.yaml: cannot be read"), ("stages: {}", "stages: unknown key. Remove it")]
+)
+def test_a_report_of_a_wrong_study_says_what_is_wrong_with_it(planned, repository, tmp_path, content, message):
+    (tmp_path / ".venv" / ".done").touch()
+    if content is not None:
+        (tmp_path / "mine.yaml").write_text(content)
+    command = ["make", "report", "CONFIG=mine.yaml", "CORES=1", f"BIN={Path(sys.executable).parent}"]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.returncode
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_a_report_gets_its_name_when_it_is_complete(planned):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -62,12 +63,13 @@ def watched_in_a_terminal(project, until):
 
 
 def make(project, target):
-    """Return the exit status of `make` in an environment that is there."""
-    shutil.copy(Path(__file__).parents[2] / "Makefile", project.folder)
+    """Return what `make` did in an environment that is there."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(Path(__file__).parents[2] / name, project.folder)
     (project.folder / ".venv").mkdir(exist_ok=True)
     (project.folder / ".venv/.done").touch()
     command = ["make", target, f"CONFIG={CONFIG}", f"BIN={Path(sys.executable).parent}"]
-    return subprocess.run(command, cwd=project.folder, env=project.environment, capture_output=True).returncode
+    return subprocess.run(command, cwd=project.folder, env=project.environment, capture_output=True, text=True)
 
 
 def test_finished_results_are_as_recorded(project):
@@ -183,12 +185,12 @@ def test_the_command_that_verify_prints_makes_a_damaged_run_again(clone):
     predictions.write_bytes(content + b"0")
     said, status = ask(project, "verify")
     assert status == 1
-    assert make(project, "verify") == 2  # make's own, for any command that fails
+    assert make(project, "verify").returncode == 2  # make's own, for any command that fails
     program, *words = shlex.split(said.splitlines()[-1])
     assert program == "snakemake"
     project.snakemake(*words)
     assert predictions.read_bytes() == content
-    assert make(project, "verify") == 0
+    assert make(project, "verify").returncode == 0
     assert project.stale(CONFIG) == {}
 
 
@@ -226,6 +228,15 @@ def test_the_printed_commands_start_nothing_that_was_not_made(half):
         assert {name: jobs[name] for name in jobs if name != "total"} == {"evaluate": 1, "table_classes_imdb": 1}, line
     predictions.write_bytes(content)
     shutil.rmtree(foreign)
+
+
+def test_a_report_of_an_unfinished_study_says_what_is_missing(copy_of_repository, alone):
+    project = copy_of_repository("unfinished")
+    project.configure(alone)
+    process = make(project, "report")
+    assert process.returncode
+    assert re.search(r"results/alone/tables/\S+ marked for report but does not exist", process.stderr), process.stderr
+    assert "Report:" not in process.stdout
 
 
 def test_what_the_study_does_not_have_any_more_may_go(half, alone):

@@ -172,6 +172,39 @@ def test_an_entry_makes_nothing_stale_even_where_times_are_lost(clone):
     assert project.stale(CONFIG, target=F1) == {}
 
 
+def test_what_was_accepted_with_changed_inputs_is_as_recorded(copy_of_repository, alone):
+    """Also where a run read the input itself."""
+    project = copy_of_repository("corrected")
+    raw, prepared = project.folder / "notes.csv", "results/alone/data/imdb/prepared/test.parquet"
+    words = ["dull", "bright"]
+    raw.write_text(
+        "\n".join(["label,text", *(f"{number % 2},a {words[number % 2]} note {number}" for number in range(200))])
+    )
+    imdb = alone["experiment"]["datasets"]["imdb"] | {
+        "source": "local",
+        "local": {"files": {"all": ["notes.csv"]}},
+        "generated": None,
+    }
+    values = alone["experiment"] | {"datasets": {"imdb": imdb}, "seeds": [1]}
+    project.configure(alone | {"experiment": values})
+    project.snakemake("--cores", 1, "--configfile", CONFIG)
+    for file in (raw, project.folder / prepared):
+        file.write_bytes(file.read_bytes() + b"\n")
+        assert f"input {file.relative_to(project.folder)} has changed" in why(project)
+        differs = project.program("verify", "--configfile", CONFIG)
+        assert (differs.returncode, f"{file.name} has changed since" in differs.stdout) == (1, True)
+        assert accept(project, "all").returncode == 0
+        assert "nothing is stale" in why(project)
+        verified = project.program("verify", "--configfile", CONFIG)
+        assert verified.returncode == 0, verified.stdout
+    record = read_record(project.folder / "results/alone/runs/score/words/imdb/seed-1")
+    assert [list(entry.inputs) for entry in record.accepted] == [[], ["test"]]
+    (project.folder / prepared).write_bytes(b"another")
+    said = project.program("verify", "--configfile", CONFIG).stdout
+    assert "test.parquet has changed since" in said
+    assert "input test is not " in said
+
+
 def test_going_back_to_code_that_results_are_known_to_be_good_for_makes_nothing_stale(clone):
     project = clone("reverted", "results", ".snakemake")
     path = project.folder / "lib/attention/favor/mechanism.py"

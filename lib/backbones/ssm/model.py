@@ -14,6 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.attention.kernels import ComputesByKernels
+from lib.attention.repetition import of_layer
 from lib.backbones.self_attention import SelfAttention, draw_features
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
@@ -163,7 +164,7 @@ class AttentionLayer(nn.Module):
         super().__init__()
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.attention = SelfAttention(
-            config.parameters.mechanism_of_layers[layer],
+            of_layer(config.parameters.held_mechanisms, layer),
             layer,
             width=config.hidden_size,
             heads=config.num_attention_heads,

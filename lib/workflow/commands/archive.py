@@ -43,7 +43,8 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         out: to appear, `.tar.gz`.
 
     Raises:
-        ConfigError: `out` has another suffix, or lies in the study's results; only a part of the study is asked for.
+        ConfigError: `out` has another suffix, or lies in the study's results; these lie outside this folder; only a
+            part of the study is asked for.
         DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
     """
     out, results = Path(out), Path(plan.paths.results)
@@ -51,9 +52,11 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         raise ConfigError(f"{out}: expected a name that ends in .tar.gz.")
     if results.resolve() in out.resolve().parents:
         raise ConfigError(f"{out}: lies in {results}, which is packed. Name another folder.")
-    if results.is_absolute():
+    if results.is_absolute() or ".." in results.parts:
+        what = "is absolute" if results.is_absolute() else "leads out of a folder"
         raise ConfigError(
-            f"execution.results: {results} is absolute, so that it means nothing elsewhere. Set a folder."
+            f"execution.results: {results} {what}, so that it means nothing elsewhere. Expected a folder below "
+            "this one: move the results there, and set it."
         )
     if plan.study.only is not None:
         raise ConfigError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, require_new
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER
 
@@ -38,8 +38,7 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
     from lib.data.cutting import CONFIG, KEY
     from lib.data.tokenizer import TextTokenizer
 
-    if out.exists():
-        raise ConfigError(f"{out}: is there already. Expected a new folder, since nothing is overwritten.")
+    require_new(out)
     exporting = _exporting(folder)
     aim = exporting.target(folder, encoder=encoder)
     tokenizer = TextTokenizer.of_model(folder, aim.config.vocab_size).backend

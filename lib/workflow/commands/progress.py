@@ -3,6 +3,7 @@
 import itertools
 import os
 import platform
+import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping
@@ -24,8 +25,8 @@ TAIL = 8
 """Lines of a failed run's log that are shown."""
 LEAKS = "nanobind: leaked"
 """Triton's bindings write so, and dozens of lines more, behind the last line of a program that has imported Triton."""
-MARKS = (" ERROR ", "Traceback (most recent call last)")
-"""What the log of a run that failed holds."""
+FAILED = re.compile(r"(^|\s)ERROR |Traceback \(most recent call last\)")
+"""What the log of a run that failed holds, from its program or from `lib.workflow.failures`."""
 
 
 class RunProgress(NamedTuple):
@@ -79,7 +80,7 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
         tail = _tail(log)  # Snakemake removes the log when a run starts
         if any(FINISHED in line for line in tail):
             return RunProgress("missing", 0.0, error=f"all of {folder}")
-        failed = any(mark in line for line in tail for mark in MARKS)
+        failed = any(map(FAILED.search, tail))
         return RunProgress("failed", 0.0, None, "see its log", log) if failed else RunProgress("running", 0.0)
     last = found[-1]
     if last.state == "failed":

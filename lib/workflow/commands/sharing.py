@@ -12,7 +12,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, files_in, mapping_text
+from lib.core.files import atomic_path, files_in, mapping_text, require_new
 from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
@@ -83,8 +83,7 @@ def share(
         )
     if not (folder / MODEL).is_dir():
         raise DataError(f"{folder}: left no model. Expected a run that trains one.")
-    if Path(out).exists():
-        raise ConfigError(f"{out}: is there already. Expected a new folder, since nothing is overwritten.")
+    require_new(out)
     _require_whole(folder / MODEL, run.work.task.kind)
     with atomic_path(out) as partial:
         for file in files_in(folder / MODEL):

@@ -160,14 +160,18 @@ def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], l
 
 
 def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
-    """Return which of its inputs are gone or differ from what a run read."""
+    """Return which of its inputs are gone or differ from what a run read or was accepted for."""
     problems = []
+    accepted: dict[str, list[str]] = {}
+    for entry in record.accepted:
+        for name, (_, now) in entry.inputs.items():
+            accepted.setdefault(name, []).append(now)
     for name, parent in record.parents.items():
         if parent.digest is None:
             continue
         if not Path(parent.path).exists():
             problems.append(f"input {name} is gone: {parent.path}")
-        elif digest(Path(parent.path)) != parent.digest:
+        elif digest(Path(parent.path)) not in (parent.digest, *accepted.get(name, ())):
             problems.append(f"input {name} is not what the run read: {parent.path}")
     return problems
 

@@ -6,11 +6,15 @@ by `lib.workflow.start`. Linux limits a command line to 128 KiB, so nothing of u
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
 from lib.core.files import write_text
+
+NAME = re.compile(r"[0-9a-f]{16}\.[a-z]+")
+"""Names of these files."""
 
 
 class Planned(str):

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from lib.core.errors import RunError
 from lib.core.files import files_in
-from lib.core.record import RUN, Accepted, read_record, write_run
+from lib.core.record import RUN, Accepted, digest_of, read_record, write_run
+from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.planned import planned_code
 from lib.workflow.planning.steps import Job, Workflow, in_order, title
+from lib.workflow.staleness import made_files
 from lib.workflow.staleness.causes import Staleness, missing_report, missing_results, stale_steps
 from lib.workflow.staleness.kept_code import keep_code
 from lib.workflow.staleness.known_states import remember_states
@@ -24,15 +26,16 @@ NAMED = 5
 """How many steps a refusal names."""
 
 
-def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Staleness]:
+def accept(workflow: Workflow, paths: Paths, reason: str | None) -> dict[Job, Staleness]:
     """Take what a target is made of as up to date; the records of its runs say what was accepted, and why.
 
     Nothing is made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too.
-    Settings and code as they were before stay known, so that going back to them makes nothing stale.
+    Settings and code as they were before stay known, so that going back to them makes nothing stale. The digests of the
+    files that the stale steps read and made are noted again.
 
     Args:
         workflow: with the plan of the target, see `lib.workflow.planning.steps`.
-        code: folder of the code that is kept.
+        paths: of the study.
         reason: why the change is harmless, in the user's words.
 
     Returns:
@@ -41,6 +44,7 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
     Raises:
         RunError: something is not there or not whole, so that it has to be made; or Snakemake is at work.
     """
+    code = paths.code
     stale = stale_steps(workflow, code)
     _check(workflow, stale)
     unknown = [job for job in in_order(workflow) if job not in stale and not workflow.persistence.has_metadata(job)]
@@ -58,6 +62,7 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
             if job in stale or job in unknown:
                 workflow.async_run(workflow.persistence.finished(job))
         _renew(checksums)
+        made_files.note_again(paths, stale)
     return stale
 
 
@@ -89,11 +94,14 @@ def _check(workflow: Workflow, stale: Collection[Job]) -> None:
 def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:
     """Add to a run's record what was accepted, without making it newer, and return the checksum that it had."""
     record = read_record(path.parent)
+    read = {name: parent for name, parent in record.parents.items() if parent.digest and Path(parent.path).exists()}
+    inputs = {name: (str(parent.digest), digest_of(Path(parent.path))) for name, parent in read.items()}
     entry = Accepted(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         reason=reason,
         settings=why.settings,
         code=why.code,
+        inputs={name: (before, now) for name, (before, now) in inputs.items() if before != now},
         changes=[*why.words, *(f"made from {file}, which was accepted" for file in why.reads)],
     )
     status, before = path.stat(), _checksum(path)

@@ -94,6 +94,11 @@ def code_digest(script: str, *modules: str) -> str:
 
 @functools.cache
 def _memory() -> Path:
+    """Return the file of the digests of the project's packages as they were when this process began to read them."""
+    return _memory_now()
+
+
+def _memory_now() -> Path:
     """Return the file of the digests of the project's packages as they are, for this Python.
 
     It lies where Python keeps what it has compiled, and is called by the contents of all files, so that it is never
@@ -118,8 +123,13 @@ def _remembered() -> dict[str, str]:
 
 
 def _remember(digests: dict[str, str]) -> None:
-    """Store digests for other processes, if that is possible, and remove those of other files after some days."""
+    """Store digests for other processes, if that is possible, and remove those of other files after some days.
+
+    They are of an unknown state if a file has changed since its contents gave the name of the store.
+    """
     with contextlib.suppress(OSError, ProjectError):
+        if _memory_now() != _memory():
+            return
         write_json(_memory(), digests)
         for other in _memory().parent.glob("digests-*.json"):
             if time.time() - other.stat().st_mtime > KEPT_SECONDS:

@@ -49,6 +49,11 @@ def end(paths: Paths, dag: Any) -> None:
     _note(paths, read_digests(paths.results), made | _read(dag, finished))
 
 
+def note_again(paths: Paths, jobs: Iterable[Any]) -> None:
+    """Note the files that accepted jobs read and made, as they are now."""
+    _note(paths, read_digests(paths.results), {str(file) for job in jobs for file in [*job.input, *job.output]})
+
+
 def read_digests(results: str | Path) -> dict[str, str]:
     """Return the SHA-256 of each file, or of all files of each folder, by its path.
 

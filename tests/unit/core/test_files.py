@@ -20,6 +20,7 @@ from lib.core.files import (
     folders_in,
     mapping_text,
     read_mapping,
+    require_new,
     settle,
     write_json,
     write_text,
@@ -56,6 +57,16 @@ def test_a_folder_is_replaced_whole(tmp_path):
             partial.mkdir()
             (partial / name).write_text(name)
     assert [path.name for path in target.iterdir()] == ["second"]
+
+
+def test_a_place_of_a_user_is_new(tmp_path):
+    require_new(tmp_path / "new")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("gone")
+    for name in ("folder", "file", "link"):
+        with pytest.raises(ProjectError, match=f"{name}: is there already"):
+            require_new(tmp_path / name)
 
 
 def test_a_file_does_not_replace_a_folder(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/longformer_splits.py"
 SPLITS = {"train": [0, 1, 2, 5], "dev": [3, 6], "test": [5, 6, 7]}  # of the test articles, only 7 is new
@@ -62,3 +62,11 @@ def test_another_file_is_refused_and_nothing_is_written(tmp_path, program, argum
     with pytest.raises(DataError, match=message):
         program["main"](arguments)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path, program, arguments):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=f"{tmp_path / 'out'}: is there already.*name another one"):
+        program["main"](arguments)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["letter.txt"]

@@ -10,6 +10,7 @@ from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from lib.core.files import read_value
 from lib.core.settings import BaseSettings
 from lib.results.settings import TABLES
 from lib.study.configuration import load_study, merged, read_arguments, read_layers
@@ -252,7 +253,19 @@ BAD = {
         "of lsh-h2-c64 .*intermediate, output, query, value",
     ),
     "no model": ({"models": {}}, "experiment.models.*at least 1"),
-    "models as a list": ({"models": ["sdpa"]}, "experiment.models: Input should be a valid dictionary"),
+    "models as a list": (
+        {"models": ["sdpa"]},
+        "experiment.models: expected keys with their values, such as {key: value}",
+    ),
+    "a list without its values": ({"seeds": None}, r"experiment.seeds: expected a list such as \[1, 2\]. Found None"),
+    "a former key with a list": (
+        {"models/sdpa": {"backbone": "encoder", "mechanism": "sdpa", "deviations": {"tapt": [1]}}},
+        "models.sdpa: deviations: .*with its settings in `changes`, such as .*remove `deviations`",
+    ),
+    "a former key beside a list": (
+        {"models/sdpa": {"backbone": "encoder", "mechanism": "sdpa", "deviations": {"tapt": {}}, "changes": [1]}},
+        "models.sdpa: deviations: .*with its settings in `changes`, such as .*remove `deviations`",
+    ),
     "an unknown first weight": (
         {"models/sdpa/start": "nothing"},
         "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
@@ -993,6 +1006,13 @@ GRAPH = {
         },
         "report.tables.x.stage:.*finetune and tapt",
     ),
+    "a table of a stage that every model skips": (
+        {
+            "models": {"words": {"backbone": "tfidf", "skip": ["pretrain", "tapt", "finetune"]}},
+            "report/tables/f1": {"stage": "finetune", "columns": ["f1"]},
+        },
+        r"report.tables.f1.stage: every model skips finetune \(experiment.models.<name>.skip\)",
+    ),
     "groups of datasets that have none": (
         {
             "datasets/arxiv/group": "pages",
@@ -1197,6 +1217,32 @@ def test_numbers_of_the_command_line_are_read_as_those_of_files():
 def test_a_problem_is_named(case):
     changes, expected = (BAD | IDLE | GRAPH)[case]
     assert re.search(expected, message_of(*changes.items()))
+
+
+@pytest.mark.parametrize("section", ["experiment", "report", "execution"])
+def test_an_empty_section_is_named(section):
+    with pytest.raises(ConfigError, match=f"own.yaml: {section}: expected keys with their values.*Found None"):
+        study(layers=[("own.yaml", {section: None})])
+
+
+@pytest.mark.parametrize("place", ["", "experiment", "experiment/models", "experiment/stages", "report/tables"])
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("on", "the key is true, as YAML reads on, yes and true, but names are texts.*in quotes, such as 'true'"),
+        ("1", "the key 1 is a number, but names are texts. Put it in quotes: '1'"),
+        ("1.5", "the key 1.5 is a number, but names are texts. Put it in quotes: '1.5'"),
+        ("~", "a key is empty or null"),
+    ],
+)
+def test_a_key_that_is_no_text_is_named_with_its_file(place, key, message):
+    wrong = read_value(f"{key}: {{}}", "own.yaml")
+    for part in reversed(place.split("/")):
+        wrong = {part: wrong} if part else wrong
+    with pytest.raises(ConfigError) as error:
+        study(layers=[("own.yaml", wrong)])
+    assert re.search(rf"own.yaml: {place.replace('/', '.')}.*: {message}", str(error.value))
+    assert "[key]" not in str(error.value)
 
 
 def test_adapters_in_a_layer_that_no_model_has_are_refused_once_per_backbone():

@@ -57,6 +57,63 @@ def test_a_run_by_hand_leaves_nothing_but_its_results_and_does_not_overwrite(beg
     assert scores(folders.out) == "1.0"
 
 
+def _link(place):
+    place.with_name("elsewhere").mkdir()
+    place.symlink_to("elsewhere")
+
+
+def _holding(name):
+    def put(place):
+        (place / name).parent.mkdir(parents=True)
+        (place / name).write_text("mine")
+
+    return put
+
+
+PUT = {
+    "file": (_holding("letter.txt"), "holds letter.txt"),
+    "hidden": (_holding(".env"), "holds .env"),
+    "folder": (_holding("model/weights"), "holds model"),
+    "link": (_link, "is a link"),
+    "no folder": (lambda place: place.write_text("mine"), "is a file"),
+}
+
+
+def content(folder):
+    return {path: path.is_file() and path.read_text() for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", PUT)
+def test_what_a_user_has_where_a_run_by_hand_should_go_stays(name, begin, tmp_path):
+    put, message = PUT[name]
+    (tmp_path / "runs").mkdir()
+    put(tmp_path / "runs" / "out")
+    before = content(tmp_path)
+    with pytest.raises(RunError, match=f"out: {message}.*give --out another"):
+        begin(work=None)
+    assert content(tmp_path) == before
+
+
+def test_what_a_user_puts_there_while_a_run_by_hand_works_stays_and_the_results_wait(begin):
+    with begin(work=None) as folders:
+        staged = finish(folders)
+        PUT["file"][0](folders.out)
+        with pytest.raises(RunError, match=r"out: holds letter\.txt.*move its files away"):
+            folders.move_to_out(staged)
+        assert (staged / "run.json").is_file()
+    assert [path.name for path in folders.out.iterdir()] == ["letter.txt"]
+
+
+def test_a_run_by_hand_takes_a_folder_with_its_settings(begin):
+    folders = begin(work=None)
+    folders.out.mkdir(parents=True)
+    for name in ("config.yaml", ".DS_Store"):
+        (folders.out / name).touch()
+    with begin(work=None) as folders:
+        folders.move_to_out(finish(folders))
+    assert {path.name for path in folders.out.iterdir()} == {"config.yaml", "model", "run.json"}
+
+
 @pytest.mark.parametrize("left", [[], ["model"], ["model", "config.yaml"]])
 def test_what_the_workflow_leaves_of_an_unfinished_run_is_replaced(left, begin):
     with begin() as folders:

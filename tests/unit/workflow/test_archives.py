@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import tarfile
 
@@ -59,6 +60,14 @@ def said(results):
 def test_a_part_of_a_study_is_not_archived(tmp_path):
     plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"only": {"models": ["sdpa"]}})]))
     with pytest.raises(ConfigError, match='only: {"models":\\["sdpa"\\]} asks for a part'):
+        archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
+
+
+@pytest.mark.parametrize("results", ["/nowhere/demo", "../outside", "a/../../outside"])
+def test_a_study_whose_results_lie_elsewhere_is_not_archived(tmp_path, results):
+    """Unpacked at the root of another checkout, it would lie outside it."""
+    plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"execution": {"results": results}})]))
+    with pytest.raises(ConfigError, match=rf"execution.results: {re.escape(results)} .*folder below this one"):
         archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
 
 

@@ -505,6 +505,31 @@ def test_no_digest_of_other_files_is_remembered(project, analysed, change, monke
     assert len(analysed) == 2
 
 
+@pytest.mark.parametrize("change", ["edit", "new file"])
+def test_the_digest_of_files_that_change_meanwhile_is_not_remembered(project, change, monkeypatch):
+    """Else an edit that is taken back would leave its digest under the name of the former contents."""
+    before = digest("lib.room.lsh")
+    shutil.rmtree(project / "lib/__pycache__")
+    file = project / "lib/room/lsh.py" if change == "edit" else project / "lib/room/lsh/__init__.py"
+    text = (project / "lib/room/lsh.py").read_text()
+    closure = digests._closure
+
+    def edited(*roots):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{text}\nANOTHER = 1\n")
+        return closure(*roots)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(digests, "_closure", edited)
+        assert digest("lib.room.lsh") != before
+    assert not list(project.glob("lib/__pycache__/*.json"))
+    if change == "edit":
+        file.write_text(text)
+    else:
+        shutil.rmtree(file.parent)
+    assert digest("lib.room.lsh") == before
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]"])
 def test_a_damaged_memory_is_none(project, analysed, content):
     before = digest("lib.room.lsh")
@@ -701,6 +726,7 @@ def test_what_modules_of_the_project_reach(module, definitions, others):
 
 
 FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.block", "lib.data.masking"
+SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.configuration"
 
 
 @pytest.mark.parametrize(
@@ -713,16 +739,25 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
+        ("lib/attention/repetition.py", "layer % len(held)", "-layer % len(held)", {SSM}),
+        ("lib/backbones/encoder/configuration.py", "layer % len(held)", "-layer % len(held)", {BLOCK, CONFIGURATION}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
         ("lib/backbones/encoder/settings.py", "= Field(0.1", "= Field(0.2", set()),
         ("lib/backbones/encoder/settings.py", "Width of the", "Size of the", set()),
-        ("lib/backbones/encoder/settings.py", "// self.num_attention_heads", "* self.num_attention_heads", {BLOCK}),
+        (
+            "lib/backbones/encoder/settings.py",
+            "// self.num_attention_heads",
+            "* self.num_attention_heads",
+            {BLOCK, CONFIGURATION},
+        ),
     ],
 )
 def test_an_edit_of_the_project_changes_what_it_must(tmp_path, monkeypatch, file, old, new, changed):
     shutil.copytree(digests.ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(digests, "ROOT", tmp_path)
-    before = {module: forget(digests.code_digest, ENTRY, module) for module in (FAVOR, BLOCK, MASKING)}
+    before = {
+        module: forget(digests.code_digest, ENTRY, module) for module in (FAVOR, BLOCK, MASKING, SSM, CONFIGURATION)
+    }
     edit(tmp_path, file, old, new)
     assert {module for module in before if forget(digests.code_digest, ENTRY, module) != before[module]} == changed
 
