@@ -126,7 +126,8 @@ class Estimate:
     """Number of documents of each class whose F1 is 0 in all seeds, so that the score may be too low; in a difference,
     of each that is 0 or 1 for both models, and 0 for the one or 1 for the other."""
     always_found: Sequence[int] = ()
-    """The same of each class whose F1 is 1, so that the score may be too high; in a difference, the other way round."""
+    """Number of documents of each class whose F1 is 1 in all seeds, so that the score may be too high; in a difference,
+    of each that is 0 or 1 for both models, and 1 for the one or 0 for the other."""
 
     @property
     def mean(self) -> float:
