@@ -96,7 +96,7 @@ class Project:
             text=True,
         )
         if check:
-            assert process.returncode == 0, process.stdout[-5000:] + self.logs()
+            assert process.returncode == 0, self.logs() + process.stdout[-5000:]  # ends with the log that failed
         return process
 
     def program(self, name, *arguments):
@@ -124,10 +124,9 @@ class Project:
         return name
 
     def logs(self):
-        """Return what the failed rules wrote."""
-        return "".join(
-            f"\n--- {path}\n{path.read_text()[-2000:]}" for path in sorted((self.results / "logs").rglob("*.log"))
-        )
+        """Return what the rules wrote, the latest last."""
+        paths = sorted((self.results / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)
+        return "".join(f"\n--- {path}\n{path.read_text()[-2000:]}" for path in paths)
 
 
 @pytest.fixture

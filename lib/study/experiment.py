@@ -22,7 +22,11 @@ class Experiment(BaseSettings):
     """What is compared: models, data, stages."""
 
     seeds: Seeds = Field(description="Seeds; every run is made once per seed.")
-    precision: Precision = Field("bf16", description="Arithmetic of the forward pass; `fp16` needs a GPU.")
+    precision: Precision = Field(
+        "bf16",
+        description="Arithmetic of the forward pass. `fp16` needs a GPU; `bf16` is far slower than `fp32` on a CPU "
+        "without instructions for it (docs/attention_cost.md).",
+    )
     mechanisms: dict[Name, AnyMechanism] = Field(
         default_factory=dict,
         description="Attention mechanisms by name. A name is the canonical spelling of its parameters (`lsh-h2-c64`), "

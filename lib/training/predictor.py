@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from lib.attention.kernels import computing_by_kernels
 from lib.backbones.compiled import check_compiler
 from lib.backbones.settings import Precision
 from lib.core.errors import RunError
+from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
 from lib.data.padding import known_beforehand, rounded
@@ -33,6 +35,8 @@ from lib.training import distributed
 from lib.training.history import peak_memory_mb
 from lib.training.interruptions import explained_memory
 from lib.training.record import Environment
+
+logger = logging.getLogger(__name__)
 
 Batch = dict[str, torch.Tensor]
 
@@ -245,7 +249,7 @@ def _collated(
 
 
 def check_device(device: str, precision: Precision | None) -> None:
-    """Raise an error if the device or the precision is not available.
+    """Raise an error if the device or the precision is not available, and warn if it is slow.
 
     Args:
         device: `cpu`, `cuda` or `auto`.
@@ -267,6 +271,8 @@ def check_device(device: str, precision: Precision | None) -> None:
             f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
             "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
         )
+    if precision == "bf16" and (device == "cpu" or not has_gpu) and multiplies_bf16() is False:
+        logger.warning("%s", SLOW_BF16)
 
 
 def load_split(folder: str, *, sort: bool = False) -> Dataset:

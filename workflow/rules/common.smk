@@ -42,6 +42,7 @@ from lib.study.configuration import extended, load_study, merged, read_arguments
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
+from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.workflow.staleness import made_files
 from lib.workflow.planning.corpora import UNSEEDED
 from lib.workflow.planning.first_page import FirstPage
@@ -202,6 +203,14 @@ def share_process():
         os.environ[SOCKET] = address
     else:
         logger.warning("No process could be started for programs to share. Each runs in its own, which takes longer.")
+
+
+def warn_of_slow_arithmetic(jobs):
+    """Warn if runs among `jobs`, on this machine's CPU, compute in bf16 without instructions for it."""
+    in_bf16 = plan.experiment.precision == "bf16" and any(run.max_tokens is not None for run in plan.needed())
+    on_cpu = plan.study.execution.training.device == "cpu" and any(job.rule.name == "run" for job in jobs)
+    if in_bf16 and on_cpu and multiplies_bf16() is False:
+        logger.warning(SLOW_BF16)
 
 
 def hand_over_study():

@@ -10,6 +10,7 @@ from lib.core.errors import RunError
 from lib.study.execution import Training
 from lib.study.recipe import Recipe
 from lib.study.run import RunSettings
+from lib.training import predictor
 from lib.training.optimisation import make_optimizer, warmup_steps
 from lib.training.predictor import check_device
 from lib.training.reporting import run_name
@@ -40,6 +41,26 @@ def test_what_needs_a_gpu_says_so_without_one(monkeypatch):
     with pytest.raises(RunError, match="'fp16', which needs a GPU"):
         check_device("auto", "fp16")
     check_device("auto", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "multiplies", "warned"),
+    [
+        ("cpu", "bf16", False, True),
+        ("auto", "bf16", False, True),
+        ("cpu", "bf16", True, False),
+        ("cpu", "bf16", None, False),
+        ("cpu", "fp32", False, False),
+        ("cpu", None, False, False),
+    ],
+)
+def test_bf16_on_a_cpu_without_instructions_for_it_is_warned_of(
+    monkeypatch, caplog, device, precision, multiplies, warned
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(predictor, "multiplies_bf16", lambda: multiplies)
+    check_device(device, precision)
+    assert ("experiment.precision is 'bf16', but this CPU" in caplog.text) == warned
 
 
 def test_the_optimiser_is_that_of_the_recipe(monkeypatch):
