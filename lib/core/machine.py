@@ -14,7 +14,7 @@ SLOW_BF16 = (
     "so that trainings take several times as long as in fp32. To train in fp32, whose scores differ a little, stop and "
     "start again with --config 'experiment={precision: fp32}'."
 )
-"""What is said where `multiplies_bf16` is False."""
+"""The warning where `multiplies_bf16` is False."""
 
 
 def cpu_name() -> str:

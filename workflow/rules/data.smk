@@ -71,9 +71,9 @@ rule prepare_dataset:
 rule augment_dataset:
     input:
         **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        sources=lambda w: [
-            plan.input_of(path) for paths in plan.corpora.augmentation_sources(w.corpus).values() for path in paths
-        ],
+        sources=lambda w: plan.inputs_of(
+            place for places in plan.corpora.augmentation_sources(w.corpus).values() for place in places
+        ),
     output:
         **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
         summary=plan.paths.augmented_summary("{corpus}"),
@@ -152,7 +152,7 @@ rule describe_dataset:
 
 rule train_tokenizer:
     input:
-        lambda w: plan.corpora.tokenizer_sources(w.tokenizer),
+        lambda w: plan.inputs_of(plan.corpora.tokenizer_sources(w.tokenizer)),
     output:
         directory(plan.paths.tokenizer("{tokenizer}")),
     log:
@@ -162,7 +162,7 @@ rule train_tokenizer:
         runtime=scaled_by_attempt(120),
     params:
         settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
-        sources=lambda w, input: listed(input),
+        sources=lambda w: listed(plan.corpora.tokenizer_sources(w.tokenizer)),
         program=program("train_tokenizer"),
     message:
         "make the tokeniser {wildcards.tokenizer}"

@@ -39,8 +39,8 @@ if plan.study.execution.runs == "made":
         input:
             data=lambda w: list(plan.data(run(w)).values()),
             tokenizer=lambda w: plan.tokenizer(run(w)),
-            start=lambda w: [plan.input_of(folder) for folder in plan.start(run(w))],
-            teacher=lambda w: [plan.input_of(folder) for folder in plan.imitated_weights(run(w))],
+            start=lambda w: plan.inputs_of(plan.start(run(w))),
+            teacher=lambda w: plan.inputs_of(plan.imitated_weights(run(w))),
             best=lambda w: plan.settings_from(run(w)),
             vectors=lambda w: plan.word_vectors(run(w)),
         output:

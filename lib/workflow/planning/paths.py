@@ -139,6 +139,11 @@ class Paths:
         """Return the folder of the model of a model repository."""
         return self._published("models", repository, revision)
 
+    def is_made(self, place: str) -> bool:
+        """Return whether a rule makes a tokeniser, word vectors or a download at `place`."""
+        made = (f"{self.results}/tokenizers/", f"{self.results}/word_vectors/", f"{self.resources}/")
+        return place.startswith(made)
+
     def _published(self, kind: str, repository: str, revision: str) -> str:
         """Return the folder of the downloads from a revision, in whose name a `/` makes no subfolder."""
         return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"

@@ -3,14 +3,14 @@
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import read_mapping
+from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.record import MODEL
@@ -186,11 +186,24 @@ class Plan:
         source = run.imitated.weights
         return [self.paths.weights(source) if isinstance(source, ForeignStart) else self.paths.model(source)]
 
-    def input_of(self, folder: str) -> str:
-        """Return the file that a rule waits for before it reads `folder`: if that is the model of a run, its record."""
-        path = folder.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
+    def inputs_of(self, places: Iterable[str]) -> list[str]:
+        """Return the files that a rule waits for before it reads files and folders.
+
+        For the model of a run, this is the record of the run. For a folder that no rule makes, it is the files in it:
+        the time of a folder stays when the content of a file changes, and changes when an unrelated file is added.
+        """
+        return [file for place in places for file in self._files_of(place)]
+
+    def _files_of(self, place: str) -> list[str]:
+        path = place.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
         made = self._by_path.get(path)
-        return self.paths.record(made.id) if made and folder == self.paths.model(made.id) else folder
+        if made and place == self.paths.model(made.id):
+            return [self.paths.record(made.id)]
+        if self.paths.is_made(place) or not Path(place).is_dir():
+            return [place]
+        # A model or tokeniser lies directly in its folder, a WordNet database perhaps in one of its folders.
+        files = files_in(place, "*" if files_in(place, "*.json") else "**/*")
+        return [str(file) for file in files if file.suffix != ".md"] or [place]
 
     def settings_from(self, run: Run) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""

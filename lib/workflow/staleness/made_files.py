@@ -25,15 +25,16 @@ def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
     Args:
         paths: of the study.
         dag: Snakemake's graph of jobs.
-        whole: whether the graph has all jobs of the study; then the files that are gone and that the study does not
-            have any more are forgotten, too.
+        whole: whether the graph has all jobs of the study; then files that the study does not have any more are
+            forgotten, too, if they are gone, or were read from elsewhere.
     """
     needed = set(dag.needrun_jobs())
     noted = read_digests(paths.results)
     if whole:
         known = {str(file) for job in dag.jobs for file in [*job.input, *job.output]}
         for file in noted.keys() - known:
-            if not Path(file).exists() and Path(paths.code) not in Path(file).parents:
+            is_own = not {Path(paths.results), Path(paths.resources)}.isdisjoint(Path(file).parents)
+            if not (is_own and Path(file).exists()) and Path(paths.code) not in Path(file).parents:
                 del noted[file]
     for job in needed:
         for file in job.output:

@@ -1,4 +1,4 @@
-"""What the list of CPUs says about the CPU, as Linux writes it on x86 and ARM, and where there is none."""
+"""The list of CPUs, as Linux writes it on x86 and ARM, names the instructions of a CPU; without it none is known."""
 
 import pytest
 

@@ -106,13 +106,42 @@ def test_geometry_needs_a_training():
 def test_a_rule_waits_for_the_record_of_a_run_whose_model_it_reads():
     made = plan()
     model = made.paths.model(key("pretrain", "sdpa"))
-    assert made.input_of(model) == made.paths.record(key("pretrain", "sdpa"))
-    for other in (
+    assert made.inputs_of([model]) == [made.paths.record(key("pretrain", "sdpa"))]
+    others = [
         "elsewhere/model",
         "results/runs/pretrain/sdpa/other/seed-1/model",
         made.paths.tokenizer("wordpiece"),
-    ):
-        assert made.input_of(other) == other
+        made.paths.word_vectors("vectors", "seed-1"),
+        made.paths.published_model("owner/name", "main"),
+    ]
+    assert made.inputs_of(others) == others
+
+
+def test_a_rule_waits_for_the_files_of_a_folder_that_no_rule_makes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = plan()
+    files = {
+        "model": ["config.json", "model.safetensors", "README.md", ".cache/lock", "checkpoint-5/model.safetensors"],
+        "wordnet": ["README", "dict/data.noun", "dict/index.noun"],
+        "empty": ["README.md"],
+        made.paths.tokenizer("wordpiece"): ["tokenizer.json"],
+        made.paths.published_model("owner/name", "main"): ["config.json"],
+    }
+    for folder, names in files.items():
+        for name in names:
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    assert made.inputs_of(files) == [
+        "model/config.json",
+        "model/model.safetensors",
+        "wordnet/README",
+        "wordnet/dict/data.noun",
+        "wordnet/dict/index.noun",
+        "empty",
+        made.paths.tokenizer("wordpiece"),
+        made.paths.published_model("owner/name", "main"),
+    ]
 
 
 def test_a_run_is_found_by_the_path_that_a_rule_makes():
