@@ -10,6 +10,17 @@ from transformers import PretrainedConfig
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError
 
+DECIDED_BY_RUNS = (
+    "chunk_size_feed_forward",
+    "dtype",
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "torch_dtype",
+    "use_return_dict",
+)
+"""Fields of a `config.json` that say how a model was stored, or how it computes and answers. Runs ignore them."""
+
 
 class BackboneConfig(PretrainedConfig):
     """Describe a backbone and the head on it.
@@ -107,7 +118,7 @@ class ArchitectureConfig(BackboneConfig):
         Raises:
             ConfigError: transformers refuses a field of it.
         """
-        fields = self.fields()
+        fields = {name: value for name, value in self.fields().items() if name not in DECIDED_BY_RUNS}
         kind = fields.pop("model_type")
         special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
         try:

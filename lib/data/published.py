@@ -45,7 +45,13 @@ def download_model(repository: str, folder: str | Path, *, revision: str, **pati
                 "Expected the weights of a model of transformers. Name another repository or revision."
             )
         for shard in _shards(partial / name) if name.endswith(".index.json") else ():
-            fetch(shard, partial / shard, revision=commit)
+            try:
+                fetch(shard, partial / shard, revision=commit)
+            except NoSuchFileError as error:
+                raise DownloadError(
+                    f"{error} {name} names this file, so the weights are incomplete without it. If the repository "
+                    "lacks it, name another revision."
+                ) from error
 
 
 def read_config(repository: str, *, revision: str) -> dict[str, Any]:
@@ -89,12 +95,16 @@ def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **
 def _shards(index: Path) -> list[str]:
     """Return the files that an index names."""
     try:
-        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        first, *others = sorted(set(map(Path, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DownloadError(
             f"{index.name}: not an index of weights ({error!r}). Expected the shard of every weight. Name "
             "another revision."
         ) from error
-    if strange := [shard for shard in shards if Path(shard).name != shard]:
-        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}; expected a file in the same folder.")
-    return shards
+    shards, kind = [first, *others], index.suffixes[0]
+    if strange := [str(shard) for shard in shards if shard.name != str(shard) or shard.suffix != kind]:
+        raise DownloadError(
+            f"{index.name}: names the shard {strange[0]!r}. Expected a {kind} file in the same folder. Name another "
+            "revision."
+        )
+    return [shard.name for shard in shards]

@@ -194,7 +194,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
     else:
         core = described
         if own.is_fast:
-            _check_agreement(core, own.backend_tokenizer, folder)
+            _check_agreement(core, own.backend_tokenizer, folder, {names.get(name) for name in _NAMES})
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -219,7 +219,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
     return TextTokenizer(backend).save(tokenizer_dir)
 
 
-def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
+def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path, named: Collection[str | None]) -> None:
     """Check that files next to a tokenizer.json change neither its vocabulary nor the case or the spaces of texts.
 
     The rest is as tokenizer.json says: classes of transformers rebuild some tokenisers, and not always alike.
@@ -228,6 +228,7 @@ def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
         core: as tokenizer.json describes it.
         own: as transformers reads the whole folder.
         folder: with the files.
+        named: tokens of `own` that `_NAMES` are names of; those that tokenizer.json lacks are left out later.
 
     Raises:
         DataError: they do.
@@ -236,6 +237,7 @@ def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path) -> None:
     listed = stated.get("added_tokens_decoder")
     tokens = [*_fields(folder / "added_tokens.json")]
     tokens += [each.get("content") for each in listed.values()] if isinstance(listed, dict) else []
+    tokens += [each.content for each in own.get_added_tokens_decoder().values() if each.content not in named]
     differences = [
         f"id of the token {token!r}: {core.token_to_id(token)} or {own.token_to_id(token)}"
         for token in tokens

@@ -22,6 +22,7 @@ BYSTANDERS = frozenset(
         "mask_token_id",
         "num_labels",
         "onnx_export",  # of Longformer, for another format of files
+        "output_attentions",
         "output_hidden_states",
         "pad_token_id",
         "problem_type",

@@ -55,6 +55,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
 
     def __init__(self, config: PretrainedBackboneConfig) -> None:
         super().__init__(config)
+        self.first_position = config.first_position
         # Not imported by name above: `lib` registers every model with AutoModel at its first import, this one included.
         implementation, inner = "eager" if config.family.eager_only else config._attn_implementation, config.inner()
         if implementation == "sdpa" and getattr(inner, "sliding_window", None):
@@ -112,14 +113,14 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         states, positions = self.first_states(input_ids, inputs_embeds, attention_mask), None
         family = self.config.family
         if family.read_alone:
-            return read_alone(self.inner, states, attention_mask, self.config.first_position, **kwargs)
+            return read_alone(self.inner, states, attention_mask, self.first_position, **kwargs)
         if family.global_mask:
             if attention_mask is None:  # so that Longformer gives no positions to the padding that it adds
                 attention_mask = torch.ones(states.shape[:2], dtype=torch.long, device=states.device)
             first = attention_mask.ne(0).int().argmax(dim=1)
             kwargs["global_attention_mask"] = functional.one_hot(first, states.shape[1])
         if attention_mask is not None:
-            positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0) + self.config.first_position
+            positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0) + self.first_position
         opening = self.config.attention == "gradual" and self.opened < 1
         by_mechanism = self.config.mechanism is not None and kwargs.pop("output_attentions", False)
         with attention_maps(self.inner) if by_mechanism else nullcontext() as maps:

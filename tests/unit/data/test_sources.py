@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -371,7 +372,6 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     index = json.dumps({"weight_map": {"a": "../../home/x"}}).encode()
     site.models = {
         "owner/empty": {"config.json": b"{}", "tf_model.h5": b"x"},
-        "owner/damaged": {"config.json": b"{}", "model.safetensors.index.json": b"[1]"},
         "owner/strange": {"config.json": b"{}", "model.safetensors.index.json": index},
         "owner/partial": {name: content for name, content in in_shards().items() if "00002-of" not in name},
         "owner/nothing": {},
@@ -379,17 +379,35 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     names = [*site.models, "owner/absent"]
     calls = [("download_model", name, name, COMMIT, "") for name in names]
     calls.append(("download_tokenizer", "owner/empty", "owner/slow", COMMIT, ""))
-    empty, damaged, strange, partial, nothing, absent, slow = fetched(site, tmp_path, *calls)
+    empty, strange, partial, nothing, absent, slow = fetched(site, tmp_path, *calls)
     assert f"owner/empty, revision {COMMIT}" in empty
     assert "holds neither model.safetensors nor pytorch_model.bin" in empty
-    assert "model.safetensors.index.json: not an index of weights" in damaged
-    assert "names the shard '../../home/x'; expected a file in the same folder" in strange
+    assert "names the shard '../../home/x'. Expected a .safetensors file in the same folder" in strange
     assert "file model-00002-of-00002.safetensors" in partial
     assert "no such file" in partial
+    assert "model.safetensors.index.json names this file" in partial
     assert "file config.json" in nothing
     assert "no such repository, or not for you" in absent
     assert "holds no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, so its tokeniser needs" in slow
     assert "AutoTokenizer.from_pretrained('owner/empty').save_pretrained('FOLDER')" in slow
+    assert nothing_left(tmp_path / "owner")
+
+
+@pytest.mark.parametrize("form", ["model.safetensors", "pytorch_model.bin"])
+def test_an_index_that_names_no_shards_is_refused(form, site, tmp_path):
+    maps = [1, None, [], {}, {"a": None}, {"a": 1}, {"a": "..", "b": f"x.{form}"}, {"a": "config.json"}]
+    contents = [b"", b"[1]", b"{}", *(json.dumps({"weight_map": each}).encode() for each in maps)]
+    index = f"{form}.index.json"
+    site.models = {
+        f"owner/{number}": {"config.json": b"{}", index: content, f"x.{form}": b"x"}
+        for number, content in enumerate(contents)
+    }
+    found = fetched(site, tmp_path, *(("download_model", name, name, COMMIT, "") for name in site.models))
+    assert len(found) == len(contents)
+    for message in found:
+        assert re.search(rf"{re.escape(index)}: (not an index|names the shard).*Name another revision", message), (
+            message
+        )
     assert nothing_left(tmp_path / "owner")
 
 

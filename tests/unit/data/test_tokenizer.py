@@ -666,8 +666,16 @@ NEXT_TO_IT = {
         {},
         f"id of the token '<e1>': None or {len(WORDPIECES)}",
     ),
+    **{
+        f"a token in {name}": (BERT | {name: value}, {}, f"id of the token '<e1>': None or {len(WORDPIECES)}")
+        for name, value in {
+            "additional_special_tokens": ["<e1>"],
+            "extra_special_tokens": {"image_token": "<e1>"},
+        }.items()
+    },
     "a space": ({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}, {}, "add_prefix_space: true: texts"),
     "alike": (BERT | {"do_lower_case": True, "tokenize_chinese_chars": True}, {"[MASK]": 4}, None),
+    "no such mask": (BERT | {"mask_token": "<m>"}, {}, None),
     "not read": ({"tokenizer_class": "TokenizersBackend", "do_lower_case": False}, {}, None),
     "nothing": (BERT, {}, None),
 }

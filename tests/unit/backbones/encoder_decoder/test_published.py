@@ -57,11 +57,12 @@ def test_a_model_gives_what_the_published_one_gives(changes, publish):
     torch.testing.assert_close(model(IDS, labels=LABELS).logits, published(IDS, labels=LABELS).logits)
 
 
-def test_a_configuration_that_transformers_5_saved_will_do(publish):
+@pytest.mark.parametrize("extra", [{}, {"dtype": "bfloat16"}, {"torch_dtype": "float16", "return_dict": False}])
+def test_a_configuration_that_transformers_5_saved_will_do(extra, publish):
     """It says that weights are tied whatever they are, and by another field whether scores are scaled."""
     published, folder = publish(**OF_ITS_OWN)
     published.save_pretrained(folder)
-    fields = json.loads((folder / "config.json").read_text())
+    fields = json.loads((folder / "config.json").read_text()) | extra
     assert (fields["tie_word_embeddings"], fields["scale_decoder_outputs"]) == (True, False)
     backbone, model = own(**fields)
     backbone.load_weights(model, folder)

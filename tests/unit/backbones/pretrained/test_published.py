@@ -736,6 +736,7 @@ HARMLESS = {
     "add_cross_attention": False,
     "attn_implementation": "flash_attention_2",
     "auto_map": {"AutoConfig": "configuration_own.OwnConfig", "AutoTokenizer": ["tokenization_own.Own", None]},
+    "dtype": "bfloat16",
     "finetuning_task": "mrpc",
     "gradient_checkpointing": True,
     "id2label": {"0": "LABEL_0"},
@@ -746,6 +747,8 @@ HARMLESS = {
     "model_max_length": 512,
     "name": "Bert",
     "num_beams": 4,
+    "output_attentions": True,
+    "output_hidden_states": True,
     "output_past": True,
     "position_embedding_type": None,
     "problem_type": "regression",
@@ -775,7 +778,7 @@ def with_fields(folder, fields):
     return changed
 
 
-@pytest.mark.parametrize("source", ["by hand", "config.json"])
+@pytest.mark.parametrize("source", ["by hand", "copied by hand", "config.json"])
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "modernbert", "longformer"])
 def test_fields_that_change_no_state_are_noted(kind, source, publish_encoder, caplog):
     published, folder = publish_encoder(kind)
@@ -783,7 +786,8 @@ def test_fields_that_change_no_state_are_noted(kind, source, publish_encoder, ca
     fields = with_fields(folder, HARMLESS)
     assert config_error(fields) is None
     assert not architecture_of(fields).keys() - plain.keys() - {"add_cross_attention"}
-    changes = architecture_of(fields) if source == "config.json" else {}
+    copied = {name: value for name, value in fields.items() if name not in FAMILIES[kind].switches["bidirectional"]}
+    changes = {"by hand": {}, "copied by hand": copied, "config.json": architecture_of(fields)}[source]
     backbone, model = own_encoder(kind, **changes)
     with caplog.at_level(logging.INFO):
         backbone.load_weights(model, folder)
