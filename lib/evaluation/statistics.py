@@ -72,7 +72,7 @@ class Paired(ABC):
         return Estimate(self.f1()[seeds] @ weights, self._left_out[:, seeds] @ weights, self._extremes(weights))
 
     def repetitions(self, *models: int) -> np.ndarray:
-        """Return the seeds, numbered from 0, without those for which all of these models have copies of other runs."""
+        """Return the seeds, numbered from 0, without those whose runs of all these models are copies of other seeds."""
         if self.runs is None:
             return np.arange(self._totals.shape[1])
         return np.sort(np.unique(self.runs[:, models], axis=0, return_index=True)[1])
@@ -239,7 +239,7 @@ class Estimate:
         return math.exp(exponent)
 
     def of_extremes(self, level: float) -> float:
-        """Return what extreme classes add to the square of a half-width of a difference."""
+        """Return the share of extreme classes in the square of a half-width of a difference."""
         return sum(each.reach(level) ** 2 for each in self.extremes)
 
     def _logit_reach(self, sign: int, level: float, variance: float) -> float:
@@ -408,7 +408,7 @@ def smallest_difference(
         power: chance to show a difference of this size.
         of_documents_given_models: the variance over documents for the given models, which bounds intervals below; None
             = `of_documents`, as with one seed.
-        of_extremes: what extreme classes add to the square of a half-width (`Estimate.of_extremes`).
+        of_extremes: share of extreme classes in the square of a half-width (`Estimate.of_extremes`).
 
     Returns:
         A fraction; None if not even a difference of 1 is shown so often.

@@ -143,7 +143,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
 
 
 def test_a_tenth_that_finds_none_of_few_documents_is_not_shown_to_be_worse():
-    """Each other tenth finds one of 20, another one each; left-out documents then change the mean of the tenths alone."""
+    """Each other tenth finds one of 20, another one each; left-out documents change the mean of the tenths alone."""
     labels = pd.Series(np.repeat([0, 1], [180, 20]))
     predictions = np.zeros((1 + PARTS, 200), dtype=int)
     predictions[range(2, 1 + PARTS), range(182, 181 + PARTS)] = 1
