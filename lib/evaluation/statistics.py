@@ -336,19 +336,22 @@ class PairedSpans(Paired):
 
     true_positives: np.ndarray
     """Characters in a span that were found [S, M, n]."""
-    wrong: np.ndarray
-    """False positive plus false negative characters [S, M, n]."""
+    false_positives: np.ndarray
+    """Characters that were found and are in no span [S, M, n]."""
+    false_negatives: np.ndarray
+    """Characters in a span that were not found [S, M, n]."""
 
     @property
     def documents_of_classes(self) -> np.ndarray:
-        """See `Paired.documents_of_classes`: all, since spans may be in any of them."""
-        return np.array([self.wrong.shape[-1]])
+        """See `Paired.documents_of_classes`: those with a span."""
+        return np.count_nonzero(self.true_positives[0, :1] + self.false_negatives[0, :1], axis=-1)
 
     @functools.cached_property
     def counts(self) -> np.ndarray:
         """See `Paired.counts`."""
         right = 2 * self.true_positives
-        return np.moveaxis(np.stack([right, right + self.wrong]), -1, 0)[..., None]
+        wrong = self.false_positives + self.false_negatives
+        return np.moveaxis(np.stack([right, right + wrong]), -1, 0)[..., None]
 
 
 def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:

@@ -138,7 +138,7 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     if finds_spans(in_order[0]):
         runs = _alike(in_order, _spans)
         counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
-        return PairedSpans(list(folders.index), counts[:, :, 0], counts[:, :, 1] + counts[:, :, 2], runs=distinct)
+        return PairedSpans(list(folders.index), *np.moveaxis(counts, 2, 0), runs=distinct)
     runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
     return PairedPredictions(
         models=list(folders.index),
@@ -196,17 +196,16 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             "scores."
         )
     few = []
-    for dataset, folder in grid.groupby("dataset", sort=False)["folder"].first().items():
-        if finds_spans(folder):
-            continue
-        documents = load_items(folder, ["id"]).groupby("label")["id"].nunique()
-        counts = documents.reindex(range(len(class_names(folder))), fill_value=0)
-        if counts.min() < FEW_DOCUMENTS:
-            few.append(f"{dataset} ({counts.min()} in the rarest class)")
+    for dataset, runs in grid.groupby("dataset", sort=False):
+        paired = paired_predictions(runs.head(1))
+        documents = paired.documents_of_classes.min()
+        if documents < FEW_DOCUMENTS:
+            held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
+            few.append(f"{dataset} ({documents} {held})")
     if few:
         yield (
-            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of macro-F1 can be "
-            "too short there."
+            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of F1 can be too "
+            "short there."
         )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from lib.evaluation.statistics import FEW_DOCUMENTS, PairedPredictions
+from lib.evaluation.statistics import FEW_DOCUMENTS, PairedPredictions, PairedSpans
 
 ACCURACY = 0.8
 TRIALS = 3000
@@ -140,3 +140,15 @@ def test_means_and_differences_of_several_models_with_such_a_class(documents, re
         ends = [each.difference_interval(0.95) for each in differences]
         found.append([low <= truth <= high, *(below <= 0 <= above for below, above in ends)])
     assert np.mean(found, axis=0).min() >= 0.93
+
+
+@pytest.mark.parametrize(("documents", "with_span", "recall"), [(200, 10, 0.05), (400, 20, 0.05), (200, 10, 0.95)])
+def test_spans_that_few_documents_have_and_that_are_hardly_found_or_hardly_missed(documents, with_span, recall):
+    """Often none is found, or all are, whatever the number of documents without one."""
+    generator = np.random.default_rng([documents, with_span])
+    held, truth, covered = 10 * (np.arange(documents) < with_span), 2 * recall / (1 + recall), []
+    for _ in range(200):
+        found = held * (generator.random((1, 1, documents)) < recall)
+        low, high = PairedSpans(["model"], found, np.zeros_like(found), held - found).score(0).score_interval(0.95)
+        covered.append(low <= truth <= high)
+    assert np.mean(covered) >= 0.93

@@ -302,10 +302,11 @@ def test_f1_of_spans_is_that_of_their_characters():
     generator = np.random.default_rng(3)
     labels, found = generator.random((4, 30)) < 0.3, generator.random((2, 3, 4, 30)) < 0.3  # 4 documents
     found[0, 0, 1] = labels[1]
-    spans = PairedSpans(["a", "b", "c"], (found & labels).sum(axis=-1), (found != labels).sum(axis=-1))
+    counts = [each.sum(axis=-1) for each in (found & labels, found & ~labels, ~found & labels)]
+    spans = PairedSpans(["a", "b", "c"], *counts)
     for place in itertools.product(range(2), range(3)):
         assert spans.f1()[place] == pytest.approx(f1_score(labels.ravel(), found[place].ravel()))
     assert (spans.right() == (found == labels).all(axis=-1)).all()
     assert spans.right()[0, 0, 1]
-    one = PairedSpans(["c"], spans.true_positives[:, 2:], spans.wrong[:, 2:])
+    one = PairedSpans(["c"], *(each[:, 2:] for each in counts))
     assert one.left_out()[..., 0] == pytest.approx(spans.left_out()[..., 2])
