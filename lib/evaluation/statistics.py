@@ -9,7 +9,8 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class Paired(ABC):
 
     models: Sequence[str]
     """Names of the models [M]."""
+    runs: np.ndarray | None = field(default=None, kw_only=True)
+    """The run of each seed and model, the same one for copies of one evaluation [S, M]; None = there are no copies."""
 
     @property
     @abstractmethod
@@ -56,27 +59,41 @@ class Paired(ABC):
 
     def score(self, model: int) -> "Estimate":
         """Return F1 of a model, by its number."""
-        never, always = self._never_and_always(model)
-        never_found, always_found = ([*self.documents_of_classes[each]] for each in (never, always))
-        return Estimate(self.f1()[:, model], self._left_out[..., model], len(never), never_found, always_found)
+        return self.combined(np.eye(len(self.models))[model])
 
     def difference(self, model: int, other: int) -> "Estimate":
         """Return F1 of a model minus that of another one, by their numbers, seed by seed on the same documents."""
-        f1, without = self.f1(), self._left_out
-        (never, always), (never_other, always_other) = self._never_and_always(model), self._never_and_always(other)
-        fixed = (never | always) & (never_other | always_other)  # if one of them varies, so does the difference
-        too_low = [*self.documents_of_classes[fixed & never], *self.documents_of_classes[fixed & always_other]]
-        too_high = [*self.documents_of_classes[fixed & always], *self.documents_of_classes[fixed & never_other]]
-        return Estimate(
-            f1[:, model] - f1[:, other], without[..., model] - without[..., other], len(fixed), too_low, too_high
-        )
+        one = np.eye(len(self.models))
+        return self.combined(one[model] - one[other])
 
-    def _never_and_always(self, model: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether F1 of each class with documents is 0 for a model in all seeds, and whether it is 1 [C]."""
-        twice_right, predicted_and_true = self._totals[..., model, :]
-        there = self.documents_of_classes > 0
-        never = there & (twice_right == 0).all(axis=0)
-        return never, there & (twice_right == predicted_and_true).all(axis=0) & ~never
+    def combined(self, weights: np.ndarray) -> "Estimate":
+        """Return the sum of F1 of the models with these weights [M], seed by seed on the same documents."""
+        seeds = self.repetitions(*np.flatnonzero(weights))
+        return Estimate(self.f1()[seeds] @ weights, self._left_out[:, seeds] @ weights, self._extremes(weights))
+
+    def repetitions(self, *models: int) -> np.ndarray:
+        """Return the seeds, numbered from 0, without those whose runs of all these models are copies of other seeds."""
+        if self.runs is None:
+            return np.arange(self._totals.shape[1])
+        return np.sort(np.unique(self.runs[:, models], axis=0, return_index=True)[1])
+
+    def _extremes(self, weights: np.ndarray) -> list["Extreme"]:
+        """Return the classes whose F1 is 0 or 1 for most models of the greatest weight, as parts of the weighted sum.
+
+        Where that of one of two models varies over documents, so does their difference, and the jackknife sees it.
+        """
+        twice_right, predicted_and_true = self._totals  # [S, M, C]
+        never = (twice_right == 0).all(axis=0)
+        always = (twice_right == predicted_and_true).all(axis=0) & ~never
+        decide = np.abs(weights) == np.abs(weights).max()
+        fixed = (self.documents_of_classes > 0) & ((never | always)[decide].mean(axis=0) > 0.5)
+        return [
+            Extreme(int(self.documents_of_classes[number]), found, float(share) / len(fixed))
+            for number in np.flatnonzero(fixed)
+            for found, which in ((False, never[:, number]), (True, always[:, number]))
+            for share in (weights[which & (weights > 0)].sum(), weights[which & (weights < 0)].sum())
+            if share
+        ]
 
     @functools.cached_property
     def _totals(self) -> np.ndarray:
@@ -86,6 +103,31 @@ class Paired(ABC):
     @functools.cached_property
     def _left_out(self) -> np.ndarray:
         return self.left_out()
+
+
+class Extreme(NamedTuple):
+    """A class whose F1 is 0 or 1 for some models in all seeds, as a part of a score or a difference."""
+
+    documents: int
+    """Number of documents that hold the class."""
+    found: bool
+    """Whether F1 is 1."""
+    weight: float
+    """Weight of its F1 in the score; below 0 for models that are subtracted."""
+
+    @property
+    def direction(self) -> int:
+        """Whether the score may be higher (1) or lower (-1)."""
+        return 1 if (self.weight > 0) != self.found else -1
+
+    def reach(self, level: float) -> float:
+        """Return how far the score may be from its estimate.
+
+        If a recall of 0 may be u, F1 may be 2u / (1 + u), with no other document taken for one of the class. If a
+        recall of 1 may be 1 - u, F1 is at most u lower.
+        """
+        u = _without_variance(level, self.documents)
+        return abs(self.weight) * (u if self.found else 2 * u / (1 + u))
 
 
 @dataclass(frozen=True)
@@ -120,14 +162,8 @@ class Estimate:
     """Score of each seed [S]."""
     left_out: np.ndarray
     """Score of each seed when one document is left out [n, S]."""
-    classes: int = 1
-    """C; the score is a mean over them."""
-    never_found: Sequence[int] = ()
-    """Number of documents of each class whose F1 is 0 in all seeds, so that the score may be too low; in a difference,
-    of each that is 0 or 1 for both models, and 0 for the one or 1 for the other."""
-    always_found: Sequence[int] = ()
-    """Number of documents of each class whose F1 is 1 in all seeds, so that the score may be too high; in a difference,
-    of each that is 0 or 1 for both models, and 1 for the one or 0 for the other."""
+    extremes: Sequence[Extreme] = ()
+    """Classes that the jackknife takes as known."""
 
     @property
     def mean(self) -> float:
@@ -179,11 +215,11 @@ class Estimate:
         Of a score without variance over documents, as of 0 or 1, they are as far as `_without_variance` says.
         """
         level, ends = 1 - confidence, []
-        for sign, extreme in ((-1, self.always_found), (1, self.never_found)):
+        for sign in (-1, 1):
             of_documents = self._logit_reach(sign, level, self.of_documents)
             given_models = self._logit_reach(sign, level, self.of_documents_given_models)
             squared = max(self._of_seeds_squared(level) + of_documents**2, given_models**2)
-            squared += self._of_extremes_squared(level, extreme, found=sign < 0)
+            squared += sum(each.reach(level) ** 2 for each in self.extremes if each.direction == sign)
             ends.append(min(max(self.mean + sign * math.sqrt(squared), 0.0), 1.0))
         return ends[0], ends[1]
 
@@ -202,34 +238,27 @@ class Estimate:
         exponent = brentq(lambda at: self._squared_half_width(math.exp(at)) - squared, math.log(least), 0.0)
         return math.exp(exponent)
 
+    def of_extremes(self, level: float) -> float:
+        """Return the share of extreme classes in the square of a half-width of a difference."""
+        return sum(each.reach(level) ** 2 for each in self.extremes)
+
     def _logit_reach(self, sign: int, level: float, variance: float) -> float:
         """Return how far an interval that is symmetric in the logit reaches from the mean to one side."""
         from scipy.special import expit, logit
 
         slope = self.mean * (1 - self.mean)
         if slope <= 0 or self.of_documents_given_models <= ROUNDING:
-            return 0.0 if self.never_found or self.always_found else _without_variance(level, self.documents)
+            return 0.0 if self.extremes else _without_variance(level, self.documents)
         half = math.sqrt(variance) * _quantile(level, self.documents - 1) / slope
         return abs(float(expit(logit(self.mean) + sign * half)) - self.mean)
 
     def _squared_half_width(self, level: float) -> float:
         quantile = _quantile(level, self.documents - 1) ** 2
         least = _least_squared_half_width(self.of_documents_given_models, level, self.documents)
-        of_extremes = self._of_extremes_squared(level, self.never_found, found=False)
-        of_extremes += self._of_extremes_squared(level, self.always_found, found=True)
-        return max(self._of_seeds_squared(level) + quantile * self.of_documents, least) + of_extremes
+        return max(self._of_seeds_squared(level) + quantile * self.of_documents, least) + self.of_extremes(level)
 
     def _of_seeds_squared(self, level: float) -> float:
         return _quantile(level, self.seeds - 1) ** 2 * self.of_seeds if self.of_seeds else 0.0
-
-    def _of_extremes_squared(self, level: float, documents: Sequence[int], *, found: bool) -> float:
-        """Return what classes of F1 0, or 1 if they are `found`, add to the square of a half-width.
-
-        If a recall of 0 may be u, F1 may be 2u / (1 + u), with no other document taken for one of the class. If a
-        recall of 1 may be 1 - u, F1 is at most u lower.
-        """
-        reaches = [_without_variance(level, number) for number in documents]
-        return sum((u if found else 2 * u / (1 + u)) ** 2 for u in reaches) / self.classes**2
 
 
 def _quantile(level: float, degrees_of_freedom: int) -> float:
@@ -307,19 +336,22 @@ class PairedSpans(Paired):
 
     true_positives: np.ndarray
     """Characters in a span that were found [S, M, n]."""
-    wrong: np.ndarray
-    """False positive plus false negative characters [S, M, n]."""
+    false_positives: np.ndarray
+    """Characters that were found and are in no span [S, M, n]."""
+    false_negatives: np.ndarray
+    """Characters in a span that were not found [S, M, n]."""
 
     @property
     def documents_of_classes(self) -> np.ndarray:
-        """See `Paired.documents_of_classes`: all, since spans may be in any of them."""
-        return np.array([self.wrong.shape[-1]])
+        """See `Paired.documents_of_classes`: those with a span."""
+        return np.count_nonzero(self.true_positives[0, :1] + self.false_negatives[0, :1], axis=-1)
 
     @functools.cached_property
     def counts(self) -> np.ndarray:
         """See `Paired.counts`."""
         right = 2 * self.true_positives
-        return np.moveaxis(np.stack([right, right + self.wrong]), -1, 0)[..., None]
+        wrong = self.false_positives + self.false_negatives
+        return np.moveaxis(np.stack([right, right + wrong]), -1, 0)[..., None]
 
 
 def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
@@ -366,6 +398,7 @@ def smallest_difference(
     level: float,
     power: float,
     of_documents_given_models: float | None = None,
+    of_extremes: float = 0.0,
 ) -> float | None:
     """Return the smallest true difference that the test of `Estimate` shows with this power.
 
@@ -378,6 +411,7 @@ def smallest_difference(
         power: chance to show a difference of this size.
         of_documents_given_models: the variance over documents for the given models, which bounds intervals below; None
             = `of_documents`, as with one seed.
+        of_extremes: share of extreme classes in the square of a half-width (`Estimate.of_extremes`).
 
     Returns:
         A fraction; None if not even a difference of 1 is shown so often.
@@ -391,7 +425,8 @@ def smallest_difference(
         _quantile(level, documents - 1) ** 2 * of_documents
     )
     given_models = of_documents if of_documents_given_models is None else of_documents_given_models
-    half = np.sqrt(np.maximum(squared, _least_squared_half_width(given_models, level, documents)))
+    least = _least_squared_half_width(given_models, level, documents)
+    half = np.sqrt(np.maximum(squared, least) + of_extremes)
     deviation = max(math.sqrt(of_seeds + of_documents), np.finfo(float).tiny)
 
     def lacking(difference: float) -> float:

@@ -114,7 +114,7 @@ def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
         DataError: a run has no predictions by group.
     """
     shares = {}
-    for run in grid.itertuples():
+    for run in without_copies(grid).itertuples():
         items = load_items(run.folder, ["group"])
         right = items["label"] == items["prediction"]
         shares[run.dataset, run.row, run.seed] = right.groupby(items["group"]).mean()
@@ -131,13 +131,14 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     Raises:
         DataError: a run has no predictions, or other test documents or labels than the first.
     """
-    folders = grid.sort_values("seed", kind="stable").groupby("row", sort=False)["folder"].agg(list)
-    folders = folders.reindex(grid["row"].unique())
+    by_row = grid.sort_values("seed", kind="stable").groupby("row", sort=False)
+    folders, originals = (by_row[name].agg(list).reindex(grid["row"].unique()) for name in ("folder", "original"))
+    distinct = np.transpose([*originals])  # [S, M]
     in_order = [Path(folder) for of_seeds in zip(*folders, strict=True) for folder in of_seeds]
     if finds_spans(in_order[0]):
         runs = _alike(in_order, _spans)
         counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
-        return PairedSpans(list(folders.index), counts[:, :, 0], counts[:, :, 1] + counts[:, :, 2])
+        return PairedSpans(list(folders.index), *np.moveaxis(counts, 2, 0), runs=distinct)
     runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
     return PairedPredictions(
         models=list(folders.index),
@@ -145,22 +146,23 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         predictions=np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0]))),
         documents=pd.factorize(runs[0].index)[0],
         classes=len(class_names(in_order[0])),
+        runs=distinct,
     )
 
 
-def repetitions(grid: pd.DataFrame, by: Sequence[str] = ("dataset", "row")) -> pd.Series:
-    """Return how many different runs a model has.
+def without_copies(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of a grid, as `Scope.grid` gives it, without copies of the evaluation of another seed."""
+    return grid[grid["folder"] == grid["original"]]
 
-    Each seed has one. But runs of a model that does not train are copies of one evaluation if they start from the same
-    weights.
+
+def repetitions(grid: pd.DataFrame, by: Sequence[str] = ("dataset", "row")) -> pd.Series:
+    """Return how many different runs a model has; copies of one evaluation are one.
 
     Args:
         grid: as `Scope.grid` gives it.
         by: columns that tell models and their places apart.
     """
-    evaluated = (grid["epochs"] == 0) & grid["start"].notna()
-    runs = grid["seed"].astype(str).mask(evaluated, grid["start"])
-    return runs.groupby([grid[name] for name in by], sort=False).nunique()
+    return without_copies(grid).groupby(list(by), sort=False).size()
 
 
 def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
@@ -194,17 +196,16 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             "scores."
         )
     few = []
-    for dataset, folder in grid.groupby("dataset", sort=False)["folder"].first().items():
-        if finds_spans(folder):
-            continue
-        documents = load_items(folder, ["id"]).groupby("label")["id"].nunique()
-        counts = documents.reindex(range(len(class_names(folder))), fill_value=0)
-        if counts.min() < FEW_DOCUMENTS:
-            few.append(f"{dataset} ({counts.min()} in the rarest class)")
+    for dataset, runs in grid.groupby("dataset", sort=False):
+        paired = paired_predictions(runs.head(1))
+        documents = paired.documents_of_classes.min()
+        if documents < FEW_DOCUMENTS:
+            held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
+            few.append(f"{dataset} ({documents} {held})")
     if few:
         yield (
-            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of macro-F1 can be "
-            "too short there."
+            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of F1 can be too "
+            "short there."
         )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, RUN, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, read_record
 from lib.results.quantities import F1_NAMES
 
 INSTRUCTIONS = "instruction set"
@@ -27,9 +27,10 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
 
     `score` names the metric that is the F1 of the run, one of `lib.results.quantities.F1_NAMES`; `test_score` and
     `eval_score` (validation) are its values. `variant` is the name of the run's variant, `start` the digest of the run
-    whose weights it starts from, if any; `lora_rank` is 0 without adapters. `training_seconds` is
-    `seconds`, and missing without a training loop; so are `trained_parameters`, the weights that train, and
-    `trained_share` of all.
+    whose weights it starts from, if any; `lora_rank` is 0 without adapters. `original` is the folder of the run, or of
+    the first seed that it is a copy of: without a training loop, seeds with the same start and the same predictions are
+    one evaluation. `training_seconds` is `seconds`, and missing without a training loop; so are `trained_parameters`,
+    the weights that train, and `trained_share` of all.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -45,6 +46,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields |= record.id._asdict()
         start = record.parents.get("start")
         fields["start"] = start.digest if start else None
+        evaluated = {"start": fields["start"], "predictions": record.files.get(PREDICTIONS)}
+        fields["evaluation"] = None if record.epochs or not any(evaluated.values()) else str(evaluated)
         fields["lora_rank"] = _lora_rank(folder) if record.epochs else None
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
@@ -61,6 +64,9 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     runs = pd.DataFrame(rows)
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
+    if rows:
+        same = runs.groupby([*(name for name in KEY if name != "seed"), "evaluation"], dropna=False)["folder"]
+        runs["original"] = same.transform("first").where(runs["evaluation"].notna(), runs["folder"])
     return runs
 
 
@@ -131,6 +137,24 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
         if share
     ]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
+
+
+def copies_note(files: Iterable[str | Path]) -> str | None:
+    """Return a sentence on seeds that are copies of one evaluation, by model and dataset; None = there are none.
+
+    Args:
+        files: of a table or figure; other files than run records are skipped.
+    """
+    runs = load_runs(Path(file).parent for file in files if Path(file).name == RUN)
+    if runs.empty:
+        return None
+    cells = runs.groupby(["stage", "model", "dataset", "variant"], sort=False)
+    counts = pd.DataFrame({"runs": cells["original"].nunique(), "seeds": cells.size()}).reset_index()
+    found = [
+        f"{each.model} on {each.dataset} ({each.runs} of {each.seeds} seeds)"
+        for each in counts[counts["runs"] < counts["seeds"]].itertuples()
+    ]
+    return f"Seeds that repeat one evaluation count once: {', '.join(dict.fromkeys(found))}." if found else None
 
 
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def scored(labels: pd.Series, predictions: np.ndarray, classes: int) -> PairedPr
 
 def against_mean(paired: PairedPredictions) -> tuple[list[Estimate], np.ndarray]:
     """Return how far F1 of each tenth is from the mean of all tenths, and the p-values, corrected by Holm [tenths]."""
-    f1, left_out = paired.f1()[:, 1:], paired.left_out()[..., 1:]
-    means = f1.mean(axis=-1), left_out.mean(axis=-1)
-    found = [Estimate(f1[:, tenth] - means[0], left_out[..., tenth] - means[1]) for tenth in range(f1.shape[1])]
+    tenths = len(paired.models) - 1
+    from_mean = np.eye(tenths + 1)[1:] - np.append(0, np.full(tenths, 1 / tenths))  # [tenths, 1 + tenths]
+    found = [paired.combined(weights) for weights in from_mean]
     return found, holm([each.p_value() for each in found])

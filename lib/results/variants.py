@@ -6,6 +6,7 @@ import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.search_space import Setting, short_name, variant_name
+from lib.results.predictions import without_copies
 from lib.results.quantities import Quantity, quantity
 from lib.results.records import SCORES
 from lib.results.scope import Scope
@@ -20,9 +21,9 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     """Return a score of every variant, as tables show it, in the order of datasets, rows and variants.
 
     Returns:
-        `mean` and standard deviation `std` over the seeds (NaN with one seed), and `best`, true for the highest mean of
-        a row on a dataset, of a loss or an error for the lowest, and for the first of equal ones; by `dataset`, `row`
-        and `variant`. NaN and false where a row has no runs on a dataset.
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), their number `size`, and `best`, true
+        for the highest mean of a row on a dataset, of a loss or an error for the lowest, and for the first of equal
+        ones; by `dataset`, `row` and `variant`. NaN and false where a row has no runs on a dataset.
 
     Raises:
         DataError: a run is missing or duplicated, or lacks the score.
@@ -33,7 +34,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
         raise DataError(f"{stage}: {', '.join(silent)} has no {called}. Name models that have it, or another score.")
     names = [variant_name(settings) for settings in scope.variants[stage]]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
-    found = score.factor * grid.groupby(list(order.names))[score.source].agg(["mean", "std"]).reindex(order)
+    cells = without_copies(grid).groupby(list(order.names))[score.source]
+    found = (score.factor * cells.agg(["mean", "std"])).assign(size=cells.size()).reindex(order)
     ranked = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"])
     best = ranked.idxmin() if score.smaller_is_better else ranked.idxmax()
     return found.assign(best=found.index.isin(best))

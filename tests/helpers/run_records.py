@@ -8,7 +8,7 @@ import pandas as pd
 import yaml
 
 from lib.core.files import file_digest
-from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord
+from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord, read_record
 from lib.core.record import write_run as write_record
 from lib.core.search_space import variant_name
 from lib.results.scope import Scope
@@ -74,6 +74,14 @@ def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int],
     wrong = pd.DataFrame({"id": [0, 1], "label": [0, 1], "prediction": [1, 0], "split": "validation"})
     pd.concat([wrong, right], ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
     (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
+    return note_predictions(folder)
+
+
+def note_predictions(folder: Path) -> Path:
+    """Note the digest of a run's predictions in its record, and return its folder."""
+    record = read_record(folder)
+    files = record.files | {PREDICTIONS: file_digest(folder / PREDICTIONS)}
+    write_record(folder, record.model_copy(update={"files": files}))
     return folder
 
 

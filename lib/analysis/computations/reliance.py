@@ -214,12 +214,13 @@ def _joined(parts: Sequence[Versions]) -> Versions:
 def _curves(found: Versions, amounts: Sequence[float], classes: int) -> list[dict[str, Any]]:
     """Return the rows of part `curve`; see `analyse`."""
 
-    def f1(predictions: np.ndarray) -> Estimate:
-        """Return macro-F1 as the mean over draws; predictions [n, draws]."""
-        models = [str(draw) for draw in range(predictions.shape[1])]
-        places = np.arange(len(found.labels))
-        paired = PairedPredictions(models, found.labels, predictions.T[None], places, classes)
-        return Estimate(paired.f1().mean(axis=1), paired.left_out().mean(axis=2))
+    def f1(predictions: np.ndarray, others: np.ndarray | None = None) -> Estimate:
+        """Return macro-F1 as the mean over draws, and less that of others if there are any; predictions [n, draws]."""
+        parts = [predictions] if others is None else [predictions, others]
+        weights = [np.full(part.shape[1], sign / part.shape[1]) for part, sign in zip(parts, (1, -1), strict=False)]
+        versions = np.concatenate(parts, axis=1).T[None]  # [1, draws, n]
+        names, places = [str(draw) for draw in range(versions.shape[1])], np.arange(len(found.labels))
+        return PairedPredictions(names, found.labels, versions, places, classes).combined(np.concatenate(weights))
 
     whole = {"measure": "none", "change": None, "amount": None}
     right = found.predictions == found.labels
@@ -239,16 +240,14 @@ def _curves(found: Versions, amounts: Sequence[float], classes: int) -> list[dic
             for place, amount in enumerate(amounts):
                 key = {"measure": measure, "change": name, "amount": float(amount)}
                 now = predictions[:, :, change, place]
-                score = f1(now)
                 rows += [
                     key | {"quantity": "accuracy"} | _score(_mean((now == found.labels[:, None]).mean(axis=1))),
-                    key | {"quantity": "f1"} | _score(score),
+                    key | {"quantity": "f1"} | _score(f1(now)),
                     key | {"quantity": "probability"} | _score(_mean(probabilities.mean(axis=1)[:, change, place])),
                     key | {"quantity": "fall"} | _difference(_mean(own[:, place])),
                 ]
                 for other in others:
-                    less = f1(found.changed[other][0][:, :, change, place])
-                    apart = Estimate(score.values - less.values, score.left_out - less.left_out)
+                    apart = f1(now, found.changed[other][0][:, :, change, place])
                     fall = _mean(own[:, place] - beside[other][:, place])
                     rows.append(key | {"quantity": f"f1_minus_{other}"} | _difference(apart))
                     rows.append(key | {"quantity": f"fall_minus_{other}"} | _difference(fall))

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.predictions import repetitions
+from lib.results.predictions import without_copies
 from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
@@ -64,9 +64,8 @@ class BarsFigure(FigureSettings):
 def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) -> None:
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
-    bars = shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])
-    bars["std"] = bars["std"].where(repetitions(runs, ["row"]) > 1)
-    bars = bars.sort_values("mean")
+    counted = without_copies(runs) if shown.score else runs  # each evaluation has a cost of its own
+    bars = (shown.factor * counted.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
     label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].agg(_kinds)
     of_one_kind = shown != QUANTITIES["memory"] or kinds.nunique() == 1
     if shown == QUANTITIES["memory"] and of_one_kind:

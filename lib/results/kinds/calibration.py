@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import Few, PositiveInt
-from lib.results.predictions import load_predictions
+from lib.results.predictions import load_predictions, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
@@ -47,7 +47,7 @@ class CalibrationFigure(FigureSettings):
         how many. The legend has the expected calibration error: with several seeds its mean, and their standard
         deviation.
         """
-        grid = scope.grid(self.stage)
+        grid = without_copies(scope.grid(self.stage))
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
         styles = line_styles(scope.families, scope.baseline)
         width, height = PANEL_INCHES

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.predictions import class_names, load_items, printed_classes
+from lib.results.predictions import class_names, load_items, printed_classes, without_copies
 from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
@@ -33,7 +33,7 @@ class ClassesTable(TableSettings):
         With more than one seed these are means. Values that the study published have columns of their own, if the
         report asks for them. A class called as one of the last two rows is `class accuracy` or `class macro average`.
         """
-        grid = scope.grid(self.stage)
+        grid = without_copies(scope.grid(self.stage))
         reports = [_class_scores(folder) for folder in grid["folder"]]
         names = class_names(grid["folder"].iloc[0])
         rows = [*printed_classes(names, SUMMARY), *SUMMARY]

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.escapes import one_line
-from lib.results.predictions import class_names, load_items, printed_classes
+from lib.results.predictions import class_names, load_items, printed_classes, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import PANELS, STYLE, panel_grid
@@ -53,7 +53,7 @@ class ConfusionFigure(FigureSettings):
             ConfigError: the settings of a run cannot be read.
             DataError: a run is missing or duplicated, or has no predictions of classes.
         """
-        runs = scope.grid(self.stage).groupby("row")["folder"]
+        runs = without_copies(scope.grid(self.stage)).groupby("row")["folder"]
         names = class_names(runs.get_group(scope.models[0]).iloc[0])
         counts = [_counts(runs.get_group(row), len(names)) for row in scope.models]
         has_none = any(matrix[:, -1].any() for matrix in counts)

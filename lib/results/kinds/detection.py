@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.predictions import class_names, load_predictions
+from lib.results.predictions import class_names, load_predictions, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
@@ -43,7 +43,7 @@ class DetectionTable(TableSettings):
         Raises:
             DataError: a run is missing or duplicated, has no probabilities, or no such class.
         """
-        grid = scope.grid(self.stage)
+        grid = without_copies(scope.grid(self.stage))
         scores = pd.DataFrame([_scores(folder, self.positive) for folder in grid["folder"]], index=grid["row"])
         means, deviations = scores.groupby("row").mean(), scores.groupby("row").std()
         frame, columns = pd.DataFrame({"model": scope.models}), {}

@@ -53,28 +53,27 @@ class DifferenceTable(TableSettings):
         others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[self.stage]]
         rows = list(dict.fromkeys([*scope.models, *others]))
         grid = scope.grid(self.stage, [each.source for each in quantities], rows)
-        repeated = (repetitions(grid) > 1).unstack("dataset", fill_value=False)
-        repeated = repeated.reindex(columns=list(scope.stages[self.stage]), fill_value=False)
+        several = (repetitions(grid) > 1).any()
         frame, printed = pd.DataFrame({MODEL: scope.models}), {}
         for dataset in scope.stages[self.stage]:
             of_dataset = grid[grid["dataset"] == dataset].set_index(["row", "seed"])
+            runs = of_dataset["original"].unstack("seed")
             owners = {row: scope.owner(self.stage, row, dataset) for row in rows}
             for each in quantities:
                 scores = each.factor * of_dataset[each.source].astype(float).unstack("seed")
                 mean = self.key(dataset, each)
-                varies = repeated[dataset]
-                shown = {mean: (scores, varies, Column(f"{dataset} {each.label}", each.decimals))}
+                shown = {mean: (scores, runs, Column(f"{dataset} {each.label}", each.decimals))}
                 for other in [model for model in others if model in scores.index]:
                     label = f"{dataset} {each.difference_label(f'against {other}')}"
                     same = [row for row in scores.index if owners[row] == owners[other]]
                     difference = scores.drop(index=same) - scores.loc[other]
                     form = Column(label, each.decimals, signed=True)
-                    shown[against(mean, other)] = (difference, varies | varies[other], form)
-                for key, (values, varying, form) in shown.items():
-                    frame[key] = values.mean(axis=1).reindex(scope.models).to_numpy()
-                    printed[key] = form
-                    if repeated.any(axis=None):
-                        frame[key.sd] = values.std(axis=1).where(varying).reindex(scope.models).to_numpy()
+                    shown[against(mean, other)] = (difference, runs + runs.loc[other], form)
+                for key, (values, made, form) in shown.items():
+                    once = values.mask(made.apply(pd.Series.duplicated, axis=1)).reindex(scope.models)
+                    frame[key], printed[key] = once.mean(axis=1).to_numpy(), form
+                    if several:
+                        frame[key.sd] = once.std(axis=1).to_numpy()
         return Table(frame, printed)
 
 

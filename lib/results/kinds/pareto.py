@@ -10,7 +10,7 @@ from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
 from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, tolerance, without_time
-from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions, without_copies
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
@@ -80,7 +80,7 @@ class ParetoTable(TableSettings):
         for dataset in [dataset for dataset in scope.stages[self.stage] if dataset in set(scores["dataset"])]:
             here = scores[scores["dataset"] == dataset]
             made = [row for row in rows if row in set(here["row"])]
-            f1_here = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
+            f1_here = f1.factor * without_copies(here).groupby("row")[f1.source].agg(["mean", "std"])
             _check_kinds(used[used["dataset"] == dataset])
             frame = pd.DataFrame({"dataset": dataset, f1.name: f1_here["mean"]}, index=pd.Index(made, name="model"))
             frame[f"{f1.name}_sd"] = f1_here["std"]

@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.results.costs import dominance
+from lib.results.predictions import without_copies
 from lib.results.printed_values import MACHINE, NOTES, note, published
 from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
@@ -113,7 +114,7 @@ def _ours(scope: Scope) -> Facts:
             *_compared(totals, scope),
             _front(totals, scope),
             *_classes(grid[~searched]),
-            *_search(grid[searched]),
+            *_search(without_copies(grid[searched])),
         ],
         ignore_index=True,
     )

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveFloat
 from lib.results.costs import relative_cost
-from lib.results.predictions import repetitions
+from lib.results.predictions import without_copies
 from lib.results.quantities import Quantity
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
@@ -114,10 +114,10 @@ def _figures(settings: RequirementsTable, scope: Scope) -> pd.DataFrame:
     score, models = scope.quantity(settings.column, settings.stage), scope.trained
     compared = [model for model in models if model != scope.reference]
     rows = dict.fromkeys([*models, scope.reference, *filter(None, [scope.baseline])])
-    grid = scope.grid(settings.stage, [score.source], list(rows))
+    grid = without_copies(scope.grid(settings.stage, [score.source], list(rows)))
     values = score.factor * grid[score.source].astype(float)
     over_seeds = values.groupby([grid["dataset"], grid["row"]])
-    scores, counts = over_seeds.mean().unstack("row"), repetitions(grid).unstack("row")
+    scores, counts = over_seeds.mean().unstack("row"), over_seeds.size().unstack("row")
     baseline = scores.get(scope.baseline, pd.Series(float("nan"), scores.index))
     above_reference = scores.sub(scores[scope.reference], axis=0)
     above_reference[scope.reference] = float("nan")

@@ -71,7 +71,7 @@ def _scores(grid: pd.DataFrame, settings: ScoreIntervalsFigure) -> pd.DataFrame:
     paired = paired_predictions(grid)
     ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
     scores = pd.DataFrame(ends, columns=["low", "high"], index=paired.models)
-    scores.insert(0, "score", paired.f1().mean(axis=0))
+    scores.insert(0, "score", [paired.score(model).mean for model in range(len(paired.models))])
     return 100 * scores
 
 

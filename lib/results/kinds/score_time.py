@@ -14,6 +14,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.results.costs import CONFIDENCE, front, tolerance, without_time
+from lib.results.predictions import without_copies
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
@@ -67,7 +68,8 @@ class ScoreTimeFigure(FigureSettings):
         grid = scope.grid(self.stage, [score.source], drawn)
         seconds = scope.totals("training_seconds", self.time, scope.trained, of=self.stage)
         minutes = seconds.groupby(["dataset", "row"]).mean() / 60
-        scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna({"std": 0})
+        cells = without_copies(grid).groupby(["dataset", "row"])[score.source]
+        scores = score.factor * cells.agg(["mean", "std"]).fillna({"std": 0})
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
         unit, per_minute = time_unit(minutes.max())
         points = scores.assign(time=per_minute * minutes)  # of the baseline there are none

@@ -92,7 +92,6 @@ class SearchBestTable(SearchSettings, TableSettings):
         """
         score, stage = scope.quantity(self.column, self.stage), self.stage
         variants = {variant_name(variant): variant for variant in scope.variants[stage]}
-        seeds = scope.grid(stage).groupby("dataset")["seed"].nunique()
         made = ("dataset", "model", score.name, f"{score.name}_sd", "lead", "seeds")
         names = setting_columns(scope.variants[stage][0], made)
         rows = []
@@ -103,7 +102,7 @@ class SearchBestTable(SearchSettings, TableSettings):
             chosen = {names[place]: spelled(value) for place, value in variants[best.Index[-1]].items()}
             others = found.loc[~found["best"], "mean"]
             lead = abs(best.mean - (others.min() if score.smaller_is_better else others.max()))
-            scores = {score.name: best.mean, f"{score.name}_sd": best.std, "lead": lead, "seeds": seeds[dataset]}
+            scores = {score.name: best.mean, f"{score.name}_sd": best.std, "lead": lead, "seeds": best.size}
             rows.append({"dataset": dataset, "model": model, **chosen, **scores})
         frame = pd.DataFrame(rows)
         one_model, one_seed = len(scope.models) == 1, bool(frame[f"{score.name}_sd"].isna().all())

@@ -10,7 +10,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.predictions import interval_notes, paired_predictions, repetitions
+from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import Column, Table
@@ -72,13 +72,12 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
     """
     pairs = _pairs(settings, scope)
     grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
-    comparisons, seeds = [], repetitions(grid)
+    comparisons = []
     for dataset in scope.stages[settings.stage]:
         owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
         there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
         if there:
             frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
-            frame["seeds"] = [max(seeds[dataset, model], seeds[dataset, other]) for model, other in there]
             runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
             comparisons.append(frame.assign(runs=runs))
     if not comparisons:
@@ -123,6 +122,7 @@ def _compared(
         ours, theirs = paired.models.index(model), paired.models.index(other)
         difference = paired.difference(ours, theirs)
         low, high = difference.difference_interval(settings.confidence)
+        seeds = paired.repetitions(ours, theirs)
         rows.append(
             {
                 "dataset": dataset,
@@ -133,10 +133,12 @@ def _compared(
                 "low": 100 * low,
                 "high": 100 * high,
                 "p": difference.p_value(),
-                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
+                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[seeds, ours], right[seeds, theirs]),
                 "of_seeds": difference.of_seeds,
                 "of_documents": difference.of_documents,
                 "of_documents_given_models": difference.of_documents_given_models,
+                "of_extremes": difference.of_extremes(1 - settings.confidence),
+                "seeds": difference.seeds,
                 "documents": difference.documents,
                 "of_spans": isinstance(paired, PairedSpans),
             }
@@ -201,6 +203,7 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
             documents=documents,
             level=1 - settings.confidence,
             power=POWER,
+            of_extremes=rows["of_extremes"].median(),
             **variances,
         )
         if not variances.any():  # as of models that predict the same
@@ -259,7 +262,7 @@ class AnswerTable(ComparisonSettings, TableSettings):
             if (here := grid[grid["dataset"] == dataset]).empty:
                 continue  # the models are not made for the dataset
             paired = paired_predictions(here)
-            mean = paired.f1().mean(axis=0).round(EQUAL_DECIMALS)
+            mean = np.round([paired.score(model).mean for model in range(len(paired.models))], EQUAL_DECIMALS)
             highest = int(mean.argmax())
             low, high = paired.score(highest).score_interval(self.confidence)
             significant = pairs["holm_p"] <= 1 - self.confidence

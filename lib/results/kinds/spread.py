@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
-from lib.results.predictions import repetitions
+from lib.results.predictions import without_copies
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
@@ -32,17 +32,17 @@ class SpreadTable(TableSettings):
         With a single seed the difference is left empty. Copies of one evaluation count as one.
         """
         score = scope.quantity(self.column, self.stage)
-        grid = scope.grid(self.stage, [score.source])
+        grid = without_copies(scope.grid(self.stage, [score.source]))
         variants = scope.variants.get(self.stage, [{}])
         rows = pd.MultiIndex.from_product([scope.models, map(variant_name, variants)])
         cells = grid.astype({score.source: float}).groupby(["row", "variant"])[score.source]
-        scores = cells.agg(["max", "min"]).assign(seeds=repetitions(grid, ["row", "variant"])).reindex(rows)
+        scores = cells.agg(["max", "min", "size"]).reindex(rows)
         maximum, minimum = score.factor * scores["max"], score.factor * scores["min"]
         values = {
             "maximum": maximum,
             "minimum": minimum,
-            "difference": (maximum - minimum).where(scores["seeds"] > 1),
-            "seeds": scores["seeds"],
+            "difference": (maximum - minimum).where(scores["size"] > 1),
+            "seeds": scores["size"],
         }
         columns = {
             "maximum": Column(f"greatest {score.label}", score.decimals),

@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.settings import check
-from lib.results.predictions import repetitions
+from lib.results.predictions import without_copies
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
@@ -83,22 +83,22 @@ class StageTable(TableSettings):
         shown = {stage: [scope.quantity(each, stage) for each in self.columns_shown(stage)] for stage in scope.stages}
         quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
         grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
-        cells = grid.groupby(["row", "stage", "dataset"])
+        cell = ["row", "stage", "dataset"]
+        costs, scores = grid.groupby(cell), without_copies(grid).groupby(cell)
         published = pd.DataFrame()
         if scope.published:
             published = published_runs(scope.published).reorder_levels(["model", "stage", "dataset"])
-        repeated = repetitions(grid, ["row", "stage", "dataset"]) > 1
         frame, printed = pd.DataFrame({MODEL: scope.models}), {}
         for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
             place = _place(stage, dataset, scope.stages)
             rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
             for each in shown[stage]:
                 key, label = _key(place, each, quantities), f"{'/'.join(place)} {each.label}"
-                values = cells[each.source]
+                values = (scores if each.score else costs)[each.source]
                 frame[key] = values.mean().reindex(rows).to_numpy() * each.factor
                 printed[key] = Column(label, each.decimals)
-                if each.score and repeated.any():
-                    frame[key.sd] = values.std().where(repeated).reindex(rows).to_numpy() * each.factor
+                if each.score and (scores.size() > 1).any():
+                    frame[key.sd] = values.std().reindex(rows).to_numpy() * each.factor
                 if each.name in published:
                     values = published[each.name].reindex(rows)
                     if values.notna().any():

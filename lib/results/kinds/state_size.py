@@ -11,7 +11,7 @@ from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
 from lib.core.settings import Fraction
-from lib.results.predictions import accuracy_by_group
+from lib.results.predictions import accuracy_by_group, without_copies
 from lib.results.quantities import STATE
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
@@ -64,7 +64,7 @@ class StateSizeTable(StateSizeSettings, TableSettings):
         stage = self.stage
         score, by = (scope.quantity(column, stage) for column in (self.column, self.by))
         scope.grid(stage, [score.source])
-        runs = of_best_variants(scope, stage, by)
+        runs = without_copies(of_best_variants(scope, stage, by))
         cells = runs.groupby(["dataset", "row"])
         places = [
             (dataset, row) for dataset in scope.stages[stage] for row in scope.models if (dataset, row) in cells.groups

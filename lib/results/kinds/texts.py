@@ -15,7 +15,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import Fraction
-from lib.results.predictions import load_items, printed_classes
+from lib.results.predictions import load_items, printed_classes, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, TableSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, draw_histogram, label_histogram, panel_grid
@@ -163,7 +163,7 @@ class ErrorsTable(TableSettings):
         ((dataset, file),) = scope.descriptions.items()
         texts = load_texts(file)
         parts = _parts(texts[texts["split"] == "test"].set_index("id"), self)
-        runs = scope.grid(self.stage)
+        runs = without_copies(scope.grid(self.stage))
         rates = {(run.row, run.seed): _rates(run.folder, parts, dataset) for run in runs.itertuples()}
         of_models = (100 * pd.concat(rates, names=["row", "seed"])).unstack("part").groupby("row")
         means, deviations = (each.loc[[*scope.models]] for each in (of_models.mean(), of_models.std()))

@@ -308,7 +308,7 @@ def _scores(folder: Path, record: RunRecord) -> Iterator[tuple[str, float, tuple
 
 
 def _interval(folder: Path) -> tuple[float, float]:
-    grid = pd.DataFrame([{"row": "model", "seed": 0, "folder": str(folder)}])
+    grid = pd.DataFrame([{"row": "model", "seed": 0, "folder": str(folder), "original": str(folder)}])
     return paired_predictions(grid).score(0).score_interval(CONFIDENCE)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from lib.evaluation.statistics import FEW_DOCUMENTS, PairedPredictions
+from lib.evaluation.statistics import FEW_DOCUMENTS, PairedPredictions, PairedSpans
 
 ACCURACY = 0.8
 TRIALS = 3000
@@ -85,6 +85,15 @@ def test_macro_f1_of_small_classes(classes, rarest):
     assert np.mean(covered) >= 0.93
 
 
+def f1_of_shares(documents, recall, false_positive):
+    """Macro-F1 of two classes by the recall of the second one, and by how often the first one is taken for it."""
+    hits, alarms = recall * documents[1], false_positive * documents[0]
+    missed = documents[1] - hits
+    return (
+        hits / (hits + (missed + alarms) / 2) + (documents[0] - alarms) / (documents[0] + (missed - alarms) / 2)
+    ) / 2
+
+
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize(
     ("documents", "recall", "other"), [((180, 20), 0.05, 0.1), ((950, 50), 0.03, 0.03), ((188, 12), 0.99, 0.93)]
@@ -94,11 +103,7 @@ def test_macro_f1_of_a_class_that_is_hardly_found_or_hardly_missed(documents, re
     generator = np.random.default_rng([*documents, seeds])
     labels, false_positive = np.repeat([0, 1], documents), 0.001
     chances = np.array([[false_positive, recall], [false_positive, other]])[:, labels]  # [M, n]
-    hits, alarms = np.array([recall, other]) * documents[1], false_positive * documents[0]
-    missed = documents[1] - hits
-    truth = (
-        hits / (hits + (missed + alarms) / 2) + (documents[0] - alarms) / (documents[0] + (missed - alarms) / 2)
-    ) / 2
+    truth = f1_of_shares(documents, np.array([recall, other]), false_positive)
     found = []
     for _ in range(200):
         predictions = (generator.random((seeds, 2, len(labels))) < chances).astype(int)
@@ -109,3 +114,41 @@ def test_macro_f1_of_a_class_that_is_hardly_found_or_hardly_missed(documents, re
             [low <= true <= high for (low, high), true in zip(intervals, [*truth, truth[0] - truth[1]], strict=True)]
         )
     assert np.mean(found, axis=0).min() >= 0.93
+
+
+@pytest.mark.parametrize("alike", [0.3, 0.9])
+@pytest.mark.parametrize(
+    ("documents", "recall"), [((180, 20), 0.05), ((950, 50), 0.03), ((188, 12), 0.95), ((80, 10), 0.05)]
+)
+def test_means_and_differences_of_several_models_with_such_a_class(documents, recall, alike):
+    """Means over three random orders of words, less that of another model; one tenth of documents less their mean."""
+    generator = np.random.default_rng([*documents, round(10 * alike)])
+    labels, false_positive = np.repeat([0, 1], documents), 0.001
+    limits = ndtri(np.array([false_positive, recall]))[labels]
+    truth = f1_of_shares(documents, recall, false_positive)
+    draws, tenths = np.array([1, 1, 1, 0]) / 3, np.eye(10)[0] - 0.1
+    found = []
+    for _ in range(200):
+        common, own = generator.standard_normal(len(labels)), generator.standard_normal((10, len(labels)))
+        predictions = (np.sqrt(alike) * common + np.sqrt(1 - alike) * own < limits).astype(int)[None]
+        few, all_ten = (
+            PairedPredictions([""] * models, labels, predictions[:, :models], np.arange(len(labels)), 2)
+            for models in (4, 10)
+        )
+        low, high = few.combined(draws).score_interval(0.95)
+        differences = [few.combined(draws - np.eye(4)[3]), few.combined(np.eye(4)[3] - draws), all_ten.combined(tenths)]
+        ends = [each.difference_interval(0.95) for each in differences]
+        found.append([low <= truth <= high, *(below <= 0 <= above for below, above in ends)])
+    assert np.mean(found, axis=0).min() >= 0.93
+
+
+@pytest.mark.parametrize(("documents", "with_span", "recall"), [(200, 10, 0.05), (400, 20, 0.05), (200, 10, 0.95)])
+def test_spans_that_few_documents_have_and_that_are_hardly_found_or_hardly_missed(documents, with_span, recall):
+    """Often none is found, or all are, whatever the number of documents without one."""
+    generator = np.random.default_rng([documents, with_span])
+    held, truth, covered = 10 * (np.arange(documents) < with_span), 2 * recall / (1 + recall), []
+    for _ in range(200):
+        found = held * (generator.random((1, 1, documents)) < recall)
+        low, high = PairedSpans(["model"], found, np.zeros_like(found), held - found).score(0).score_interval(0.95)
+        covered.append(low <= truth <= high)
+    assert np.mean(covered) >= 0.93

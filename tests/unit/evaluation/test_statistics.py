@@ -168,6 +168,37 @@ def test_no_interval_is_a_point(model, count):
     assert -1 <= low < high <= 1
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_difference_the_other_way_round_has_the_mirrored_interval(seed):
+    """Of models that often find a class never, or always."""
+    generator = np.random.default_rng(seed)
+    labels = generator.permutation([0] * 20 + [1] * 3 + [2] * 2)
+    predictions = np.where(generator.random((1, 2, 25)) < 0.9, labels * (generator.random((1, 2, 25)) < 0.5), labels)
+    several = paired(labels, predictions, classes=3)
+    one, other = several.difference(0, 1), several.difference(1, 0)
+    low, high = one.difference_interval(0.95)
+    assert other.difference_interval(0.95) == (pytest.approx(-high), pytest.approx(-low))
+    assert one.p_value() == pytest.approx(other.p_value())
+
+
+def test_copies_of_one_evaluation_are_one_seed():
+    generator = np.random.default_rng(8)
+    labels, runs = generator.integers(3, size=60), np.array([["a", "x"], ["b", "y"], ["a", "x"], ["a", "z"]])
+    two = np.where(generator.random((2, 1, 60)) < 0.7, labels, 0)
+    other = np.where(generator.random((3, 1, 60)) < 0.6, labels, 1)
+    predictions = np.concatenate([two[[0, 1, 0, 0]], other[[0, 1, 0, 2]]], axis=1)
+    several = PairedPredictions(["ours", "theirs"], labels, predictions, np.arange(60), 3, runs=runs)
+    for found, seeds in (
+        (several.score(0), [0, 1]),
+        (several.score(1), [0, 1, 3]),
+        (several.difference(0, 1), [0, 1, 3]),
+    ):
+        assert found.seeds == len(seeds)
+    once = paired(labels, predictions[[0, 1, 3]], classes=3).difference(0, 1)
+    assert several.difference(0, 1).difference_interval(0.95) == once.difference_interval(0.95)
+    assert several.score(0).mean == pytest.approx(paired(labels, two, classes=3).score(0).mean)
+
+
 def test_a_difference_of_scores_is_at_most_one():
     assert estimate([-0.4, 0.6]).difference_interval(0.95) == (-1, 1)
 
@@ -248,6 +279,17 @@ def test_no_smaller_difference_is_shown_than_the_least_interval_allows():
         assert smallest >= 0.999 * (high - low) / 2
 
 
+def test_no_smaller_difference_is_shown_than_extreme_classes_allow():
+    """Neither model finds the rare class, and they differ on one document of the other."""
+    labels = np.repeat([0, 1], [180, 20])
+    both = paired(labels, [np.zeros(200, int), np.where(np.arange(200) == 0, -1, 0)]).difference(0, 1)
+    low, high = both.difference_interval(0.95)
+    parts = (0.0, both.of_documents, 1, 200, 0.05, 0.8)
+    assert (
+        smallest_difference(*parts, of_extremes=both.of_extremes(0.05)) > (high - low) / 2 > smallest_difference(*parts)
+    )
+
+
 def test_accuracy_is_the_share_of_right_documents():
     generator = np.random.default_rng(5)
     labels, predictions = generator.integers(3, size=30), generator.integers(3, size=(1, 2, 30))
@@ -260,10 +302,11 @@ def test_f1_of_spans_is_that_of_their_characters():
     generator = np.random.default_rng(3)
     labels, found = generator.random((4, 30)) < 0.3, generator.random((2, 3, 4, 30)) < 0.3  # 4 documents
     found[0, 0, 1] = labels[1]
-    spans = PairedSpans(["a", "b", "c"], (found & labels).sum(axis=-1), (found != labels).sum(axis=-1))
+    counts = [each.sum(axis=-1) for each in (found & labels, found & ~labels, ~found & labels)]
+    spans = PairedSpans(["a", "b", "c"], *counts)
     for place in itertools.product(range(2), range(3)):
         assert spans.f1()[place] == pytest.approx(f1_score(labels.ravel(), found[place].ravel()))
     assert (spans.right() == (found == labels).all(axis=-1)).all()
     assert spans.right()[0, 0, 1]
-    one = PairedSpans(["c"], spans.true_positives[:, 2:], spans.wrong[:, 2:])
+    one = PairedSpans(["c"], *(each[:, 2:] for each in counts))
     assert one.left_out()[..., 0] == pytest.approx(spans.left_out()[..., 2])

@@ -96,7 +96,7 @@ def test_spans_are_counted_by_document(tmp_path):
     found = pair(folders)
     assert found.models == ["sdpa", "favor-m64"]
     assert found.true_positives.tolist() == [[[3, 0], [1, 2]]] * 2
-    assert found.wrong.tolist() == [[[1, 2], [2, 4]]] * 2
+    assert (found.false_positives + found.false_negatives).tolist() == [[[1, 2], [2, 4]]] * 2
     assert found.f1()[0].tolist() == pytest.approx([6 / (6 + 3), 6 / (6 + 6)])
     rewrite(folders[3], lambda frame: frame.assign(label=[[[0, 4]]] * len(frame)))
     with pytest.raises(DataError, match=r"favor-m64/imdb/seed-1/predictions.parquet"):
@@ -114,6 +114,16 @@ def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
     assert note.startswith("Classes with fewer than 10 test documents: imdb (9 in the rarest class).")
     rewrite(folder, lambda _: pd.DataFrame([*few, *many, few[0] | {"id": 40}]))
     assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
+
+
+@pytest.mark.parametrize(("documents", "said"), [(4, "imdb (4 with a span)"), (10, None)])
+def test_few_documents_with_a_span_are_noted_whatever_is_found_in_others(tmp_path, documents, said):
+    counts = [(0, 0, 5)] * documents + [(0, 3, 0)] * 30
+    folder = write_spans(write_run(tmp_path, "finetune", "sdpa", "imdb"), counts)
+    grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
+    notes = " ".join(interval_notes(grid, 0.95))
+    assert (f"fewer than 10 test documents: {said}." in notes) == bool(said)
+    assert ("fewer than 10" in notes) == bool(said)
 
 
 def shared_note_of(folders, models, **fields):

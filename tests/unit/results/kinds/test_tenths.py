@@ -140,3 +140,14 @@ def test_what_cannot_be_read_is_named(tmp_path):
                   files=[tmp_path / "0-train.parquet"] * 2)  # fmt: skip
     with pytest.raises(DataError, match=r"0-train.parquet: cannot be read"):
         TenthsTable(kind="tenths").make(scope)
+
+
+def test_a_tenth_that_finds_none_of_few_documents_is_not_shown_to_be_worse():
+    """Each other tenth finds one of 20, another one each; left-out documents change the mean of the tenths alone."""
+    labels = pd.Series(np.repeat([0, 1], [180, 20]))
+    predictions = np.zeros((1 + PARTS, 200), dtype=int)
+    predictions[range(2, 1 + PARTS), range(182, 181 + PARTS)] = 1
+    difference = against_mean(scored(labels, predictions, 2))[0][0]
+    jackknife = difference.of_documents**0.5
+    assert difference.mean < -2.5 * jackknife
+    assert difference.p_value() > 0.05

@@ -1,0 +1,181 @@
+"""Seeds of a model that does not train: copies of one evaluation, which are one run wherever scores are shown."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from run_records import UNTRAINED, note_predictions, scope_of, write_run
+from text_descriptions import write_texts
+
+from lib.core.record import PREDICTIONS
+from lib.results.records import copies_note, load_runs
+from lib.results.settings import FIGURES, TABLES
+from scripts import table as table_program
+
+LABELS = np.arange(40) % 2
+VARIANTS = [{"recipe.epochs": number} for number in (1, 2)]
+OF_SCORES = {
+    "answer": {},
+    "classes": {"models": ["sdpa"]},
+    "detection": {},
+    "difference": {"columns": ["f1", "accuracy"]},
+    "errors": {"by": "near_copy"},
+    "groups": {},
+    "requirements": {"time": ["finetune"]},
+    "search": {},
+    "search_best": {},
+    "significance": {},
+    "spread": {},
+    "stage": {"columns": ["f1", "accuracy"]},
+    "state_size": {},
+}
+"""Settings of tables that show scores of evaluations."""
+OF_OTHERS = {
+    "analogies", "compute", "correlation", "geometry", "history", "nearest_words", "parameters", "pareto", "published",
+    "relative", "scaling", "tenths", "texts", "token_lengths", "trials",
+}  # fmt: skip
+"""Tables of costs, of trainings, of printed numbers and of data."""
+DRAWN = {
+    "bars": {"columns": ["f1"]}, "calibration": {"least_documents": 1}, "confusion": {}, "group_score": {},
+    "score_intervals": {}, "search": {}, "state_size": {},
+}  # fmt: skip
+"""Settings of figures that show scores of evaluations."""
+
+
+def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
+    """Write a run that errs on its first documents, and is the surer the later they come."""
+    predicted = np.where(np.arange(len(LABELS)) < wrong, 1 - LABELS, LABELS)
+    accuracy = float((predicted == LABELS).mean())
+    scores = {f"{split}_{name}": accuracy for split in ("test", "eval") for name in ("f1_macro", "accuracy")}
+    parents = {"start": {"path": "model", "digest": start}} if start else {}
+    fields = UNTRAINED | {"parents": parents, "variant": variant or {}} | scores | values
+    folder = write_run(root, "finetune", model, "imdb", seed, **fields)
+    sure = 0.6 + 0.3 * np.arange(len(LABELS)) / len(LABELS)
+    rows = pd.DataFrame({"id": range(len(LABELS)), "label": LABELS, "prediction": predicted, "group": LABELS // 2})
+    rows["probabilities"] = [[1 - p, p] if each else [p, 1 - p] for each, p in zip(predicted, sure, strict=True)]
+    both = [rows.assign(split=split) for split in ("validation", "test")]
+    pd.concat(both, ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
+    (folder / "config.yaml").write_text(yaml.safe_dump({"labels": ["no", "yes"]}))
+    return note_predictions(folder)
+
+
+def evaluations(root, kind, errors):
+    """Runs of two models, each evaluated as often as there are numbers of errors; with two variants in a search."""
+    variants = VARIANTS if kind.startswith("search") else [{}]
+    return [
+        evaluation(root, model, seed, wrong + more, f"{model}{wrong}", variant)
+        for model, more in (("sdpa", 0), ("gru", 8))
+        for variant in variants
+        for seed, wrong in enumerate(errors)
+    ]
+
+
+def shown(root, kind, folders):
+    fields = {"reference": "sdpa"} if kind in ("answer", "difference", "requirements", "significance") else {}
+    if kind.startswith("search"):
+        fields["variants"] = {"finetune": VARIANTS}
+    if kind in ("groups", "group_score", "state_size"):
+        fields["groups"] = {"imdb": "length"}
+    if kind == "state_size":
+        fields["state_bytes"] = {"finetune": {"imdb": {"sdpa": 1024, "gru": 4096}}}
+    files = [folder / "run.json" for folder in folders]
+    if kind == "errors":
+        documents = [{"id": number, "near_copy": number % 3 == 0} for number in range(len(LABELS))]
+        files.append(write_texts(root / "texts.parquet", *documents))
+        fields["texts"] = ["imdb"]
+    models = ["sdpa"] if kind == "classes" else ["sdpa", "gru"]
+    return scope_of(folders, {"finetune": ["imdb"]}, models, **fields | {"files": files})
+
+
+def made(root, kind, errors):
+    settings = TABLES.parse({"kind": kind, "stage": "finetune", **OF_SCORES[kind]})
+    return settings.make(shown(root, kind, evaluations(root, kind, errors)))
+
+
+def test_every_kind_of_table_is_tested_or_shows_no_evaluation():
+    assert sorted([*OF_SCORES, *OF_OTHERS]) == TABLES.kinds()
+
+
+@pytest.mark.parametrize("kind", OF_SCORES)
+def test_a_table_of_copies_is_that_of_one_run(tmp_path, kind):
+    one, copies = made(tmp_path / "one", kind, [4]), made(tmp_path / "copies", kind, [4, 4, 4])
+    assert copies.to_csv() == one.to_csv()
+    assert copies.note == one.note or "start from the same weights" in copies.note
+    assert "±" not in copies.to_markdown()
+
+
+@pytest.mark.parametrize("kind", OF_SCORES)
+def test_a_table_counts_each_of_two_evaluations_once(tmp_path, kind):
+    """Pretrained with two seeds, evaluated with three, the last of which starts from the first one's weights."""
+    two, three = made(tmp_path / "two", kind, [4, 9]), made(tmp_path / "three", kind, [4, 9, 4])
+    assert three.to_csv() == two.to_csv()
+
+
+def content(figure):
+    """What a figure shows: its texts, lines, bars and images."""
+    return [
+        (
+            [text.get_text() for text in axes.texts],
+            [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else [],
+            [line.get_xydata().tolist() for line in axes.lines],
+            [[path.vertices.tolist() for path in each.get_paths()] for each in axes.collections],
+            [patch.get_extents().bounds for patch in axes.patches],
+            [image.get_array().tolist() for image in axes.images],
+        )
+        for axes in figure.axes
+    ]
+
+
+@pytest.mark.parametrize("errors", [([4], [4, 4, 4]), ([4, 9], [4, 9, 4])], ids=["one", "two"])
+@pytest.mark.parametrize("kind", DRAWN)
+def test_figures_show_copies_once(tmp_path, kind, errors):
+    settings = FIGURES.parse({"kind": kind, "stage": "finetune", **DRAWN[kind]})
+    once, again = (
+        settings.draw(shown(root, kind, evaluations(root, kind, wrong)))
+        for root, wrong in zip((tmp_path / "once", tmp_path / "again"), errors, strict=True)
+    )
+    assert content(again) == content(once)
+
+
+@pytest.mark.parametrize(("errors", "several"), [([4, 4, 4], False), ([4, 9, 4], True)])
+def test_scores_next_to_costs_of_an_earlier_stage_have_no_deviation_over_copies(tmp_path, errors, several):
+    folders = evaluations(tmp_path, "pareto", errors)
+    folders += [write_run(tmp_path, "pretrain", model, "imdb", seed=0) for model in ("sdpa", "gru")]
+    scope = scope_of(folders, {"pretrain": ["imdb"], "finetune": ["imdb"]}, ["sdpa", "gru"])
+    settings = {"stage": "finetune", "time": ["pretrain"]}
+    frame = TABLES.parse(settings | {"kind": "pareto"}).make(scope).frame
+    assert ("f1_macro_percent_sd" in frame) == several
+    figure = FIGURES.parse(settings | {"kind": "score_time"}).draw(scope)
+    assert bool(figure.axes[0].collections) == several
+    if several:
+        assert frame["f1_macro_percent_sd"].iloc[0] == pytest.approx(100 * np.std([0.9, 0.775], ddof=1))
+
+
+@pytest.mark.parametrize(
+    ("starts", "errors", "values", "runs"),
+    [
+        ("aaa", [4, 4, 4], {}, 1),
+        ("aab", [4, 4, 4], {}, 2),  # other weights that predict the same
+        ("aaa", [4, 5, 4], {}, 2),  # a mechanism that draws by the seed
+        ([None] * 3, [4, 4, 4], {}, 1),  # TF-IDF, which draws nothing
+        ("aaa", [4, 4, 4], {"epochs": 2}, 3),
+    ],
+)
+def test_copies_have_start_and_predictions_in_common(tmp_path, starts, errors, values, runs):
+    given = zip(starts, errors, strict=True)
+    folders = [evaluation(tmp_path, "sdpa", seed, wrong, start, **values) for seed, (start, wrong) in enumerate(given)]
+    assert load_runs(folders)["original"].nunique() == runs
+    note = copies_note([folder / "run.json" for folder in folders])
+    said = f"Seeds that repeat one evaluation count once: sdpa on imdb ({runs} of 3 seeds)."
+    assert note == (said if runs < 3 else None)
+
+
+def test_a_page_says_how_many_runs_it_is_from(tmp_path):
+    scope = {"models": ["sdpa"], "stages": [["finetune", ["imdb"]]], "owners": {"finetune": {"sdpa": {"imdb": "sdpa"}}}}
+    records = [str(evaluation(tmp_path, "sdpa", seed, 4) / "run.json") for seed in range(3)]
+    settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}
+    described = json.dumps({"settings": settings, "scope": scope})
+    table_program.main(["--table", described, "--records", *records, "--out", str(tmp_path / "f1.md")])
+    assert "sdpa on imdb (1 of 3 seeds)" in (tmp_path / "f1.md").read_text()
