@@ -68,8 +68,10 @@ def test_a_published_model_gives_the_encoder_its_weights(kind, make, tmp_path):
     backbone, model = make(segments({"kind": "pretrained", "architecture": architecture}))
     head = {name: weight.clone() for name, weight in model.head.state_dict().items()}
     backbone.load_weights(model, tmp_path)
-    ids = torch.randint(5, 40, (2, 12))
-    vectors = model.base_model(ids).last_hidden_state
+    ids, mask = torch.randint(5, 40, (3, 12)), torch.ones(3, 12, dtype=torch.long)
+    mask[2, 9:] = 0  # a shorter text, so that the segments of a group are padded
+    vectors = model.base_model(ids, mask).last_hidden_state[:2]
+    ids = ids[:2]
     for number, content in enumerate((slice(1, 7), slice(5, 11))):
         segments_alone = torch.cat([ids[:, :1], ids[:, content], ids[:, -1:]], dim=1)
         states = source.base_model(segments_alone).last_hidden_state
