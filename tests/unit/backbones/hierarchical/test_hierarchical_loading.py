@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 import transformers
-from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+from transformers import AutoConfig, AutoModelForMaskedLM, BertTokenizer
 
+from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 
@@ -47,16 +48,34 @@ def jittered(model):
     return model
 
 
-def test_a_published_model_gives_the_encoder_its_weights(make, tmp_path):
+PUBLISHED = {
+    "bert": {},
+    "roberta": {"type_vocab_size": 1},  # its positions begin behind the padding token
+    "distilbert": {},
+    "albert": {"embedding_size": 8},
+    "electra": {"embedding_size": 8},
+    "modernbert": {"local_attention": 6},
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_a_published_model_gives_the_encoder_its_weights(kind, make, tmp_path):
+    architecture = BERT | PUBLISHED[kind] | {"model_type": kind}
     torch.manual_seed(5)
-    source = jittered(BertForMaskedLM(BertConfig(**BERT, vocab_size=40))).eval()
+    fields = in_own_names(architecture | {"vocab_size": 40, "pad_token_id": 0})
+    source = jittered(AutoModelForMaskedLM.from_config(AutoConfig.for_model(**fields))).eval()
     source.save_pretrained(tmp_path)
-    backbone, model = make(segments())
+    backbone, model = make(segments({"kind": "pretrained", "architecture": architecture}))
     head = {name: weight.clone() for name, weight in model.head.state_dict().items()}
     backbone.load_weights(model, tmp_path)
-    ids = torch.randint(5, 40, (2, 8))
-    own = model.base_model.encoder.base_model(ids).last_hidden_state
-    torch.testing.assert_close(own, source.bert(ids).last_hidden_state, atol=1e-6, rtol=1e-5)
+    ids, mask = torch.randint(5, 40, (3, 12)), torch.ones(3, 12, dtype=torch.long)
+    mask[2, 9:] = 0  # a shorter text, so that the segments of a group are padded
+    vectors = model.base_model(ids, mask).last_hidden_state[:2]
+    ids = ids[:2]
+    for number, content in enumerate((slice(1, 7), slice(5, 11))):
+        segments_alone = torch.cat([ids[:, :1], ids[:, content], ids[:, -1:]], dim=1)
+        states = source.base_model(segments_alone).last_hidden_state
+        torch.testing.assert_close(vectors[:, number], states.mean(1), atol=1e-6, rtol=1e-5)
     assert all(torch.equal(weight, model.head.state_dict()[name]) for name, weight in head.items())
 
 

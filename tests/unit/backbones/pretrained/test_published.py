@@ -530,11 +530,22 @@ def test_an_encoder_without_a_head_like_ours_keeps_the_drawn_one(lack, publish_e
     assert torch.equal(model.get_input_embeddings().weight, words)
 
 
-def test_weights_in_the_older_form_are_read(publish_encoder):
-    """As those of mDeBERTa v3 are published."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("files", [1, 3])
+def test_weights_in_the_older_form_are_read(files, dtype, publish_encoder):
+    """As those of mDeBERTa v3 are published; in any precision they become float32."""
     published, folder = publish_encoder("deberta-v2")
     (folder / "model.safetensors").unlink()
-    torch.save(published.state_dict(), folder / "pytorch_model.bin")
+    weights = {name: weight.to(dtype) for name, weight in published.state_dict().items()}
+    published.load_state_dict(weights)
+    if files == 1:
+        torch.save(weights, folder / "pytorch_model.bin")
+    else:
+        shards = {name: f"pytorch_model-{number % files}.bin" for number, name in enumerate(weights)}
+        for shard in {*shards.values()}:
+            torch.save({name: weights[name] for name in weights if shards[name] == shard}, folder / shard)
+        index = {"metadata": {}, "weight_map": shards}
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     backbone, model = own_encoder("deberta-v2")
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
