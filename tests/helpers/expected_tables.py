@@ -948,13 +948,13 @@ def geometry(
     positions: Sequence[int],
     source: str = "model",
 ) -> list[float]:
-    """Return what was measured of each layer, the mean over seeds and positions; none where nothing was."""
-    layers: dict[int, list[float]] = {}
-    for run in view.runs(row, stage, entry):
+    """Return what was measured of each layer, the mean over seeds and positions; of each random one of every seed."""
+    layers: dict[tuple[int, int], list[float]] = {}
+    for number, run in enumerate(view.runs(row, stage, entry)):
         for each in [] if run.geometry is None else run.geometry.to_dict("records"):
             wanted = each["step"] == step and each["source"] == source
             if wanted and (each["position"] in positions) and not pd.isna(each[measure]):
-                layers.setdefault(each["layer"], []).append(each[measure])
+                layers.setdefault((number if source == "random" else 0, each["layer"]), []).append(each[measure])
     return [float(np.mean(values)) for values in layers.values()]
 
 

@@ -76,8 +76,8 @@ def geometry_values(
 ) -> pd.Series:
     """Return a measure by `dataset`, `row`, `step`, `layer` and `head`, as a mean over seeds and positions.
 
-    What is not defined, such as the symmetry of an update that is still zero, is left out, and so are models without
-    such weights.
+    Each seed draws its own random projections, so their values are also by `seed`. What is not defined, such as the
+    symmetry of an update that is still zero, is left out, and so are models without such weights.
 
     Args:
         scope: of the table or figure.
@@ -113,7 +113,8 @@ def geometry_values(
                 "Name some of these, or add them to `geometry.positions` of the stage."
             )
         rows = rows[rows["position"].isin(positions)]
-    return rows.dropna(subset=[measure]).groupby([*CELL, "layer", "head"])[measure].mean()
+    each = [*CELL, *(["seed"] if source == "random" else []), "layer", "head"]
+    return rows.dropna(subset=[measure]).groupby(each)[measure].mean()
 
 
 def over_layers(values: pd.Series) -> pd.DataFrame:

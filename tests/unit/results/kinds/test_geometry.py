@@ -1,5 +1,6 @@
 """First and last geometry of each model, beside random matrices and what an update could have moved."""
 
+import numpy as np
 import pytest
 from run_records import scope_of, write_geometry, write_run
 
@@ -48,6 +49,22 @@ def test_first_and_last_values_of_weights_and_updates(tmp_path):
     assert frame["later_last"].tolist() == pytest.approx([0.4, float("nan"), float("nan")], nan_ok=True)
     assert "0.500 ± 0.141" in made.to_markdown()
     assert list(table(folders, ["full", "lora"], weights=["delta"]).frame["model"]) == ["lora"]
+
+
+def test_random_matrices_deviate_as_single_ones_however_many_seeds_drew_some(tmp_path):
+    """Two draws per seed, which lie apart by as much as those of other seeds."""
+    drawn = [[0.1, 0.3], [0.3, 0.1], [0.2, 0.2]]
+    folders = [
+        write_geometry(
+            write_run(tmp_path, "tapt", "full", "imdb", seed=seed),
+            *rows(0.5, 0.0),
+            *({"layer": draw, "symmetry": value, "source": "random"} for draw, value in enumerate(values)),
+        )
+        for seed, values in enumerate(drawn)
+    ]
+    (row,) = table(folders, ["full"]).frame.to_dict("records")
+    assert row["symmetry_random"] == pytest.approx(0.2)
+    assert row["symmetry_random_sd"] == pytest.approx(np.std(drawn, ddof=1))
 
 
 def test_two_trainings_of_a_model_on_a_dataset_are_not_mixed(tmp_path):
