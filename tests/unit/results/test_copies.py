@@ -114,7 +114,7 @@ def test_a_table_counts_each_of_two_evaluations_once(tmp_path, kind):
 
 
 def content(figure):
-    """What a figure shows: its texts, lines, bars and images."""
+    """Return the texts, lines, bars and images of a figure."""
     return [
         (
             [text.get_text() for text in axes.texts],
