@@ -26,8 +26,9 @@ from lib.study.configuration import EXTENDS
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.run import RunSettings
-from lib.study.stages import Change, Stage, Work
+from lib.study.stages import Change, Model, Stage, Work
 from lib.study.study import Study
+from lib.study.tuning import Tuning
 from lib.tasks.settings import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -83,7 +84,9 @@ def config_schema() -> str:
     for section in (Experiment, ReportSettings):
         for named in definitions[section.__name__]["properties"].values():
             _let_null_remove(named)
-    _let_null_remove(stage["data"])
+    model, tuning = (definitions[section.__name__]["properties"] for section in (Model, Tuning))
+    for named in (stage["data"], stage["variants"], tuning["space"], model["changes"], change["data"]):
+        _let_null_remove(named)
     study = definitions.pop(Study.__name__)
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
     return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -233,10 +236,10 @@ def _cell(text: str) -> str:
 
 def _let_null_remove(named: dict[str, Any]) -> None:
     """Let the entries of a section by name be null."""
-    for entries in (named.get("patternProperties", {}), named):
-        for key, values in entries.items():
-            if isinstance(values, dict) and "$ref" in values:
-                entries[key] = {"anyOf": [values, {"type": "null"}]}
+    patterns = named.get("patternProperties", {})
+    for entries, key in [*((patterns, key) for key in patterns), (named, "additionalProperties")]:
+        if isinstance(values := entries.get(key), dict):
+            entries[key] = {"anyOf": [values, {"type": "null"}]}
 
 
 def _name(reference: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Configuration files: what they extend, what lies over what, and the file that a problem stands in."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,35 @@ def test_null_removes_a_dataset_with_its_entries_in_stages():
         "tapt": ["imdb"],
         "finetune": ["imdb"],
     }
+
+
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [
+        ("stages/finetune/data/arxiv", {"recipe": {"epochs": 2}}),
+        ("stages/finetune/variants/recipe.batch_size", [8, 16]),
+        ("stages/search/tuning/space/recipe.batch_size", {"values": [8, 16]}),
+        ("models/sdpa/changes/finetune", {"recipe": {"epochs": 2}}),
+        ("models/sdpa/changes/finetune/data/arxiv", {"mechanism": "favor-m64"}),
+    ],
+)
+def test_null_removes_an_entry_of_a_stage_or_a_change(section, entry):
+    above, _, name = section.rpartition("/")
+    search = {"trials": 4, "space": {"recipe.learning_rate": {"values": [1e-3, 1e-4]}}}
+    stage = dict(SMALL["experiment"]["stages"]["finetune"], models=["sdpa"], tuning=search, data={"imdb": {}})
+    base = over({"experiment": {"stages": {"search": stage}}})
+
+    def at(value):
+        return "own", {
+            "experiment": functools.reduce(lambda inner, key: {key: inner}, reversed(section.split("/")), value)
+        }
+
+    def found(*layers):
+        values = load_study([*base, *layers]).experiment.model_dump()
+        return functools.reduce(lambda inner, key: inner.get(key, {}), above.split("/"), values)
+
+    assert name in found(at(entry))
+    assert name not in found(at(entry), at(None))
 
 
 def test_null_removes_a_model_a_table_and_a_figure():

@@ -171,6 +171,12 @@ def test_the_schema_accepts_options(schema):
 def test_the_schema_lets_null_remove_an_entry(schema):
     removed = {"experiment": {"mechanisms": {"sdpa": None}}, "report": {"tables": {"tapt": None}}}
     removed["report"]["figures"] = {"f1_time": None}
+    removed["experiment"]["stages"] = {"finetune": {"data": {"arxiv": None}, "variants": {"recipe.batch_size": None}}}
+    removed["experiment"]["stages"]["search"] = {"tuning": {"space": {"recipe.batch_size": None}}}
+    removed["experiment"]["models"] = {
+        "a": {"changes": {"finetune": None}},
+        "b": {"changes": {"tapt": {"data": {"imdb": None}}}},
+    }
     assert schema.is_valid({"extends": "config.yaml", **removed})
 
 
