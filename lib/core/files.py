@@ -307,6 +307,23 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def not_fetched(path: str | Path) -> str | None:
+    """Return the error message if a file is a pointer that Git LFS left in its place, else None.
+
+    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+    """
+    with open(path, "rb") as file:
+        if file.read(len(_POINTER)) != _POINTER:
+            return None
+    return (
+        f"{path}: is a pointer of Git LFS, which stands for the file. Expected the file itself; run 'git lfs pull' in "
+        "the repository that it is from, or download it there."
+    )
+
+
 LITTER = ("Thumbs.db", "ehthumbs.db", "desktop.ini")
 """Files that file managers leave in any folder, in addition to hidden ones (`.DS_Store`, `._name`, `.nfs0001`)."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.core.errors import RunError
+from lib.core.files import files_in, not_fetched
 
 FIELDS, WEIGHTS = "config.json", "model.safetensors"
 ALWAYS_ALLOWED = 1_000
@@ -19,7 +20,8 @@ def read_fields(folder: Path) -> dict[str, Any]:
     """Return the fields of a model's configuration.
 
     Raises:
-        RunError: it cannot be read, or has more layers or labels than the weights in the folder allow.
+        RunError: it cannot be read, has more layers or labels than the weights in the folder allow, or a file of the
+            folder is a pointer of Git LFS.
     """
     path = folder / FIELDS
     try:
@@ -31,6 +33,9 @@ def read_fields(folder: Path) -> dict[str, Any]:
             f"{path}: cannot be read ({error}). Expected the model folder of a finished run; let that run finish, or "
             "fix the path."
         ) from error
+    for file in files_in(folder, "*"):
+        if problem := not_fetched(file):
+            raise RunError(problem)
     shapes = _shapes(folder)
     # Every layer has a tensor, and every label a row of one.
     bounds = {"layer": len(shapes), "label": max((max(shape, default=0) for shape in shapes.values()), default=0)}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from lib.core.errors import DataError
+from lib.core.files import not_fetched
 from lib.core.inputs import format_of
 from lib.data.cells import HALF, half_found
 from lib.data.settings.sources import Dialect
@@ -65,6 +66,8 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Open a file, and give the suffix that decides its format and its unpacked bytes."""
+    if problem := not_fetched(path):
+        raise DataError(problem)
     suffix = suffix_of(path)
     with contextlib.ExitStack() as stack:
         if path.suffix.lower() == ".zip":

@@ -21,7 +21,7 @@ from tokenizers import (
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, not_fetched
 from lib.core.vocabulary import rows
 from lib.data.labels import word_spans
 
@@ -409,6 +409,8 @@ def read_vocabulary(path: Path) -> dict[str, int]:
 
 def _lines(path: Path) -> Iterable[str]:
     try:
+        if problem := not_fetched(path):
+            raise DataError(problem)
         with path.open(encoding="utf-8", newline="\n") as lines:
             yield from lines
     except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
+from lib.core.files import not_fetched
 from lib.data.labels import words
 from lib.data.sentinels import sentinel, sentinel_ids
 from lib.data.tokenizer import (
@@ -179,6 +180,9 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             f"{folder}: holds no {layouts()}. Expected a folder with a tokeniser. If it needs sentencepiece, convert "
             f"it where that is installed: AutoTokenizer.from_pretrained('{folder}').save_pretrained('FOLDER')."
         )
+    for name in files:
+        if problem := not_fetched(folder / name):
+            raise DataError(problem)
     described = read_core(folder) if files == (PUBLISHED,) else None
     try:
         with panics_are_errors():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lib.core.errors import DataError
+from lib.core.files import not_fetched
 from lib.core.randomness import derive_seed
 from lib.word_vectors.settings import WordVectors
 from lib.word_vectors.storage import Vectors
@@ -91,6 +92,8 @@ def read_vectors(path: str, settings: WordVectors) -> Vectors:
         DataError: the file has another format or dimension.
     """
     try:
+        if problem := not_fetched(path):
+            raise DataError(problem)
         keyed = _read(path, settings)
     except (OSError, EOFError, ValueError, TypeError, LookupError, MemoryError, AssertionError) as error:
         raise DataError(
