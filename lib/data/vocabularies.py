@@ -219,7 +219,9 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             )
         special["mask_token"] = AddedToken(mask_token, special=True, normalized=False)
         _add(core, [special["mask_token"]], f"mask_token = {mask_token!r}")
-    backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **special)
+    backend = PreTrainedTokenizerFast(
+        tokenizer_object=core, model_input_names=INPUTS, split_special_tokens=own.split_special_tokens, **special
+    )
     return TextTokenizer(backend).save(tokenizer_dir)
 
 

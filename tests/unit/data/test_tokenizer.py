@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -512,6 +513,18 @@ def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path
     }
     assert (again.pad_token, again.mask_token) == expected[core.id_to_token(ids[0])]
     assert len(again) == core.get_vocab_size()
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_text_that_spells_a_special_token_has_the_ids_of_transformers(published, tmp_path, split):
+    _, source, _ = published
+    folder = shutil.copytree(source, tmp_path / "published", ignore=shutil.ignore_patterns("made"))
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"split_special_tokens": split}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    theirs = AutoTokenizer.from_pretrained(folder)
+    texts = [f"cat {token} cat" for token in theirs.all_special_tokens]
+    from_published(folder, tmp_path / "made")
+    assert TextTokenizer.load(tmp_path / "made").encode_ragged(texts, 50) == theirs(texts)["input_ids"]
 
 
 def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path):
