@@ -4,7 +4,8 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -53,7 +54,7 @@ MESSAGES = {
     "finite_number": "expected a finite number",
     "bool_type": "expected true or false",
     "list_type": "expected a list such as [1, 2]",
-    "dict_type": "expected keys with their values, such as {key: value}, or {} for none",
+    "dict_type": "expected keys with their values, such as {key: value}",
     "model_type": "expected keys with their values, indented below it; without any, remove it",
     "string_type": "expected a text; put it in quotes if YAML takes it for something else",
 }
@@ -109,7 +110,7 @@ class BaseSettings(BaseModel):
     def _checked(cls, values: Any, handler: Callable[[Any], "BaseSettings"]) -> "BaseSettings":
         if isinstance(values, BaseSettings):
             return handler(values)
-        section = handler(cls.prepared(values))
+        section = handler(without_null(cls, cls.prepared(values)))
         if problems := [_error(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return section
@@ -131,16 +132,32 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     return result
 
 
-def without_null(values: Any, *sections: str) -> Any:
-    """Return `values` without the entries of `sections` that are null."""
+def without_null(section: type[BaseModel], values: Any) -> Any:
+    """Return the values of a section without its mappings that are null, and without their entries that are null.
+
+    So a file can remove entries of the file that it extends. Null stays where the type includes it.
+    """
     if not isinstance(values, dict):
         return values
-    kept = {
-        section: {name: entry for name, entry in values[section].items() if entry is not None}
-        for section in sections
-        if isinstance(values.get(section), dict)
-    }
-    return values | kept
+    kept = dict(values)
+    for name, entries_may_be_null in _mappings(section).items():
+        if name in kept and kept[name] is None:
+            del kept[name]
+        elif isinstance(kept.get(name), dict) and not entries_may_be_null:
+            kept[name] = {key: entry for key, entry in kept[name].items() if entry is not None}
+    return kept
+
+
+@functools.cache
+def _mappings(section: type[BaseModel]) -> dict[str, bool]:
+    """Return the fields that are mappings and not null, and whether their entries may be null."""
+    types = {name: field.annotation for name, field in section.model_fields.items()}
+    return {name: _may_be_null(get_args(kind)[-1]) for name, kind in types.items() if get_origin(kind) is dict}
+
+
+def _may_be_null(kind: Any) -> bool:
+    parts = get_args(kind) if get_origin(kind) in (Annotated, Union, UnionType) else ()
+    return kind in (Any, NoneType) or any(map(_may_be_null, parts))
 
 
 def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:

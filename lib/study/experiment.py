@@ -69,7 +69,7 @@ class Experiment(BaseSettings):
         named = {key: section for key, section in values.items() if isinstance(section, dict)}
         gone = {key: {name for name, entry in section.items() if entry is None} for key, section in named.items()}
         data_gone = gone.get("datasets", set()) | gone.get("corpora", set())
-        kept = without_null(values, *named)
+        kept = without_null(cls, values)
         if "models" in named:
             models = {name: _without_data(model, data_gone) for name, model in kept["models"].items()}
             kept["models"] = {

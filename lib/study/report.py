@@ -1,12 +1,12 @@
 """Settings of the tables, figures and analyses of a study."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from lib.analysis.settings import AnyAnalysis
-from lib.core.settings import BaseSettings, Name, without_null
+from lib.core.settings import BaseSettings, Name
 from lib.results.settings import AnyFigure, AnyTable
 
 
@@ -41,11 +41,6 @@ class ReportSettings(BaseSettings):
         description="Reproduced study whose printed values are shown with ours, where stages, datasets and models are "
         "called as in its own configuration.",
     )
-
-    @classmethod
-    def prepared(cls, values: Any) -> Any:
-        """Drop tables, figures and analyses that are null, so that a file can remove those of the one it extends."""
-        return without_null(values, "tables", "figures", "analyses")
 
     def asks(self) -> bool:
         """Whether there is any table, figure or analysis."""

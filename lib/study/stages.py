@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from lib.attention.settings import EXPECTED, each_of
 from lib.core.files import MOST_RUNS, check_expansion, mapping_text
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.settings import BaseSettings, Name, Seeds, check, overlaid, sentences, without_null
+from lib.core.settings import BaseSettings, Name, Seeds, check, overlaid, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.data.settings.texts import MaxTokens
 from lib.study.recipe import Geometry, Recipe
@@ -83,11 +83,6 @@ class Change(Override):
         "fields that it names. null = no training.",
     )
 
-    @classmethod
-    def prepared(cls, values: Any) -> Any:
-        """Drop entries of `data` that are null."""
-        return without_null(values, "data")
-
     @property
     def changes_work(self) -> bool:
         """Whether the model has a task or a recipe of its own at the stage."""
@@ -155,7 +150,7 @@ class Model(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop entries of `changes` that are null; refuse the former key `deviations`, with what replaces it."""
+        """Refuse the former key `deviations`, with the line that replaces it."""
         if isinstance(values, dict) and isinstance(former := values.get("deviations"), dict):
             now = values.get("changes") or {}
             if not all(isinstance(each, dict | None) for part in (former, now) for each in (part, *_entries(part))):
@@ -168,7 +163,7 @@ class Model(BaseSettings):
                 changes[stage] = changes.get(stage, {}) | (settings or {})
             line = mapping_text(changes, one_line=True)
             raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
-        return without_null(values, "changes")
+        return values
 
 
 class Work(BaseSettings):
@@ -252,8 +247,7 @@ class Stage(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop entries that are null, and merge the settings that entries of `data` share into each entry."""
-        values = without_null(values, "data", "variants")
+        """Merge the settings that entries of `data` share into each entry."""
         if not isinstance(values, dict) or not isinstance(values.get("data"), dict):
             return values
         entries = {}

@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from lib.core.files import MOST_VALUES, check_expansion
 from lib.core.search_space import Dimension, Setting, VariedSetting
-from lib.core.settings import BaseSettings, PositiveFloat, PositiveInt, Size, check, without_null
+from lib.core.settings import BaseSettings, PositiveFloat, PositiveInt, Size, check
 from lib.study.run import RunSettings
 
 
@@ -38,11 +38,6 @@ class Tuning(BaseSettings):
     minutes: PositiveFloat | None = Field(
         None, description="Wall time in minutes after which no further trial begins; null = no limit."
     )
-
-    @classmethod
-    def prepared(cls, values: Any) -> Any:
-        """Drop entries of `space` that are null."""
-        return without_null(values, "space")
 
     @property
     def startup_trials(self) -> int:

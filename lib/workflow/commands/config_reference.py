@@ -23,12 +23,9 @@ from lib.data.generators import GeneratorOptions, generators, options_class
 from lib.data.settings.sources import GeneratedSource
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
-from lib.study.experiment import Experiment
-from lib.study.report import ReportSettings
 from lib.study.run import RunSettings
-from lib.study.stages import Change, Model, Stage, Work
+from lib.study.stages import Change, Stage, Work
 from lib.study.study import Study
-from lib.study.tuning import Tuning
 from lib.tasks.settings import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
@@ -75,18 +72,15 @@ def config_schema() -> str:
     for base, axis in AXES.items():
         of_axis = [spelled[axis.settings(kind)] for kind in axis.kinds()]
         definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
+    for definition in definitions.values():
+        for field in definition.get("properties", {}).values():
+            _let_null_remove(field)
     stage, change, work = (definitions[section.__name__]["properties"] for section in (Stage, Change, Work))
     for section in (stage, change):
         section.update({key: {**work[key], "description": section[key]["description"]} for key in SHARED})
     generated = definitions[GeneratedSource.__name__]["properties"]["options"]
     del generated["additionalProperties"]
     generated["anyOf"] = [spelled[section] for section in options]
-    for section in (Experiment, ReportSettings):
-        for named in definitions[section.__name__]["properties"].values():
-            _let_null_remove(named)
-    model, tuning = (definitions[section.__name__]["properties"] for section in (Model, Tuning))
-    for named in (stage["data"], stage["variants"], tuning["space"], model["changes"], change["data"]):
-        _let_null_remove(named)
     study = definitions.pop(Study.__name__)
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
     return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -234,12 +228,15 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _let_null_remove(named: dict[str, Any]) -> None:
-    """Let the entries of a section by name be null."""
-    patterns = named.get("patternProperties", {})
-    for entries, key in [*((patterns, key) for key in patterns), (named, "additionalProperties")]:
-        if isinstance(values := entries.get(key), dict):
-            entries[key] = {"anyOf": [values, {"type": "null"}]}
+def _let_null_remove(field: dict[str, Any]) -> None:
+    """Let a field be null if it is a mapping, and its entries, too."""
+    if field.get("type") != "object":
+        return
+    field["type"] = ["object", "null"]
+    patterns, null = field.get("patternProperties", {}), {"type": "null"}
+    for entries, key in [*((patterns, key) for key in patterns), (field, "additionalProperties")]:
+        if isinstance(values := entries.get(key), dict) and null not in values.get("anyOf", ()):
+            entries[key] = {"anyOf": [values, null]}
 
 
 def _name(reference: Mapping[str, Any]) -> str:

@@ -175,25 +175,43 @@ def test_null_removes_a_dataset_with_its_entries_in_stages():
         ("stages/search/tuning/space/recipe.batch_size", {"values": [8, 16]}),
         ("models/sdpa/changes/finetune", {"recipe": {"epochs": 2}}),
         ("models/sdpa/changes/finetune/data/arxiv", {"mechanism": "favor-m64"}),
+        ("datasets/arxiv/split/documents/train", 40),
+        ("datasets/arxiv/local/files/test", ["test.csv"]),
+        ("datasets/arxiv/local/ground_truth/test", ["labels.csv"]),
     ],
 )
-def test_null_removes_an_entry_of_a_stage_or_a_change(section, entry):
+def test_null_removes_an_entry_of_a_mapping_or_all(section, entry):
     above, _, name = section.rpartition("/")
     search = {"trials": 4, "space": {"recipe.learning_rate": {"values": [1e-3, 1e-4]}}}
     stage = dict(SMALL["experiment"]["stages"]["finetune"], models=["sdpa"], tuning=search, data={"imdb": {}})
-    base = over({"experiment": {"stages": {"search": stage}}})
+    own = {"local": {"files": {"train": ["train.csv"], "test": ["test.csv"]}}}
+    base = over({"experiment": {"stages": {"search": stage}, "datasets": {"arxiv": own}}})
 
-    def at(value):
+    def at(place, value):
         return "own", {
-            "experiment": functools.reduce(lambda inner, key: {key: inner}, reversed(section.split("/")), value)
+            "experiment": functools.reduce(lambda inner, key: {key: inner}, reversed(place.split("/")), value)
         }
 
     def found(*layers):
         values = load_study([*base, *layers]).experiment.model_dump()
         return functools.reduce(lambda inner, key: inner.get(key, {}), above.split("/"), values)
 
-    assert name in found(at(entry))
-    assert name not in found(at(entry), at(None))
+    assert name in found(at(section, entry))
+    assert name not in found(at(section, entry), at(section, None))
+    if above.endswith(("/variants", "/changes", "/documents", "/ground_truth")):  # there may be none
+        assert found(at(section, entry), at(above, None)) == {}
+
+
+def test_an_entry_whose_type_includes_null_keeps_it():
+    of_labels = {"experiment": {"datasets": {"imdb": {"values": {"": None}}}}}
+    assert load_study(over(of_labels)).experiment.datasets["imdb"].values == {"": None}
+
+
+@pytest.mark.parametrize("place", ["tables", "figures", "analyses"])
+def test_null_removes_all_results_of_a_kind(place):
+    shown = {"report": {"tables": {"f1": {"stage": "finetune", "columns": ["f1"]}}}}
+    study = load_study([*over(shown), ("own", {"report": {place: None}})])
+    assert getattr(study.report, place) == {}
 
 
 def test_null_removes_a_model_a_table_and_a_figure():

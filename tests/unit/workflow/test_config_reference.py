@@ -176,7 +176,9 @@ def test_the_schema_lets_null_remove_an_entry(schema):
     removed["experiment"]["models"] = {
         "a": {"changes": {"finetune": None}},
         "b": {"changes": {"tapt": {"data": {"imdb": None}}}},
+        "c": {"changes": None},
     }
+    removed["experiment"]["datasets"] = {"imdb": {"split": {"documents": {"train": None}}, "local": {"files": None}}}
     assert schema.is_valid({"extends": "config.yaml", **removed})
 
 
