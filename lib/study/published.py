@@ -27,13 +27,16 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
     published = values.get("published")
     if not isinstance(published, dict):
         return values
-    backbones, tokenizers, models = ({**(values.get(key) or {})} for key in ("backbones", "tokenizers", "models"))
+    given = {key: values.get(key) for key in ("backbones", "tokenizers", "models")}
+    backbones, tokenizers, models = (dict(each) if isinstance(each, dict) else {} for each in given.values())
     for name, entry in published.items():
         try:
             place = ForeignStart.model_validate(entry).model_dump(exclude_unset=True)
         except ValidationError:
             continue  # the field itself says so
-        backbone = {"kind": KIND, **(backbones.get(name) or {})}
+        if not isinstance(own := backbones.get(name), dict | None):
+            continue  # likewise
+        backbone = {"kind": KIND, **(own or {})}
         if "architecture" not in backbone:
             fields, rules = _config(name, place), BACKBONES.load(KIND, "fields")
             if reason := rules.config_error(fields):
@@ -46,7 +49,8 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
         for model, settings in models.items():
             if isinstance(settings, dict) and name in _read_by(settings.get("backbone"), backbones):
                 models[model] = {"tokenizer": name, "start": place, **settings}
-    return values | {"backbones": backbones, "tokenizers": tokenizers, "models": models}
+    completed = {"backbones": backbones, "tokenizers": tokenizers, "models": models}
+    return values | {key: completed[key] for key in given if isinstance(given[key], dict | None)}
 
 
 def with_encoders(values: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,17 @@ def test_backbone_tokeniser_and_weights_follow_from_the_name(folder):
     assert run.start.folder == folder
 
 
+@pytest.mark.parametrize("wrong", [["bert"], "bert", 1, True])
+@pytest.mark.parametrize(
+    "place", ["backbones", "tokenizers", "models", "backbones.bert", "tokenizers.bert", "models.row"]
+)
+def test_a_value_in_place_of_a_section_is_named(folder, place, wrong):
+    section, _, name = place.partition(".")
+    with pytest.raises(ConfigError) as caught:
+        study({"folder": folder}, **{section: {name: wrong} if name else wrong})
+    assert {line.split(":")[1] for line in str(caught.value).split("\n- ")[1:]} == {f" experiment.{place}"}
+
+
 def test_a_repository_is_asked_for_its_config_at_its_commit(folder, monkeypatch):
     asked = []
 
