@@ -107,6 +107,14 @@ class Split(BaseSettings):
                 "for training"
             )
 
+    @check
+    def _parts_are_joined_or_held_out(self) -> Iterator[str]:
+        if self.join is not None and self.held_out is not None:
+            yield (
+                f"join = {self.join} does nothing with held_out = {self.held_out}, since all other parts train. Set "
+                "one of them to null; take parts that should not be read out of the `files` of the source"
+            )
+
     @property
     def given(self) -> str | None:
         """The setting that gives the splits; None = they are drawn."""

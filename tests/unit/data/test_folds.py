@@ -139,6 +139,7 @@ def test_folds_that_there_are_not_are_refused(tmp_path):
         ({"folds": {"validation": 3, "test": 4}, "published": True}, "published and folds both define"),
         ({"folds": {"validation": 3, "test": 4}, "held_out": "test"}, "held_out = test does nothing with folds"),
         ({"folds": {"validation": 3, "test": 4}, "test": 0.2}, "test = 0.2 does nothing with folds"),
+        ({"join": ["train", "test"], "held_out": "test"}, "does nothing with held_out = test, since all other parts"),
     ],
 )
 def test_splits_are_given_in_one_way(values, match):
