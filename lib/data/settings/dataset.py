@@ -144,6 +144,11 @@ class Dataset(Preparation, Documents):
             yield f"label_per = '{self.label_per}', but ground_truth holds a label per document. Leave one of them out"
 
     @check
+    def _ground_truth_has_a_dialect(self) -> Iterator[str]:
+        if self.ground_truth_dialect is not None and not getattr(self.chosen, "ground_truth", None):
+            yield "ground_truth_dialect does nothing without ground_truth. Leave it out"
+
+    @check
     def _windows_cover_their_documents(self) -> Iterator[str]:
         stride, room = self.window_stride, self.max_tokens - 2
         if self.label_per != "span" and stride != type(self).model_fields["window_stride"].default:

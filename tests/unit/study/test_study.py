@@ -703,6 +703,24 @@ GRAPH = {
         },
         "datasets.imdb: label_per = 'word', but ground_truth",
     ),
+    "labels of no texts": (
+        {
+            "datasets/imdb/source": "local",
+            "datasets/imdb/local": {"files": {"train": ["a.csv"]}, "ground_truth": {"trian": ["b.csv"]}},
+        },
+        "datasets.imdb.local.ground_truth: has labels of trian, but files has train",
+    ),
+    "labels of articles": (
+        {
+            "corpora/wikipedia/source": "local",
+            "corpora/wikipedia/local": {"files": {"train": ["a.csv"]}, "ground_truth": {"train": ["b.csv"]}},
+        },
+        "corpora.wikipedia: local.ground_truth does nothing in a corpus",
+    ),
+    "a dialect of no labels": (
+        {"datasets/imdb/ground_truth_dialect": {"delimiter": ";"}},
+        "datasets.imdb: ground_truth_dialect does nothing without ground_truth",
+    ),
     "spans of more than two classes": (
         {**SPANS, "datasets/imdb/labels": ["a", "b", "c"]},
         r"datasets.imdb: labels = \['a', 'b', 'c'\].*spans",
