@@ -416,9 +416,9 @@ def test_the_study_of_evidence_can_be_planned(project):
     jobs = project.jobs_of(output)
     places, seeds, rows, published = 4, 5, 5, 3
     assert (jobs["filter_corpus"], jobs["prepare_dataset"], jobs["place_dataset"]) == (1, places + 1, places)
-    # Rows with the same attention and tokeniser share what they learn first. Published ones learn it, too, and have two
-    # places and four seeds.
-    assert jobs["train"] == seeds * (3 + places * rows) + 4 * (1 + 2) * published
+    # Rows with the same attention and tokeniser share what they learn first: three of five, and two of three published
+    # ones, which have two places and four seeds.
+    assert jobs["train"] == seeds * (3 + places * rows) + 4 * (2 + 2 * published)
     assert jobs["evaluate"] == seeds * places * 2
     assert "--used 1" in output
 
