@@ -319,8 +319,8 @@ def not_fetched(path: str | Path) -> str | None:
         if file.read(len(_POINTER)) != _POINTER:
             return None
     return (
-        f"{path}: is a pointer of Git LFS, which stands for the file. Expected the file itself; run 'git lfs pull' in "
-        "the repository that it is from, or download it there."
+        f"{path}: is a pointer of Git LFS. Expected the file itself; run 'git lfs pull' in the repository that it is "
+        "from, or download it there."
     )
 
 
