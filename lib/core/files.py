@@ -313,7 +313,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 def not_fetched(path: str | Path) -> str | None:
     """Return the error message if a file is a pointer that Git LFS left in its place, else None.
 
-    Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+    Source: the specification of Git LFS, https://git-lfs.com
     """
     with open(path, "rb") as file:
         if file.read(len(_POINTER)) != _POINTER:

@@ -1700,7 +1700,7 @@ def test_an_entry_of_a_stage_lies_over_what_entries_share():
     experiment = study(
         ("stages/finetune/task/classifier_dropout", 0.3),
         ("stages/finetune/data/arxiv", {"task": {"classifier_pooling": "cls"}, "recipe": {"epochs": 9}}),
-        ("stages/finetune/data/imdb", None),
+        ("stages/finetune/data/imdb", {}),
     ).experiment
     imdb, arxiv = (experiment.stages["finetune"].data[name] for name in ("imdb", "arxiv"))
     assert (imdb.task.classifier_pooling, imdb.task.classifier_dropout, imdb.recipe.epochs) == ("mean", 0.3, 2)
