@@ -10,7 +10,7 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
 from lib.results.quantities import F1_NAMES
 
 INSTRUCTIONS = "instruction set"
@@ -29,8 +29,9 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     `eval_score` (validation) are its values. `variant` is the name of the run's variant, `start` the digest of the run
     whose weights it starts from, if any; `lora_rank` is 0 without adapters. `original` is the folder of the run, or of
     the first seed that it is a copy of: without a training loop, seeds with the same start and the same predictions are
-    one evaluation. `training_seconds` is `seconds`, and missing without a training loop; so are `trained_parameters`,
-    the weights that train, and `trained_share` of all.
+    one evaluation. `machine` is the hardware and, if there are several, the number of processes that shared it: times
+    on different machines cannot be compared. `training_seconds` is `seconds`, and missing without a training loop; so
+    are `trained_parameters`, the weights that train, and `trained_share` of all.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -48,6 +49,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields["start"] = start.digest if start else None
         evaluated = {"start": fields["start"], "predictions": record.files.get(PREDICTIONS)}
         fields["evaluation"] = None if record.epochs or not any(evaluated.values()) else str(evaluated)
+        fields["machine"] = _machine(record)
         fields["lora_rank"] = _lora_rank(folder) if record.epochs else None
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
@@ -68,6 +70,12 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         same = runs.groupby([*(name for name in KEY if name != "seed"), "evaluation"], dropna=False)["folder"]
         runs["original"] = same.transform("first").where(runs["evaluation"].notna(), runs["folder"])
     return runs
+
+
+def _machine(record: RunRecord) -> str:
+    """Return the hardware of a run, and how many processes shared it."""
+    hardware = record.hardware or "unknown hardware"
+    return f"{hardware}, {record.processes} processes" if record.processes > 1 else hardware
 
 
 def _lora_rank(folder: str | Path) -> int | None:
