@@ -498,7 +498,9 @@ def _pareto(view: View) -> Expected:
             factor = repeated_factor(repeated, confidence)
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
-            if factor is not None:
+            like = COST["total_minutes"][2] if own == "time" else []
+            ways = [_ways(view.costs(row, stage, entry, settings["time"]), like) for row in made]
+            if factor is not None and all(way == ways[0] for way in ways):
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}
         front = [row for row in made if not beaten[row]]
