@@ -22,7 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = result_arguments(FIGURES, "figure", __doc__, argv)
     figure = arguments.settings.draw(arguments.scope)
     of_scores = [shared_note, copies_note] if arguments.settings.shows_test_scores else []
-    notes = [arguments.scope.note, *(note(arguments.records) for note in (*of_scores, conditions_note))]
+    of_records = (note(arguments.records) for note in (*of_scores, conditions_note))
+    notes = [*arguments.settings.notes(arguments.scope), arguments.scope.note, *of_records]
     save_figure(figure, arguments.out, " ".join(filter(None, notes)))
 
 

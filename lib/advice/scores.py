@@ -10,7 +10,7 @@ from lib.core.record import PREDICTIONS
 from lib.evaluation.statistics import smallest_difference
 from lib.results.predictions import load_predictions
 from lib.results.printed_values import published_runs
-from lib.results.quantities import QUANTITIES
+from lib.results.quantities import MACRO, QUANTITIES
 from lib.results.records import SPLITS, load_runs
 from lib.workflow.planning.plan import Plan
 
@@ -22,9 +22,6 @@ TEST_DOCUMENTS = {"imdb": 5_000, "hyperpartisan": 6_500, "arxiv": 3_339}
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level and power of the test for a difference between two models."""
-
-MACRO = "f1_macro"
-"""Name of the F1 of a classification in run records; the F1 of characters in spans is another score."""
 
 NEAR = 2
 """Factor within which two limits count as the same length."""

@@ -15,7 +15,7 @@ class Cost(NamedTuple):
 
     how: Literal["sum", "max"]
     like: str | None
-    """Field of the run records that must be the same; None = any two can be compared."""
+    """Column of the runs that must be the same; None = any two can be compared."""
     obstacle: str = ""
     """Why a model is not compared, in words."""
 
@@ -24,7 +24,7 @@ CostName = Literal["memory", "total_minutes", "parameters"]
 
 COSTS: dict[CostName, Cost] = {
     "memory": Cost("max", "peak_memory_kind", "memory of another kind"),
-    "total_minutes": Cost("sum", "hardware", "no training, or one on other hardware"),
+    "total_minutes": Cost("sum", "machine", "no training, or one on other hardware"),
     "parameters": Cost("max", None),
 }
 """Quantities that are compared in per cent."""
@@ -65,10 +65,28 @@ def relative_cost(
     costs = scope.totals(source, stages, rows, cost.how, of).groupby(key).mean().unstack("row")
     percent = 100 * (costs.div(costs[scope.reference], axis=0) - 1)
     if cost.like is not None:
-        made = scope.trainings(source, stages, rows, of).fillna({cost.like: "unknown"})
-        ways = made.groupby(key)[cost.like].agg(lambda way: "; ".join(sorted(set(way)))).unstack("row")
+        ways = measured(scope.trainings(source, stages, rows, of), cost.like).unstack("row")
         percent = percent.where(ways.eq(ways[scope.reference], axis=0))
     return percent.reindex(columns=list(models))
+
+
+def measured(runs: pd.DataFrame, like: str) -> pd.Series:
+    """Return how the costs of each row were measured: in the same way, or each run in its own.
+
+    Two rows that were both measured in the ways A and B can be compared only if the same runs were in A. Otherwise, the
+    difference of their sums and means is partly that of A and B.
+
+    Args:
+        runs: as `Scope.trainings` gives them.
+        like: column that says how a run was measured.
+
+    Returns:
+        Text by `dataset` and `row`; rows with the same text can be compared.
+    """
+    way, cells = runs[like], [runs["dataset"], runs["row"]]
+    of_run = runs["stage"] + "/" + runs["seed"].astype(str) + ": " + way
+    mixed = way.groupby(cells).transform("nunique") > 1
+    return way.mask(mixed, of_run).groupby(cells).agg(lambda each: "; ".join(sorted(set(each))))
 
 
 def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) -> pd.DataFrame:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-F1_NAMES = {"f1_macro": "F1", "f1": "F1 of characters"}
-"""Metrics that are the F1 of a run (over classes, or over characters in spans), and what tables call them."""
+MACRO, CHARACTERS = "f1_macro", "f1"
+"""Metrics that are the F1 of a run: over classes, or over characters in spans."""
+F1_NAMES = {MACRO: "F1", CHARACTERS: "F1 of characters"}
+"""What tables call them."""
 
 OF_CLASS = "_class_"
 """Stands before the name of a class in a metric of one class."""
@@ -38,13 +41,20 @@ class Quantity:
 
     def of(self, score: str) -> Quantity:
         """Return it under the name of the metric that `score` is, if it shows the score."""
-        if not self.source.endswith("_score") or score == "f1_macro":
+        if not self.source.endswith("_score") or score == MACRO:
             return self
         return replace(
             self,
             name=self.name.replace("f1_macro", "f1_characters"),
-            label=self.label.replace(F1_NAMES["f1_macro"], F1_NAMES[score]),
+            label=self.label.replace(F1_NAMES[MACRO], F1_NAMES[score]),
         )
+
+    def of_characters_on(self, datasets: Iterable[str]) -> Quantity:
+        """Return it with a label that names the datasets where it is of characters, if it shows the score."""
+        if not self.source.endswith("_score"):
+            return self
+        name = f"{F1_NAMES[MACRO]} (of characters: {', '.join(datasets)})"
+        return replace(self, label=self.label.replace(F1_NAMES[MACRO], name))
 
     @property
     def smaller_is_better(self) -> bool:

@@ -10,10 +10,10 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
 from lib.results.quantities import F1_NAMES
 
-INSTRUCTIONS = "instruction set"
+INSTRUCTIONS, HARDWARE = "instruction set", "hardware"
 SHOWN = 6
 """How many resumed trainings a note names."""
 SPLITS = ("eval", "test")
@@ -29,8 +29,9 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     `eval_score` (validation) are its values. `variant` is the name of the run's variant, `start` the digest of the run
     whose weights it starts from, if any; `lora_rank` is 0 without adapters. `original` is the folder of the run, or of
     the first seed that it is a copy of: without a training loop, seeds with the same start and the same predictions are
-    one evaluation. `training_seconds` is `seconds`, and missing without a training loop; so are `trained_parameters`,
-    the weights that train, and `trained_share` of all.
+    one evaluation. `machine` is the hardware and, if there are several, the number of processes that shared it: times
+    on different machines cannot be compared. `training_seconds` is `seconds`, and missing without a training loop; so
+    are `trained_parameters`, the weights that train, and `trained_share` of all.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -48,6 +49,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields["start"] = start.digest if start else None
         evaluated = {"start": fields["start"], "predictions": record.files.get(PREDICTIONS)}
         fields["evaluation"] = None if record.epochs or not any(evaluated.values()) else str(evaluated)
+        fields["machine"] = _machine(record)
         fields["lora_rank"] = _lora_rank(folder) if record.epochs else None
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
@@ -70,6 +72,12 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     return runs
 
 
+def _machine(record: RunRecord) -> str:
+    """Return the hardware of a run, and how many processes shared it."""
+    hardware = record.hardware or "unknown hardware"
+    return f"{hardware}, {record.processes} processes" if record.processes > 1 else hardware
+
+
 def _lora_rank(folder: str | Path) -> int | None:
     """Return the rank of a run's adapters, 0 where it trains the weights themselves; None if its settings are gone."""
     try:
@@ -89,26 +97,38 @@ def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def conditions_note(files: Iterable[str | Path]) -> str | None:
-    """Return sentences on how the conditions of runs differ: versions of packages, instruction sets, resumed runs.
+    """Return sentences on how the conditions of runs differ: versions, instruction sets, hardware, resumed runs.
+
+    Hardware counts where trainings of one stage on one dataset differ in it.
 
     Args:
         files: of a table; other files than run records are skipped.
 
     Returns:
-        The sentences, with the models of each version and instruction set; None if the conditions are the same.
+        The sentences, with the models of each version, instruction set and machine; None if the conditions are the
+        same.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS)}
+    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS, HARDWARE)}
     for record in records:
         for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
             if name in found and value is not None:
                 found[name].setdefault(value, {})[record.model] = None
+    trainings: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    for record in records:
+        if record.epochs:
+            place = trainings.setdefault((record.stage, record.dataset), {})
+            place.setdefault(_machine(record), {})[record.model] = None
+    for machines in trainings.values():
+        if len(machines) > 1:
+            for machine, models in machines.items():
+                found[HARDWARE].setdefault(machine, {}).update(models)
     differing = {
         name: [f"{value} ({', '.join(models)})" for value, models in values.items()]
         for name, values in found.items()
         if len(values) > 1
     }
-    sets = differing.pop(INSTRUCTIONS, [])
+    sets, hardware = (differing.pop(name, []) for name in (INSTRUCTIONS, HARDWARE))
     versions = [f"{package} {value}" for package, values in differing.items() for value in values]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     if len(mixed) > SHOWN:
@@ -116,6 +136,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
     sentences = {
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": sets,
+        "Trainings ran on different hardware, so their times cannot be compared": hardware,
         "Trainings resumed under other conditions": mixed,
     }
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None

@@ -12,7 +12,7 @@ import pandas as pd
 from lib.core import program
 from lib.core.kinds import Axis
 from lib.core.search_space import Setting, variant_name
-from lib.results.quantities import STATE, Quantity, quantity
+from lib.results.quantities import CHARACTERS, MACRO, STATE, Quantity, quantity
 from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 
@@ -99,15 +99,17 @@ class Scope:
         Args:
             column: as in the settings of tables.
             stage: name of the stage.
-            dataset: the only one whose runs count; None = all. F1 is that of classes if they differ.
+            dataset: the only one whose runs count; None = all that are shown. If F1 is that of characters on some of
+                them, the label names these.
         """
         if "score" not in self.runs:
             return quantity(column)
-        runs = self.runs[self.runs["stage"] == stage]
-        if dataset is not None:
-            runs = runs[runs["dataset"] == dataset]
-        scores = set(runs["score"].dropna())
-        return quantity(column).of(scores.pop() if len(scores) == 1 else "f1_macro")
+        shown = self.stages[stage] if dataset is None else [dataset]
+        runs = self.runs[(self.runs["stage"] == stage) & self.runs["dataset"].isin(shown)]
+        datasets = runs.groupby("score", sort=False)["dataset"].unique()
+        if len(datasets) < 2:
+            return quantity(column).of(next(iter(datasets.index), MACRO))
+        return quantity(column).of_characters_on(datasets[CHARACTERS])
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.

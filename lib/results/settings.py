@@ -181,6 +181,14 @@ class TableSettings(ResultSettings):
 class FigureSettings(ResultSettings):
     """Base of the settings of every kind of figure."""
 
+    def notes(self, scope: Scope) -> Iterable[str]:
+        """Return the sentences below the figure that are its own.
+
+        Raises:
+            DataError: see `draw`.
+        """
+        return ()
+
     def draw(self, scope: Scope) -> Figure:
         """Return the figure.
 

@@ -317,10 +317,10 @@ def _less(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
 
 
-COST: dict[str, tuple[Callable[[Made], float | None], Callable[[Sequence[float]], float], str | None]] = {
-    "memory": (lambda run: run.memory, max, "memory_kind"),
-    "total_minutes": (lambda run: run.seconds if run.trains else None, sum, "hardware"),
-    "parameters": (lambda run: run.parameters["total"], max, None),
+COST: dict[str, tuple[Callable[[Made], float | None], Callable[[Sequence[float]], float], Sequence[str]]] = {
+    "memory": (lambda run: run.memory, max, ["memory_kind"]),
+    "total_minutes": (lambda run: run.seconds if run.trains else None, sum, ["hardware", "processes"]),
+    "parameters": (lambda run: run.parameters["total"], max, []),
 }
 """Of a cost: its value, how several become one, and what must be equal to compare two."""
 
@@ -341,14 +341,17 @@ def _per_cent(view: View, column: str, row: str, priced: str, entry: str, stages
     if not all(view.words.has_run(str(each), priced, entry) for each in places):
         return None
     costs = [_cost(view, column, str(each), priced, entry, stages) for each in places]
-    ways = [
-        {str(getattr(run, like)) for runs in view.costs(str(each), priced, entry, stages) for run in runs}
-        for each in places
-        if like
-    ]
-    if None in costs or (ways and ways[0] != ways[1]):
+    ways = [_ways(view.costs(str(each), priced, entry, stages), like) for each in places]
+    if None in costs or ways[0] != ways[1]:
         return None
     return 100 * (costs[0] / costs[1] - 1)  # type: ignore[operator]
+
+
+def _ways(of_seeds: Iterable[Iterable[Made]], like: Sequence[str]) -> object:
+    """Return what must be equal to compare costs: one way for all runs, or that of each seed and stage."""
+    of_runs = [{run.stage: [getattr(run, name) for name in like] for run in runs} for runs in of_seeds]
+    found = [way for runs in of_runs for way in runs.values()]
+    return found[0] if all(way == found[0] for way in found) else of_runs
 
 
 def _relative(view: View) -> Expected:
@@ -495,7 +498,9 @@ def _pareto(view: View) -> Expected:
             factor = repeated_factor(repeated, confidence)
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
-            if factor is not None:
+            like = COST["total_minutes"][2] if own == "time" else []
+            ways = [_ways(view.costs(row, stage, entry, settings["time"]), like) for row in made]
+            if factor is not None and all(way == ways[0] for way in ways):
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}
         front = [row for row in made if not beaten[row]]

@@ -39,6 +39,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "precision": "fp32",
         "device": "cpu",
         "hardware": "a laptop",
+        "processes": 1,
         "approximated": None,
         "instruction_set": None,
         "stretches": [],

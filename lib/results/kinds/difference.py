@@ -49,17 +49,16 @@ class DifferenceTable(TableSettings):
         With more than one seed these are means; a difference is taken between runs of the same seed, so that its
         standard deviation is that of paired runs. The difference of two rows with the same runs is left empty.
         """
-        quantities = [scope.quantity(column, self.stage) for column in self.columns]
         others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[self.stage]]
         rows = list(dict.fromkeys([*scope.models, *others]))
-        grid = scope.grid(self.stage, [each.source for each in quantities], rows)
+        grid = scope.grid(self.stage, [quantity(column).source for column in self.columns], rows)
         several = (repetitions(grid) > 1).any()
         frame, printed = pd.DataFrame({MODEL: scope.models}), {}
         for dataset in scope.stages[self.stage]:
             of_dataset = grid[grid["dataset"] == dataset].set_index(["row", "seed"])
             runs = of_dataset["original"].unstack("seed")
             owners = {row: scope.owner(self.stage, row, dataset) for row in rows}
-            for each in quantities:
+            for each in [scope.quantity(column, self.stage, dataset) for column in self.columns]:
                 scores = each.factor * of_dataset[each.source].astype(float).unstack("seed")
                 mean = self.key(dataset, each)
                 shown = {mean: (scores, runs, Column(f"{dataset} {each.label}", each.decimals))}

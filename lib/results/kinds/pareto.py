@@ -1,6 +1,6 @@
 """Which models are worth their cost: a row per dataset and model, with its score, time and memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
-from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, tolerance, without_time
+from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, measured, tolerance, without_time
 from lib.results.predictions import interval_notes, paired_predictions, without_copies
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -56,8 +56,9 @@ class ParetoTable(TableSettings):
 
         Figures are means over the seeds. A model is on the front if no other is at least as good in all three and
         better in one; `dominated_by` names the members that are. Times and memory that differ by less than those of
-        repeated runs of the stage count as equal; without repetition and tolerance they do not decide. Neighbours on
-        the front are those next by F1. Models without a training loop have no time and no row.
+        repeated runs of the stage count as equal; without repetition and tolerance they do not decide, and times on
+        different hardware never do. Neighbours on the front are those next by F1. Models without a training loop have
+        no time and no row.
 
         Raises:
             DataError: a run is missing or incomplete, its memory is of another kind than that of the others, or there
@@ -76,7 +77,7 @@ class ParetoTable(TableSettings):
         scores, used = (each[pd.MultiIndex.from_frame(each[["dataset", "row"]]).isin(timed)] for each in (grid, used))
         if scores.empty:
             raise DataError(without_time(self.stage, rows, self.time))
-        frames, ways = [], {}
+        frames, ways, apart = [], {}, []
         for dataset in [dataset for dataset in scope.stages[self.stage] if dataset in set(scores["dataset"])]:
             here = scores[scores["dataset"] == dataset]
             made = [row for row in rows if row in set(here["row"])]
@@ -95,6 +96,9 @@ class ParetoTable(TableSettings):
                 each.name: tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self.confidence)
                 for each, own in of_own.items()
             }
+            if measured(used[used["dataset"] == dataset], "machine").nunique() > 1:
+                tolerances[MINUTES.name] = None
+                apart.append(dataset)
             ways[dataset] = tolerances
             runs = here.groupby("row")["folder"].first()
             frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self).reset_index())
@@ -104,7 +108,7 @@ class ParetoTable(TableSettings):
         columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if self.intervals else {}
         shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
         notes = interval_notes(scores, self.confidence) if self.intervals else []
-        note = " ".join([*_note(self, ways), *notes])
+        note = " ".join([*_note(self, ways, apart), *notes])
         return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
 
 
@@ -160,14 +164,20 @@ def _with_front(
     return frame
 
 
-def _note(settings: ParetoTable, ways: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+def _note(
+    settings: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]
+) -> Iterator[str]:
+    """Yield the meaning of the columns, and what decides: by `ways`, but no time on the datasets in `apart`."""
     yield (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
         f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
     )
+    if apart:
+        yield f"Trainings on {', '.join(apart)} ran on different hardware: time is shown and does not decide there."
     for each, noun in ((MINUTES, "time"), (MEMORY, "memory")):
         factors = {dataset: factors[each.name] for dataset, factors in ways.items()}
-        if absent := [dataset for dataset, factor in factors.items() if factor is None]:
+        unknown = [dataset for dataset, factor in factors.items() if factor is None]
+        if absent := [dataset for dataset in unknown if each != MINUTES or dataset not in apart]:
             yield (
                 f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set: it is shown "
                 "and does not decide there."

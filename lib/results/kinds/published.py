@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.results.costs import dominance
 from lib.results.predictions import without_copies
 from lib.results.printed_values import MACHINE, NOTES, note, published
-from lib.results.quantities import QUANTITIES, Quantity
+from lib.results.quantities import MACRO, QUANTITIES, Quantity
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
@@ -104,7 +104,7 @@ def _ours(scope: Scope) -> Facts:
     grid = grid.drop(columns="model").rename(columns={"row": "model"})
     grid["hardware"] = grid["hardware"].fillna("unknown")
     searched = grid["variant"] != ""
-    by_score = grid[~searched].groupby(grid["score"].fillna("f1_macro"), sort=False)
+    by_score = grid[~searched].groupby(grid["score"].fillna(MACRO), sort=False)
     shown = [(runs, QUANTITIES[name].of(score)) for name in MEASURED for score, runs in by_score]
     measured = [_facts(runs, each.name, each.source, each.factor) for runs, each in shown]
     totals = pd.concat([NOTHING, *measured], ignore_index=True)

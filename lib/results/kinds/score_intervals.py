@@ -1,6 +1,6 @@
 """F1 of every model with its interval."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 import matplotlib.style
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.results.predictions import paired_predictions, repetitions
+from lib.results.predictions import interval_notes, paired_predictions, repetitions
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
@@ -25,10 +25,18 @@ class ScoreIntervalsFigure(FigureSettings):
     needs_predictions: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     leaves_out_baseline: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
 
     kind: Literal["score_intervals"]
     stage: str = Field(description="Stage whose predictions are scored.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+
+    def notes(self, scope: Scope) -> Iterable[str]:
+        """See the base: they explain the intervals, and why these may be too short."""
+        return interval_notes(self._grid(scope), self.confidence)
+
+    def _grid(self, scope: Scope) -> pd.DataFrame:
+        return scope.grid(self.stage, models=[*scope.trained, *filter(None, [scope.baseline])])
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
@@ -39,7 +47,7 @@ class ScoreIntervalsFigure(FigureSettings):
         """
         baseline = scope.baseline
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
-        grid = scope.grid(self.stage, models=[*styles, *([baseline] if baseline else [])])
+        grid = self._grid(scope)
         shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
         repeated = repetitions(grid).groupby("dataset").max() > 1

@@ -65,7 +65,8 @@ class SearchTable(SearchSettings, TableSettings):
             found = scores.loc[dataset]
             key = Key((dataset,))
             frame[key], bold[key] = found["mean"].to_numpy(), found["best"].tolist()
-            columns[key] = Column(f"{dataset} {score.label}", score.decimals)
+            label = scope.quantity(self.column, self.stage, dataset).label
+            columns[key] = Column(f"{dataset} {label}", score.decimals)
             if found["std"].notna().any():
                 frame[key.sd] = found["std"].to_numpy()
         of_each = "dataset" if len(scope.models) == 1 else "model and dataset"

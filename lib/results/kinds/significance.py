@@ -279,7 +279,7 @@ class AnswerTable(ComparisonSettings, TableSettings):
                 }
             )
         columns = {
-            "f1": Column("F1 [%]", 2),
+            "f1": Column(scope.quantity("f1", self.stage).label, 2),
             "low": Column(f"{100 * self.confidence:g} % interval from", 2),
             "high": Column("to", 2),
         }

@@ -81,7 +81,7 @@ class StageTable(TableSettings):
         each with one dataset) or of both; with several quantities, theirs as well.
         """
         shown = {stage: [scope.quantity(each, stage) for each in self.columns_shown(stage)] for stage in scope.stages}
-        quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
+        quantities = list({each.name: each for of_stage in shown.values() for each in of_stage}.values())
         grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
         cell = ["row", "stage", "dataset"]
         costs, scores = grid.groupby(cell), without_copies(grid).groupby(cell)
@@ -92,7 +92,7 @@ class StageTable(TableSettings):
         for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
             place = _place(stage, dataset, scope.stages)
             rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
-            for each in shown[stage]:
+            for each in [scope.quantity(column, stage, dataset) for column in self.columns_shown(stage)]:
                 key, label = _key(place, each, quantities), f"{'/'.join(place)} {each.label}"
                 values = (scores if each.score else costs)[each.source]
                 frame[key] = values.mean().reindex(rows).to_numpy() * each.factor

@@ -235,7 +235,46 @@ def test_each_panel_names_the_f1_of_its_dataset(tmp_path, kind):
     assert "F1 of characters [%]" in spans
 
 
-def test_each_scale_of_a_search_names_the_f1_of_its_dataset(tmp_path):
+F1_OF_TABLES = {
+    "stage": {"columns": ["f1"]},
+    "difference": {},
+    "answer": {},
+    "significance": {},
+    "pareto": {"time": ["spans"]},
+    "requirements": {"time": ["spans"]},
+}
+
+
+@pytest.mark.parametrize("kind", F1_OF_TABLES)
+def test_each_table_says_where_f1_is_that_of_characters(tmp_path, kind):
+    """Of classes on one dataset and of characters on another one, these are two scores."""
+    folders = []
+    for model in ("sdpa", "lsh-h2-c64"):
+        folders.append(write_run(tmp_path, "spans", model, "imdb", test_f1_macro=0.8))
+        write_predictions(folders[-1], ["no", "yes"], [0, 1] * 5, [0, 1] * 5)
+        folders.append(write_run(tmp_path, "spans", model, "unlp", test_f1=0.4))
+        write_spans(folders[-1], [(3, 1, 1), (4, 0, 2), (2, 2, 2)])
+    parameters = TABLES.parse({"kind": kind, "stage": "spans", **F1_OF_TABLES[kind]})
+
+    def said(*datasets):
+        models = ["sdpa", "lsh-h2-c64"]
+        table = parameters.make(scope_of(folders, {"spans": datasets}, models, reference="sdpa"))
+        return " ".join([*(column.label for column in table.columns.values()), table.note or ""])
+
+    assert "characters" not in said("imdb")
+    assert "F1 of characters [%]" in said("unlp") or "F1 of the characters in spans on test" in said("unlp")
+    both = said("imdb", "unlp")
+    assert any(
+        each in both
+        for each in (
+            "unlp F1 of characters [%]",
+            "F1 (of characters: unlp) [%]",
+            "F1 of the characters in spans (unlp)",
+        )
+    )
+
+
+def test_each_scale_and_column_of_a_search_names_the_f1_of_its_dataset(tmp_path):
     folders = [
         write_run(tmp_path, "search", "sdpa", dataset, variant=variant, **{score: 0.5})
         for dataset, score in (("imdb", "eval_f1_macro"), ("unlp", "eval_f1"))
@@ -245,3 +284,6 @@ def test_each_scale_of_a_search_names_the_f1_of_its_dataset(tmp_path):
     figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(made)
     scales = [axes.get_xlabel() for axes in figure.axes if "validation" in axes.get_xlabel()]
     assert scales == ["validation F1 [%]", "validation F1 of characters [%]"]
+    table = TABLES.parse({"kind": "search", "stage": "search"}).make(made)
+    labels = [column.label for column in table.columns.values()]
+    assert labels == ["imdb validation F1 [%]", "unlp validation F1 of characters [%]"]

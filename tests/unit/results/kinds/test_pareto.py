@@ -209,3 +209,20 @@ def test_who_is_not_on_the_front_is_dominated_by_someone(tmp_path):
     frame = of_one_stage(with_costs(tmp_path, costs), list(costs), time_tolerance=10, memory_tolerance=10).frame
     assert frame["front"].tolist() == ["yes", "no", "no"]
     assert frame["dominated_by"].tolist() == ["", "sdpa", "lsh-h2-c64"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"time_tolerance": 20}])
+def test_times_on_different_hardware_do_not_decide(tmp_path, settings):
+    """The second model is the fastest, but on another machine, and worse than the first in all else."""
+    costs = {"sdpa": (100, 1000.0, 10), "lsh-h2-c64": (50, 2000.0, 28), "favor-m64": (140, 500.0, 28)}
+    folders = [folder for seed in (0, 1) for folder in with_costs(tmp_path, costs, seed)]
+    same = of_one_stage(folders, list(costs), **settings)
+    assert same.frame["front"].tolist() == ["yes", "yes", "yes"]
+    assert "hardware" not in same.note
+    for folder in folders:
+        if "lsh" in str(folder):
+            write_record(folder, read_record(folder).model_copy(update={"hardware": "a cluster"}))
+    other = of_one_stage(folders, list(costs), **settings)
+    assert other.frame["front"].tolist() == ["yes", "no", "yes"]
+    assert "Trainings on imdb ran on different hardware: time is shown and does not decide there." in other.note
+    assert "No model's time is repeated" not in other.note

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
@@ -90,3 +92,32 @@ def test_a_group_without_stages_and_an_unknown_column_are_refused():
         parsed(["pretrain", []], "memory")
     with pytest.raises(ValidationError, match="memory"):
         parsed(["pretrain"], "minutes")
+
+
+def seconds_of(folder, where, **processes):
+    """Write runs of two stages with two seeds, of each model on the machines of `where`, by stage and seed."""
+    return [
+        write_run(
+            folder, stage, model, "imdb", seed, hardware=machine, seconds=100.0, processes=processes.get(model, 1)
+        )
+        for model, machines in where.items()
+        for (stage, seed), machine in zip(itertools.product(("tapt", "finetune"), (0, 1)), machines, strict=True)
+    ]
+
+
+def time_against(folders):
+    scope = scope_of(folders, {"tapt": ["imdb"], "finetune": ["imdb"]}, ["lsh"], reference="sdpa")
+    return parsed([["tapt", "finetune"]], "total_minutes").make(scope).to_csv().splitlines()[1]
+
+
+@pytest.mark.parametrize("machines", [("A100", "H200", "H200", "H200"), ("H200", "H200", "A100", "A100")])
+def test_times_on_several_machines_are_compared_where_the_same_runs_were_on_each(tmp_path, machines):
+    where = {"sdpa": ("A100", "A100", "H200", "H200")}
+    assert time_against(seconds_of(tmp_path / "other", where | {"lsh": machines})) == "lsh,"
+    assert time_against(seconds_of(tmp_path / "same", where | {"lsh": where["sdpa"]})) == "lsh,0.0"
+
+
+def test_times_of_several_gpus_are_not_compared_with_those_of_one(tmp_path):
+    where = dict.fromkeys(("sdpa", "lsh"), ("A100",) * 4)
+    assert time_against(seconds_of(tmp_path / "other", where, lsh=2)) == "lsh,"
+    assert time_against(seconds_of(tmp_path / "same", where, sdpa=2, lsh=2)) == "lsh,0.0"

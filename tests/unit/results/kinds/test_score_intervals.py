@@ -1,3 +1,6 @@
+import json
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -5,10 +8,12 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
 from lib.core.errors import DataError
+from lib.core.program import run as run_program
 from lib.results.kinds.score_intervals import ScoreIntervalsFigure
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 
+PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
 LABELS = np.arange(200) % 2
 
@@ -99,3 +104,29 @@ def test_a_wide_label_stays_in_the_figure(tmp_path, monkeypatch):
     box = made.axes[0].xaxis.label.get_window_extent()
     assert made.bbox.x0 <= box.x0
     assert box.x1 <= made.bbox.x1
+
+
+@pytest.mark.parametrize(
+    ("start", "rare", "word"), [("1", 100, "independent"), (None, 9, "rarest"), (None, 100, "jackknife")]
+)
+def test_the_program_writes_below_the_figure_what_makes_intervals_too_short(tmp_path, start, rare, word):
+    """Weights that the seeds share, and few documents of a class: the sentences of the tables with intervals."""
+    labels = np.repeat([0, 1], [200 - rare, rare])
+    folders = []
+    for seed in (0, 1):
+        parents = {"start": {"path": "pretrained", "digest": start or str(seed)}}
+        run = write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, parents=parents)
+        folders.append(write_predictions(run, ["no", "yes"], labels, np.roll(labels, 1 + seed)))
+    scope = {
+        "models": ["sdpa"],
+        "stages": [["finetune", ["imdb"]]],
+        "owners": {"finetune": {"sdpa": {"imdb": "sdpa"}}},
+        "families": {"sdpa": "sdpa"},
+    }
+    shown = json.dumps({"settings": {"kind": "score_intervals", "stage": "finetune"}, "scope": scope})
+    records, out = [str(folder / "run.json") for folder in folders], tmp_path / "figure.svg"
+    main = runpy.run_path(str(PROGRAM))["main"]
+    assert run_program(main, ["--figure", shown, "--records", *records, "--out", str(out)]) == 0
+    text = out.read_text()
+    said = {each for each in ("independent", "rarest", "jackknife") if each in text}
+    assert said == {word, "jackknife"}

@@ -221,13 +221,14 @@ def test_a_study_gives_the_table_its_reference_and_baseline():
     assert len(plan.report.inputs(shown["scope"])) == 3 * 2 * 2  # models, datasets, seeds
 
 
-@pytest.mark.parametrize("kind", ["significance", "answer", "pareto"])
-def test_a_study_tells_the_table_whose_seeds_share_weights_at_any_earlier_stage(kind):
+@pytest.mark.parametrize("kind", ["significance", "answer", "pareto", "score_intervals"])
+def test_a_study_tells_the_table_or_figure_whose_seeds_share_weights_at_any_earlier_stage(kind):
     """Every model starts from a pretraining of its seed, adapts, and is fine-tuned; or from one pretraining of all."""
     time = {"time": ["finetune"]} if kind == "pareto" else {}
-    of_kind = ("report/tables/differences", {"kind": kind, "stage": "finetune", **time})
+    results = "figures" if kind == "score_intervals" else "tables"
+    of_kind = (f"report/{results}", {"differences": {"kind": kind, "stage": "finetune", **time}})
     scopes = [
-        Plan(with_table(of_kind, ("report/baseline", "tfidf"), *more)).report.tables["differences"]["scope"]
+        getattr(Plan(with_table(of_kind, ("report/baseline", "tfidf"), *more)).report, results)["differences"]["scope"]
         for more in ([], [("experiment/stages/pretrain/seeds", [1])])
     ]
     assert "one_start" not in scopes[0]

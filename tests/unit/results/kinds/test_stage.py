@@ -328,3 +328,23 @@ def test_a_table_of_runs_with_different_instruction_sets_or_resumed_ones_says_so
     assert f"Trainings resumed under other conditions: {mixed}" in markdown
     assert "processors" not in make_table(stages, ["f1"], models[1:], *folders[1:])[2]
     assert "conditions" not in make_table(stages, ["f1"], models[::2], *folders[::2])[2]
+
+
+def test_a_table_of_trainings_on_different_hardware_says_so(make_table, tmp_path):
+    """Of one stage and dataset alone, and not of what does not train."""
+    stages = [["tapt", ["imdb"]], ["finetune", ["imdb"]]]
+    folders = [
+        write_run(tmp_path, "tapt", "sdpa", "imdb", hardware="H200"),
+        write_run(tmp_path, "tapt", "lsh-h2-c64", "imdb", hardware="H200"),
+        write_run(tmp_path, "finetune", "sdpa", "imdb", hardware="A100"),
+        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", hardware="A100"),
+    ]
+    untrained = write_baseline(tmp_path, "imdb", 0.5, hardware="a laptop")
+    models = ["sdpa", "lsh-h2-c64"]
+    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
+    assert "hardware" not in make_table(stages, columns, models, *folders, untrained)[2]
+    said = "Trainings ran on different hardware, so their times cannot be compared"
+    for other in ({"hardware": "H200"}, {"processes": 2}):
+        write_run(tmp_path, "finetune", "sdpa", "imdb", **({"hardware": "A100"} | other))
+        machine = other.get("hardware", "A100, 2 processes")
+        assert f"{said}: {machine} (sdpa), A100 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
