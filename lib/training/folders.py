@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
+
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
 from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
@@ -91,18 +93,22 @@ class RunFolders:
     def _begin(self) -> None:
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self.home.mkdir(parents=True, exist_ok=True)
-            number = max((int(path.name.split("-")[0]) for path in attempts(self.home)), default=0) + 1
-            self.work = self.home / f"{number:04d}-{self.heartbeat.host}-{uuid.uuid4().hex}"
-            begun = self.home / f".{self.work.name}"
-            begun.mkdir()
-            self.heartbeat.write(begun)
-            begun.rename(self.work)
+            self._create()
             self._attempt = _opened(self.work)
         except OSError as error:
             raise RunError(explained(Path(error.filename or self.home), error)) from error
         self.refuse_later()
         self._sweep_copies()
+
+    # The workflow and other runs remove parent folders that are empty, also between the calls that create them.
+    @retry(retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(50), reraise=True)
+    def _create(self) -> None:
+        number = max((int(path.name.split("-")[0]) for path in attempts(self.home)), default=0) + 1
+        self.work = self.home / f"{number:04d}-{self.heartbeat.host}-{uuid.uuid4().hex}"
+        begun = self.home / f".{self.work.name}"
+        begun.mkdir(parents=True)
+        self.heartbeat.write(begun)
+        begun.rename(self.work)
 
     def _sweep_copies(self) -> None:
         """Remove copies of results and folders under removal that killed processes of this run left.

@@ -15,7 +15,7 @@ import yaml
 from litter import leave_litter
 from run_folders import finish
 
-from lib.core.attempts import SILENCE, attempts, read_heartbeat, remove
+from lib.core.attempts import SILENCE, attempts, read_heartbeat, remove, sweep
 from lib.core.errors import DataError, RunError
 from lib.core.files import read_mapping
 from lib.core.record import differing_files, digest_of, read_record
@@ -40,6 +40,21 @@ def test_results_come_whole_and_the_working_folder_stays_until_they_are_accepted
     with other:
         assert folders.work.exists()
         assert other.home.exists()
+
+
+def test_a_run_begins_while_the_workflow_removes_empty_folders(begin, monkeypatch):
+    folders, make, removed = begin(), os.mkdir, []
+
+    def mkdir(path, *arguments, **options):
+        make(path, *arguments, **options)
+        if len(removed) < 5:  # the sweep after another run, at the worst moment
+            sweep(folders.home.parent, lambda out: True)
+            removed.append(not os.path.exists(path))
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with folders:
+        assert read_heartbeat(folders.work).state == "running"
+    assert any(removed)
 
 
 def test_labels_that_look_like_numbers_stay_texts(begin, run):
