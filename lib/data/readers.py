@@ -355,7 +355,7 @@ def _number(
     raise DataError(
         f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
         f"'label: {column}' and 'label_range', or drop the documents with this value by 'values: "
-        f"{json.dumps({cell_text(value) or MISSING: None})}'."
+        f"{json.dumps({**values, cell_text(value) or MISSING: None}, ensure_ascii=False)}'."
     )
 
 

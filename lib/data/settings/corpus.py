@@ -22,7 +22,7 @@ class ArticleFilter(Reading):
 
     keywords: list[str] = Field(default_factory=list, description="Lower-case words.")
     min_keywords: NonNegativeInt = Field(
-        0, description="Different keywords that must occur as whole words; 0 keeps all."
+        0, description="Different keywords that must occur as whole words; 0 keeps all. To be given with keywords."
     )
 
     @field_validator("keywords")
@@ -38,6 +38,11 @@ class ArticleFilter(Reading):
             yield (
                 f"min_keywords = {self.min_keywords}, but there are {len(self.keywords)} different keywords, so no "
                 "article could be kept. Lower it or add keywords"
+            )
+        if self.keywords and "min_keywords" not in self.model_fields_set:
+            yield (
+                "keywords are named, but not how many of them must occur, so they choose nothing. Add min_keywords: 1 "
+                "to keep the articles in which one occurs, or 0 to keep all"
             )
 
 

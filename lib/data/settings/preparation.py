@@ -281,17 +281,19 @@ class Preparation(Reading):
     @field_validator("values", mode="before")
     @classmethod
     def _values_are_text(cls, values: Any) -> Any:
-        # YAML reads the value 0 as a number and true as a truth value.
+        # YAML reads the value 0 as a number, true as a truth value and an empty one as null.
         if not isinstance(values, dict):
             return values
-        return {str(value).lower() if isinstance(value, bool) else str(value): label for value, label in values.items()}
+        if twice := [text for text, count in Counter(map(cell_text, values)).items() if count > 1]:
+            raise ValueError(f"{twice[0]!r} is listed twice, as files are read. Take one out.")
+        return {
+            cell_text(value) if value is None or isinstance(value, bool) else str(value): label
+            for value, label in values.items()
+        }
 
     @check
     def _values_stand_for_labels(self) -> Iterator[str]:
         labels = set(self.labels)
-        read = Counter(map(cell_text, self.values))
-        if twice := [value for value, count in read.items() if count > 1]:
-            yield f"values: {twice[0]!r} is listed twice, as files are read. Take one out"
         for value, label in self.values.items():
             if label is not None and label not in labels:
                 yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"

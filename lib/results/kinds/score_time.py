@@ -1,6 +1,6 @@
 """A score against the training time that it cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
-from lib.results.costs import CONFIDENCE, front, tolerance, without_time
+from lib.results.costs import CONFIDENCE, front, measured, tolerance, without_time
 from lib.results.predictions import without_copies
 from lib.results.quantities import Quantity, time_unit
 from lib.results.scope import Scope
@@ -51,6 +51,17 @@ class ScoreTimeFigure(FigureSettings):
         "Pareto front; null = every difference counts, where models have one run each.",
     )
 
+    def notes(self, scope: Scope) -> Iterator[str]:
+        """See the base: they name the datasets whose panels have no front."""
+        if apart := self._on_different_hardware(scope):
+            names = ", ".join(map(scope.title, apart))
+            yield f"Trainings on {names} ran on different hardware: no Pareto front is drawn there."
+
+    def _on_different_hardware(self, scope: Scope) -> list[str]:
+        used = scope.trainings("training_seconds", self.time, scope.trained, self.stage)
+        machines = measured(used[used["training_seconds"].notna()], "machine").groupby("dataset").nunique()
+        return [dataset for dataset in scope.stages[self.stage] if machines.get(dataset, 1) > 1]
+
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
         """Draw a score against the time of training that a dataset cost, one panel per dataset.
@@ -58,7 +69,8 @@ class ScoreTimeFigure(FigureSettings):
         Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
         more than one seed. The baseline is a dashed line where it has the score. A stepped line joins the Pareto front:
         no other model has at least as good a score in at most as much time and is better in one. As in the table of
-        kind `pareto`, times that differ by no more than those of repeated runs count as equal. Other models without a
+        kind `pareto`, times that differ by no more than those of repeated runs count as equal, and where trainings ran
+        on different hardware there is no front. Other models without a
         training loop have no time and are left out. Markers are open, and those of models at the same place lie around
         each other, so that none hides another. Times are seconds if all are below a minute.
         """
@@ -95,6 +107,7 @@ class ScoreTimeFigure(FigureSettings):
         show_names(figure)
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
+        apart = self._on_different_hardware(scope)
         for axes, dataset in zip(panels, datasets, strict=True):
             here = points.loc[dataset]
             made, drawn_baseline = _made(styles, here), baseline if _has_score(here, baseline) else None
@@ -102,8 +115,10 @@ class ScoreTimeFigure(FigureSettings):
             runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
             seconds_here = runs.set_index("row")["training_seconds"]
             factor = tolerance(seconds_here, self.time_tolerance, CONFIDENCE) or 1.0
-            corners = _draw_front(axes, here["time"], here["mean"], list(made), score, factor)
-            _label(axes, here["time"], here, made, drawn_baseline, corners)
+            fronts = []
+            if dataset not in apart:
+                fronts.append(_draw_front(axes, here["time"], here["mean"], list(made), score, factor))
+            _label(axes, here["time"], here, made, drawn_baseline, fronts)
         return figure
 
 
@@ -171,7 +186,7 @@ def _label(
     scores: pd.DataFrame,
     styles: Mapping[str, tuple[str, str]],
     baseline: str | None,
-    corners: tuple[np.ndarray, np.ndarray],
+    fronts: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> None:
     """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
     import textalloc
@@ -181,7 +196,9 @@ def _label(
     radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in styles.values()]
-    x_lines, y_lines = [*zip(x, x, strict=True), corners[0]], [*zip(y - spread, y + spread, strict=True), corners[1]]
+    x_lines, y_lines = [*zip(x, x, strict=True)], [*zip(y - spread, y + spread, strict=True)]
+    for corners in fronts:
+        x_lines, y_lines = [*x_lines, corners[0]], [*y_lines, corners[1]]
     if baseline:
         edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
         names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]

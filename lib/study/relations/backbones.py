@@ -33,6 +33,17 @@ def _tasks_make_sense(graph: Graph) -> Iterator[str]:
             yield f"stages.{stage}.data.{entry}.task.{error} ({model}, on {name})"
 
 
+def _own_recipes_train(graph: Graph) -> Iterator[str]:
+    """Check models' own recipes; that of a stage may be for others of its models."""
+    for model, stage in graph.model_stages:
+        change = graph.changed_work(model, stage)
+        if change and change.recipe and not any(graph.trains(model, stage, each) for each in graph.works(model, stage)):
+            yield (
+                f"models.{model}.changes.{stage}.recipe: {model} does not train at {stage}, so a recipe changes "
+                "nothing. Take it out"
+            )
+
+
 def _blocks_exist(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         blocks = graph.backbone_at(model, stage, entry).blocks() or 0
@@ -149,6 +160,7 @@ def _sentinels_suffice(graph: Graph) -> Iterator[str]:
 RELATIONS = (
     _backbones_can_do_their_tasks,
     _tasks_make_sense,
+    _own_recipes_train,
     _blocks_exist,
     _what_freezes_is_frozen,
     _quantised_backbones_train_adapters,

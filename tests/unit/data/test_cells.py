@@ -155,6 +155,25 @@ def test_a_value_that_is_not_listed_is_named_with_those_that_are(tmp_path, suffi
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
+def test_the_remedy_for_a_value_that_is_no_number_keeps_those_that_are_listed(tmp_path, suffix):
+    path = table(tmp_path, suffix, label=["1", "n/a", "unsure"] * 20)
+    options = {"labels": [], "label_range": [0, 5], "values": {"n/a": None}}
+    with pytest.raises(DataError, match="document 3: the label is 'unsure'; expected a number from 0 to 5") as caught:
+        prepare(tmp_path, path, **options)
+    remedy = json.loads(str(caught.value).split("'values: ")[1].split("'")[0])
+    assert remedy == {"n/a": None, "unsure": None}
+    found = prepare(tmp_path, path, **options | {"values": remedy})
+    assert [row["label"] for rows in found.values() for row in rows] == [1.0] * 20
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_null_stands_for_a_missing_label(tmp_path, suffix):
+    path = table(tmp_path, suffix, label=["yes", "no", None] * 20)
+    found = prepare(tmp_path, path, values=yaml.safe_load("{null: null}"))
+    assert sorted(row["label"] for rows in found.values() for row in rows) == [0] * 20 + [1] * 20
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("stray", ["maybe", 2])
 def test_the_remedy_for_another_label_keeps_the_numbers(tmp_path, suffix, stray):
     given = [0, 1, stray] * 20 if suffix != ".parquet" else list(map(str, [0, 1, stray] * 20))
@@ -171,7 +190,10 @@ def test_the_remedy_for_another_label_keeps_the_numbers(tmp_path, suffix, stray)
     [
         ({"labels": ["1", "1.0"]}, "labels repeat '1'"),
         ({"labels": ["caf\u00e9", "cafe\u0301"]}, "labels repeat"),
-        ({"values": {"1": "no", 1.0: "yes"}}, "values: '1' is listed twice"),
+        ({"values": {"1": "no", 1.0: "yes"}}, "'1' is listed twice"),
+        ({"values": {"1": "no", 1: "yes"}}, "'1' is listed twice"),
+        ({"values": {True: "no", "True": "yes"}}, "'true' is listed twice"),
+        ({"values": {None: "no", "": "yes"}}, "'' is listed twice"),
         ({"values": {"yes ": "no"}}, "values.yes : is itself one of the labels"),
     ],
 )

@@ -292,6 +292,10 @@ BAD = {
         {"corpora/wikipedia/min_keywords": 2, "corpora/wikipedia/keywords": ["film", "film"]},
         "min_keywords = 2.*1",
     ),
+    "keywords, but no number of them": (
+        {"corpora/wikipedia/keywords": ["film"]},
+        "corpora.wikipedia: keywords are named, but not how many.*min_keywords: 1",
+    ),
     "a keyword that cannot occur": ({"corpora/wikipedia/keywords": ["box office"]}, "keywords.*can never occur"),
     "a split that leaves nothing": (
         {"datasets/imdb/split": {"validation": 0.5, "test": 0.5}},
@@ -587,6 +591,10 @@ IDLE = {
     "a change to a mechanism of what takes none": (
         {"models/tfidf/changes": {"finetune": {"mechanism": "sdpa"}}},
         "models.tfidf.changes.finetune.mechanism: its backbone takes none",
+    ),
+    "a recipe where nothing trains": (
+        {"models/tfidf/changes": {"finetune": {"recipe": {"epochs": 1}}}},
+        "models.tfidf.changes.finetune.recipe: tfidf does not train at finetune",
     ),
 }
 

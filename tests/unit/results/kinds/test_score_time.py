@@ -14,6 +14,8 @@ from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
+from lib.core.record import read_record
+from lib.core.record import write_run as write_record
 from lib.results.kinds.score_time import ScoreTimeFigure
 from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
@@ -25,11 +27,15 @@ MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
 SETTINGS = ScoreTimeFigure(kind="score_time", stage="finetune", time=["tapt", "finetune"])
 
 
-def figure_of(folders, datasets=DATASETS, models=("tfidf", *MODELS), **fields):
+def scope_with(folders, datasets=DATASETS, models=("tfidf", *MODELS), **fields):
     stages = dict.fromkeys(("tapt", "finetune"), datasets)
     owners = {"tapt": {model: model for model in models if model != "tfidf"}}
     owners["finetune"] = owners["tapt"] | {"tfidf": "tfidf"}
-    return SETTINGS.draw(scope_of(folders, stages, models, **{"owners": owners, "baseline": "tfidf", **fields}))
+    return scope_of(folders, stages, models, **{"owners": owners, "baseline": "tfidf", **fields})
+
+
+def figure_of(*arguments, **fields):
+    return SETTINGS.draw(scope_with(*arguments, **fields))
 
 
 @pytest.fixture
@@ -82,6 +88,18 @@ def test_a_model_without_a_training_is_neither_a_point_nor_on_the_front(tmp_path
     axes = figure_of(folders, ["imdb"], ["sdpa", "tfidf"], owners=owners, baseline=None).axes[0]
     assert minutes_of(axes) == {"sdpa": 5.0}
     assert all(np.isfinite(line.get_xydata()).all() for line in axes.lines)
+
+
+@pytest.mark.parametrize("stage", ["tapt", "finetune"])
+def test_times_on_different_hardware_make_no_front(folders, stage):
+    (elsewhere,) = [folder for folder in folders if f"/{stage}/favor-m64/imdb/" in str(folder)]
+    write_record(elsewhere, read_record(elsewhere).model_copy(update={"hardware": "a cluster"}))
+    scope = scope_with(folders)
+    fronts = [sum(line.get_zorder() == 1.2 for line in axes.lines) for axes in SETTINGS.draw(scope).axes]
+    assert dict(zip(DATASETS, fronts, strict=True)) == {"imdb": 0, "arxiv": 1}
+    assert list(SETTINGS.notes(scope)) == [
+        "Trainings on imdb ran on different hardware: no Pareto front is drawn there."
+    ]
 
 
 def test_a_figure_without_any_time_is_refused(tmp_path):
