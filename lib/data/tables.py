@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +23,7 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
         DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
     """
     reader = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
-    rows = _with_one_meaning(reader, path, columns, dialect)
+    rows = _with_one_meaning(_without_hint(reader), path, columns, dialect)
     header = dialect.columns or next(rows, [])
     if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
         check_columns(header, columns, str(path), other_dialects(path, columns, dialect), dialect.encoding)
@@ -47,6 +48,16 @@ def _parsed(lines: Iterator[str], path: Path, dialect: Dialect) -> Any:
         escapechar="\\" if dialect.escape == "backslash" else None,
         strict=True,
     )
+
+
+def _without_hint(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield rows but for a first line such as `sep=;`, which tells spreadsheets the delimiter and is no header."""
+    for number, row in enumerate(rows):
+        if number or not row or row[1:] not in ([], [""]) or not _HINT.fullmatch(row[0]):
+            yield row
+
+
+_HINT = re.compile("sep=.?", re.IGNORECASE)
 
 
 def _delimiter(path: Path, dialect: Dialect) -> str:
@@ -175,7 +186,8 @@ def _names(path: Path, dialect: Dialect) -> list[str]:
 
 def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:
     """Return the names of the columns of a table."""
-    return list(dialect.columns or next(_parsed(text_lines(stream, path, dialect, newline=""), path, dialect), []))
+    rows = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
+    return list(dialect.columns or next(_without_hint(rows), []))
 
 
 def _reading(path: Path, dialect: Dialect) -> tuple[str, bool, bool]:
@@ -203,7 +215,7 @@ def _fits(
     dialect = dialect.model_copy(update=dict(change))
     with opened(path) as (_, stream):
         lines = text_lines(stream, path, dialect, newline="")
-        rows = _parsed(lines, path, dialect)
+        rows = _without_hint(_parsed(lines, path, dialect))
         try:
             header = dialect.columns or next(rows, [])
             return _has(header, columns) and all(len(row) in (0, len(header)) for row in rows)

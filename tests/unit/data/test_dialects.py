@@ -201,6 +201,20 @@ def test_no_single_column_is_proposed_where_a_table_may_have_several(tmp_path):
     ] * 3
 
 
+@pytest.mark.parametrize("delimiter", [";", ",", "\t", "|"])
+@pytest.mark.parametrize("spelling", ["sep={}", "SEP={}", "\ufeffsep={}"])
+@pytest.mark.parametrize("columns", [None, ["text", "label"]])
+def test_a_line_that_tells_spreadsheets_the_delimiter_is_no_header(tmp_path, delimiter, spelling, columns):
+    lines = [spelling.format(delimiter), *(["text{}label"] if columns is None else []), "one{}1", "two{}0", "three{}"]
+    path = write(tmp_path, "a.csv", "".join(line.replace("{}", delimiter) + "\r\n" for line in lines[:-1]))
+    dialect = Dialect(delimiter=delimiter, columns=columns)
+    assert read(path, dialect=dialect) == [("one", 1), ("two", 0)]
+    if columns is None and delimiter != ",":
+        assert refused(path, "'text' .*missing|no column", dialect=Dialect()) == [Dialect(delimiter=delimiter)]
+    path.write_bytes(path.read_bytes() + lines[-1].replace("{}", delimiter).encode() + delimiter.encode())
+    refused(path, f"line {len(lines)}: has 3 fields", dialect=dialect)
+
+
 def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
     refused(path, "has no column 'text', 'label'.* if it has no such line, name them under 'dialect.columns'")
