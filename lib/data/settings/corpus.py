@@ -42,7 +42,7 @@ class ArticleFilter(Reading):
         if self.keywords and "min_keywords" not in self.model_fields_set:
             yield (
                 "keywords are named, but not how many of them must occur, so they choose nothing. Add min_keywords: 1 "
-                "to keep the articles in which one occurs, or 0 to keep all"
+                "to keep articles that have one of them, or 0 to keep all"
             )
 
 
