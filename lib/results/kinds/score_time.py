@@ -196,9 +196,8 @@ def _label(
     radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in styles.values()]
-    x_lines, y_lines = [*zip(x, x, strict=True)], [*zip(y - spread, y + spread, strict=True)]
-    for corners in fronts:
-        x_lines, y_lines = [*x_lines, corners[0]], [*y_lines, corners[1]]
+    x_lines: list[Any] = [*zip(x, x, strict=True), *(corners for corners, _ in fronts)]
+    y_lines: list[Any] = [*zip(y - spread, y + spread, strict=True), *(corners for _, corners in fronts)]
     if baseline:
         edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
         names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
