@@ -15,6 +15,7 @@ from expected_tables import (
     View,
     _cost,
     _test,
+    _ways,
     best_variant,
     by_group,
     calibration_error,
@@ -177,6 +178,11 @@ def _score_time(view: View) -> Drawn:
         if view.baseline and view.runs(view.baseline, stage, entry):
             score = mean(map(value, view.runs(view.baseline, stage, entry)))
             drawn.add(entry, BASELINE, [(0, score or 0)])
+        spent = {row: view.costs(row, stage, entry, view.settings["time"]) for row in places}
+        trained = {row: [[run for run in runs if run.trains] for runs in spent[row]] for row in places}
+        ways = [_ways(trained[row], COST["total_minutes"][2]) for row in places]
+        if any(way != ways[0] for way in ways):
+            continue  # times on different hardware
         owners = {view.words.owner(row, stage, entry): row for row in places}
         repeated = [[COST["total_minutes"][0](run) for run in view.runs(row, stage, entry)] for row in owners.values()]
         factor = repeated_factor(repeated, 0.95) or 1
