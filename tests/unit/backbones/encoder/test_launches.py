@@ -4,6 +4,7 @@ Counted on tensors without data, at the sizes of the study: 64 documents of 512 
 """
 
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForSequenceClassification
 
-from lib.backbones.encoder import EncoderForSequenceClassification
+from lib.backbones.encoder import EncoderForSequenceClassification, block
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings
 
@@ -46,6 +47,7 @@ def size_of(value):
 def counted(make, monkeypatch, *, padded):
     """Return the launches of a step, and the GiB that all but products pass over."""
     monkeypatch.setattr(torch.Tensor, "all", lambda mask: [])  # whether a mask is true all over: no, without looking
+    monkeypatch.setattr(block, "_recomputed", lambda *_: nullcontext())  # a GPU keeps the outputs of GELU
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = make().train()
         ids = torch.zeros(64, 512, dtype=torch.long)
@@ -76,7 +78,7 @@ def bert():
 
 @pytest.mark.parametrize(
     ("make", "padded", "launches", "gigabytes"),
-    [(ours, True, 441, 23.4), (ours, False, 410, 23.0), (bert, True, 393, 18.7)],
+    [(ours, True, 434, 22.3), (ours, False, 406, 22.0), (bert, True, 393, 18.7)],
 )
 def test_a_step_launches_no_more_kernels_than_before(make, padded, launches, gigabytes, monkeypatch):
     number, passed = counted(make, monkeypatch, padded=padded)
