@@ -87,7 +87,7 @@ def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
         done = program(*options, "--dropout", dropout, "--out", str(tmp_path / "table.csv"))
         assert done.returncode == 0, done.stderr
         table = pd.read_csv(tmp_path / "table.csv")
-        assert set(table["mechanism"]) == set(mechanisms)
+        assert set(table["mechanism"]) == {*mechanisms, "ssm"}
         assert table["shared_kib"].max() <= 110
 
 
