@@ -34,7 +34,7 @@ class Settings(AnalysisSettings):
 
 
 FLOOR = 1e-12
-"""Share of a gradient; what is below it is drawn on the lower edge."""
+"""Share of a gradient; smaller ones are drawn on the lower edge."""
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:

@@ -1,4 +1,4 @@
-"""What each attention head does, over many documents: its settings, figure and summary."""
+"""Attention heads over many documents: settings, figure and summary of their statistics."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -26,7 +26,7 @@ POSITIONAL_AGREEMENT = 0.5
 
 
 class Settings(AnalysisSettings):
-    """What each attention head does, over many documents: how evenly it attends, how far, and to which tokens."""
+    """Statistics of each attention head over many documents: how evenly it attends, how far, and to which tokens."""
 
     needs: ClassVar[Ability] = "attention_maps"
 
@@ -43,7 +43,7 @@ TARGETS = {
     "near": ("others within {window} tokens", "0.65"),
     "far": ("others farther away", "0.95"),
 }
-"""What the weights of a head divide into: label and shade of each part."""
+"""Parts of the weights of a head: label and shade of each."""
 BAR_INCHES = 0.13
 
 

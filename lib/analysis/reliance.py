@@ -21,7 +21,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Settings(AnalysisSettings):
-    """Which words carry a prediction, and what is left of it without the strongest ones, or with them alone."""
+    """The words that a prediction relies on, and how it changes without the strongest ones or with them alone."""
 
     needs_labels: ClassVar[bool] = True
     needs_single_tokens: ClassVar[bool] = False

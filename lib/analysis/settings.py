@@ -14,7 +14,7 @@ class AnalysisSettings(KindSettings):
     """Base of the settings of every kind: which models are analysed. A subclass adds the options of its computation."""
 
     needs: ClassVar[Ability] = "states"
-    """What a backbone must be able to do."""
+    """Ability that a backbone must have."""
     needs_labels: ClassVar[bool] = False
     """Whether documents must have a label each; the computation then takes the names of the classes as `labels`."""
     needs_single_tokens: ClassVar[bool] = True

@@ -190,7 +190,7 @@ class Attention(ComputesByKernels, ABC):
         return query.shape[2] <= (self.settings.exact_up_to() or 0)
 
     def exact_bias(self, query: Tensor) -> Tensor | None:
-        """Return what is added to the scores of texts of which it is exact attention [B or 1, H or 1, N, N]."""
+        """Return the bias of the scores of texts so short that it is exact attention [B or 1, H or 1, N, N]."""
         return alibi(self.slopes(query.device), query)
 
     def _attend_exactly(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:

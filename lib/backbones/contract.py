@@ -69,7 +69,7 @@ class TokenBackbone(ABC):
         load_weights(model, folder, with_head=with_head)
 
     def check(self, model: PreTrainedModel) -> None:  # noqa: B027 most backbones have nothing to check
-        """Check that a model does what the parameters say, where this is not certain.
+        """Check that a model follows its parameters, where this is not certain.
 
         Raises:
             ConfigError: it is not.

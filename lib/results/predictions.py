@@ -25,7 +25,7 @@ def finds_spans(folder: str | Path) -> bool:
 
 
 def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "test") -> pd.DataFrame:
-    """Return what a run predicted on a split, one row per document.
+    """Return the predictions of a run on a split, one row per document.
 
     Args:
         folder: of the run.
@@ -216,7 +216,7 @@ def _spans(folder: Path) -> pd.DataFrame:
 
 
 def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return what is read of each run, all of the same documents with the same labels."""
+    """Return the predictions of each run, all for the same documents with the same labels."""
     runs = [read(folder) for folder in folders]
     for folder, run in zip(folders, runs, strict=True):
         if not run["label"].equals(runs[0]["label"]):

@@ -85,7 +85,7 @@ def published(study: str) -> pd.DataFrame:
 
 
 def published_runs(study: str) -> pd.DataFrame:
-    """Return what a study printed of its runs: a row per stage, model and dataset, a column per quantity.
+    """Return the printed values of a study's runs: a row per stage, model and dataset, a column per quantity.
 
     Where it printed two values of one quantity, the first counts: that of the table of all models.
     """
@@ -94,7 +94,7 @@ def published_runs(study: str) -> pd.DataFrame:
 
 
 def published_classes(study: str, stage: str, dataset: str, model: str) -> pd.DataFrame:
-    """Return what a study printed of each class of a run, by class, a column per quantity; empty if nothing.
+    """Return the printed values of each class of a run, by class, a column per quantity; empty if there are none.
 
     Further rows are `macro average` and `accuracy`, which is precision, recall and F1 over all documents.
     """
@@ -107,12 +107,12 @@ def published_classes(study: str, stage: str, dataset: str, model: str) -> pd.Da
 
 
 def note(study: str, runs: pd.DataFrame, quantities: Iterable[str]) -> str:
-    """Return what has to be known where values of `runs` and published ones stand side by side.
+    """Return the footnote of a table with values of `runs` and published ones.
 
     Args:
         study: that printed them.
         runs: as `lib.results.records.load_runs` gives them.
-        quantities: what is shown of them, called as in the published values.
+        quantities: those shown, by their names in the published values.
     """
     if runs["imported"].notna().all():
         return IMPORTED

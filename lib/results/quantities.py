@@ -35,7 +35,7 @@ class Quantity:
     """Whether it is a result, whose spread over seeds is of interest."""
 
     def difference_label(self, words: str) -> str:
-        """Return what a difference of two values is called, `words` after the name; of two percentages, in points."""
+        """Return the label of a difference of two values, `words` after the name; of two percentages, in points."""
         name, bracket, unit = self.label.partition(" [")
         return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
 
@@ -66,7 +66,7 @@ class Quantity:
 OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
 """Metrics of predicted numbers; all other metrics of predictions are of classes, or of spans."""
 STATE = "state_bytes"
-"""Column of what a model keeps of a text, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
+"""Column of the state size of a model, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
 
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),

@@ -1,4 +1,4 @@
-"""What a table or figure is about: whose runs, on what data. `lib.workflow.planning.report.Report` makes it."""
+"""The runs and data that a table or figure shows, as `lib.workflow.planning.report.Report` collects them."""
 
 import argparse
 import functools
@@ -37,11 +37,11 @@ class Scope:
     """Datasets where seeds of a row start from the same weights, directly or not, by stage and row: fewer runs than
     seeds at an earlier stage, or published weights."""
     families: Mapping[str, str] = field(default_factory=dict)
-    """What colours each row in figures."""
+    """Family of each row, which sets its colour in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
-    """What the groups of a dataset's documents are called."""
+    """Name of the groups of documents, by dataset."""
     group_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What each group is called, by its number from 0, where numbers are names and no quantities."""
+    """Names of the groups by their numbers from 0, where numbers are no quantities, by dataset."""
     state_bytes: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """Bytes that a row keeps of a text as long as a dataset's longest, by stage, dataset and row (`lib.backbones`)."""
     variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Scope:
 
     @functools.cached_property
     def geometries(self) -> pd.DataFrame:
-        """What the runs measured of attention, as `lib.results.records.load_geometries` gives it."""
+        """The geometry of attention that runs measured, see `lib.results.records.load_geometries`."""
         return load_geometries(self.runs)
 
     @property
@@ -289,7 +289,7 @@ def result_arguments(
 
     Args:
         axis: of the result's kinds.
-        noun: what the result is called, and the option that describes it.
+        noun: `table` or `figure`, also the name of the option that describes it.
         documentation: of the program.
         argv: its arguments; None = those of the command line.
 
@@ -298,7 +298,7 @@ def result_arguments(
     """
     parser = program.parser(documentation)
     parser.add_argument(
-        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"what the {noun} shows"
+        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"settings of the {noun}"
     )
     parser.add_argument(
         "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or files on texts"

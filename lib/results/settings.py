@@ -32,9 +32,9 @@ class ResultSettings(KindSettings):
     """Base of the settings of every kind of table and figure."""
 
     about: ClassVar[Topic] = "scores"
-    """What its kind is about."""
+    """Topic of its kind."""
     reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents", "word_vectors"]] = "runs"
-    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, documents with a
+    """Its source: records of runs, statistics of tokenised texts, descriptions of texts, documents with a
     label each, or word vectors."""
     splits: ClassVar[tuple[str, ...]] = ("test",)
     """Splits of its documents, if it is made from these."""
@@ -61,7 +61,7 @@ class ResultSettings(KindSettings):
     takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
-    """What it compares models with: the report's reference, which is then required, or its baseline, if any."""
+    """Models that it compares others with: the report's reference, which is then required, or its baseline, if any."""
     leaves_out_baseline: ClassVar[bool] = False
     """Whether the baseline has no row in it, even if `models` names it."""
     needs_lead: ClassVar[bool] = False
@@ -101,7 +101,7 @@ class ResultSettings(KindSettings):
         return list(dict.fromkeys(model for side in sides for model in side))
 
     def columns_shown(self, stage: str) -> list[str]:
-        """Return what it shows of the runs of a stage, as columns of tables are called: a field `column` or `columns`.
+        """Return the columns that it shows of the runs of a stage: its field `column` or `columns`.
 
         A kind without such a field that shows a score all the same says so here.
         """
@@ -112,7 +112,7 @@ class ResultSettings(KindSettings):
 
     @property
     def topic(self) -> Topic:
-        """What it is about, with these settings."""
+        """Its topic with these settings."""
         return self.about
 
     @property
@@ -173,7 +173,7 @@ class TableSettings(ResultSettings):
         """Return the table.
 
         Raises:
-            DataError: a run or file that it shows is missing, damaged or duplicated, or lacks what is shown.
+            DataError: a run or file that it shows is missing, damaged, duplicated or incomplete.
         """
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class FigureSettings(ResultSettings):
         """Return the figure.
 
         Raises:
-            DataError: a run or file that it shows is missing, damaged or duplicated, or lacks what is shown.
+            DataError: a run or file that it shows is missing, damaged, duplicated or incomplete.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""What a search found: scores on validation of each variant, and which is the best."""
+"""Results of a search: validation scores of each variant, and the best one."""
 
 from collections.abc import Collection, Iterable
 
@@ -73,7 +73,7 @@ def best_settings(scope: Scope) -> dict[str, Setting]:
 
 
 def setting_columns(places: Iterable[str], others: Collection[str]) -> dict[str, str]:
-    """Return what the columns of searched settings are called, by dotted name.
+    """Return the column names of searched settings, by dotted name.
 
     Args:
         places: dotted names of the settings.

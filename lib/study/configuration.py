@@ -17,7 +17,7 @@ SHIPPED = Path(__file__).resolve().parents[2] / "config"
 """Folder of the shipped studies, which a study anywhere can extend by the name of their file."""
 
 Layer = tuple[str, dict[str, Any]]
-"""Name of a file, and what it says."""
+"""Name and content of a file."""
 
 
 def read_layers(paths: Sequence[str | Path]) -> list[Layer]:

@@ -1,4 +1,4 @@
-"""What is compared: models, data and stages by name."""
+"""Models, data and stages of a study, by name."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ from lib.word_vectors.settings import WordVectors
 
 
 class Experiment(BaseSettings):
-    """What is compared: models, data, stages."""
+    """Models, data and stages of a study."""
 
     seeds: Seeds = Field(description="Seeds; every run is made once per seed.")
     precision: Precision = Field(

@@ -1,4 +1,4 @@
-"""The graph of stages: at which stages a model has runs, where its weights come from, and what it does there."""
+"""The graph of stages: the stages of each model, the run that its weights come from, and its settings there."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""Settings of a training, the same for all tasks, and of what is measured while it runs."""
+"""Settings of a training and of its measurements, the same for all tasks."""
 
 from collections.abc import Iterator
 from typing import Literal

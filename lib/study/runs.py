@@ -33,16 +33,16 @@ class Run:
     settings: str
     """The settings that its result depends on, without paths, as JSON with sorted keys."""
     work: Work
-    """What it does: task and recipe, with the settings of its variant."""
+    """Task and recipe, with the settings of its variant."""
     backbone: BackboneSettings
     corpus: Corpus | Dataset
-    """What it reads."""
+    """Its data."""
     splits: tuple[str, ...]
     """The splits that it reads."""
     fitted_to: str
     """The dataset whose training documents it reads."""
     tokenizer: str | None
-    """Name of the tokeniser of what it reads; None = it reads texts."""
+    """Name of the tokeniser of its data; None = it reads texts."""
     max_tokens: int | None
     """Tokens that a document is cut to; None = it reads texts."""
     tokens_name: str | None

@@ -167,7 +167,7 @@ class Model(BaseSettings):
 
 
 class Work(BaseSettings):
-    """What a stage does on one corpus or dataset: the settings of the stage with those of the entry laid over them."""
+    """A stage on one corpus or dataset: the settings of the stage, overridden by those of the entry."""
 
     task: AnyTask = Field(description="Settings of the task that hold here only.")
     recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
@@ -190,7 +190,7 @@ class Work(BaseSettings):
 
     @property
     def keep(self) -> Sequence[str]:
-        """What is kept of the training."""
+        """Checkpoint that the training keeps."""
         return (self.recipe and self.recipe.keep) or [self.task.keeps]
 
     @property

@@ -1,4 +1,4 @@
-"""A study: `experiment` says what is compared, `report` what results, `execution` how it is done, `only` which part."""
+"""A study: `experiment` (models, data, stages), `report` (results), `execution` (hardware, paths), `only` (a part)."""
 
 import functools
 from collections.abc import Iterator

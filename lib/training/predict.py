@@ -132,7 +132,7 @@ class _Parts:
     Args:
         target: file to appear.
         files: model folder and documents; chunks that were made from other files are removed.
-        arguments: what else decides the predictions.
+        arguments: others that the predictions depend on.
     """
 
     def __init__(self, target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> None:
@@ -162,7 +162,7 @@ class _Parts:
 
 
 class Classifier:
-    """A model, and what it reads of documents.
+    """A model, and how it reads documents.
 
     Args:
         model: with a head for documents.

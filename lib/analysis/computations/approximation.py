@@ -25,7 +25,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Setting(NamedTuple):
-    """What is measured, and with how many features, or hash rounds and tokens in a chunk."""
+    """A measured quantity, with the number of features, or of hash rounds and tokens per chunk."""
 
     quantity: str
     features: int | None = None
@@ -145,7 +145,7 @@ def measured(
     windows: Sequence[tuple[int, int]],
     seed: int,
 ) -> dict[Setting, Tensor]:
-    """Return what approximations would do in the place of a mechanism, and what it does itself.
+    """Return the error of FAVOR+ and the recall of LSH in place of a layer's mechanism, and its own error.
 
     FAVOR+ has the cosh estimator. Where queries serve as keys, LSH and `own_error` leave out what a token attends to in
     itself, as LSH does; elsewhere, LSH sorts queries and keys each among themselves, and a query sees the keys of the

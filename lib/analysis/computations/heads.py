@@ -1,4 +1,4 @@
-"""What each attention head does, over many documents: how sharp it is, how far it looks, at what, and whether by place.
+"""Statistics of attention heads over many documents: entropy, distance, attended tokens and positional heads.
 
 Shapes: H heads, N tokens, R rows (queries of all documents).
 """
@@ -17,7 +17,7 @@ MEANS = (
     "entropy", "entropy_share", "distance", "previous", "next", "first", "itself", "special", "near", "far",
     "uniform_special", "uniform_near",
 )  # fmt: skip
-"""What a head's figures hold the means of, by the names of `rows_of`."""
+"""Values of `rows_of` whose means are among the figures of a head."""
 PLACES = ("offset", "start", "end", "mirror")
 """Places by which a query may find its strongest key, whatever the tokens are: for query i and key j of n tokens
 `offset` is j - i, `start` j, `end` j - (n - 1) and `mirror` i + j - (n - 1)."""
@@ -104,7 +104,7 @@ def rows_of(maps: np.ndarray, special: np.ndarray, window: int) -> dict[str, np.
 
 
 def head_figures(rows: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a head does, and a name for it.
+    """Return the figures of a head and its type.
 
     A head is `global` if its rows have more than `GLOBAL_ENTROPY` of the greatest possible entropy: then its strongest
     key says nothing. Else it is `positional` if at least `POSITIONAL_AGREEMENT` of the rows have their strongest key

@@ -1,4 +1,4 @@
-"""Documents as words that can be taken away, and the two kinds of models that read what is left.
+"""Documents as words that can be removed, and the two kinds of models that read the rest.
 
 Shapes: W words, N tokens, P versions of a document, C classes, D width of an embedding.
 """
@@ -94,7 +94,7 @@ def _document(
     tokenizer: PreTrainedTokenizerBase,
 ) -> Document:
     ordinary = ~is_special[ids]
-    after = np.append(True, ends[ids[:-1]] | ~ordinary[:-1])  # what stands before has ended
+    after = np.append(True, ends[ids[:-1]] | ~ordinary[:-1])  # the previous token ends a word
     word = np.where(ordinary, np.cumsum(ordinary & (begins[ids] | after)) - 1, -1)
     tokens = tokenizer.convert_ids_to_tokens(ids.tolist())
     words = [
@@ -108,11 +108,11 @@ def _document(
 
 
 class Reader(ABC):
-    """A model that classifies documents of which words were taken away."""
+    """A model that classifies documents with some words removed."""
 
     @abstractmethod
     def log_probabilities(self, document: Document, gone: np.ndarray) -> np.ndarray:
-        """Return what the model says of versions of a document.
+        """Return the model's probabilities for versions of a document.
 
         Args:
             document: to read.

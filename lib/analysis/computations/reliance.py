@@ -1,4 +1,4 @@
-"""Which words carry a prediction, and what is left of it without the strongest ones, or with them alone.
+"""The words that a prediction relies on, and how it changes without the strongest ones or with them alone.
 
 Shapes: n documents, W words of one of them, K amounts, P orders of its words, C classes.
 """
@@ -34,7 +34,7 @@ DECIMALS = 6
 
 
 class Versions(NamedTuple):
-    """What a model says of documents without some words."""
+    """Predictions of a model for documents without some of their words."""
 
     labels: np.ndarray
     """True classes [n]."""
@@ -63,7 +63,7 @@ def analyse(
     labels: Sequence[str],
     text_baseline: TextClassifier | None = None,
 ) -> pd.DataFrame:
-    """Return what is left of predictions without the strongest words of each document, and with them alone.
+    """Return how predictions change without the strongest words of each document, and with them alone.
 
     A word is a place in the document: a word that occurs twice has two strengths. A strength is a change of the
     log-odds of the class that the model predicts for the whole document, so that it does not fade where the probability
@@ -155,7 +155,7 @@ def _versions(
     draws: int,
     seed: int,
 ) -> Versions:
-    """Return what a model says of one document without, and with alone, its first words by each order."""
+    """Return predictions for one document without its first words of each order, and with these alone."""
     ranked, count = document.ranked, len(document.words)
     orders = {
         name: ranked[np.argsort(-values[ranked].round(DECIMALS), kind="stable")][None]
@@ -195,7 +195,7 @@ def _versions(
 
 
 def _joined(parts: Sequence[Versions]) -> Versions:
-    """Return what a model says of all documents."""
+    """Return the predictions for all documents together."""
     labels, predictions, probabilities, chance = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("labels", "predictions", "probabilities", "chance")

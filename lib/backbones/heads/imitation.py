@@ -227,7 +227,7 @@ def _weight_error(mechanism: Attention, query: Tensor, key: Tensor, wanted: Tens
 
 @contextmanager
 def _recorded(backbone: PreTrainedModel, names: Iterable[str]) -> Iterator[dict[str, list[Attended]]]:
-    """Collect what the mechanisms of these names attend to in this context; layers that share one call it in turn."""
+    """Record inputs and outputs of the named mechanisms in this context; layers that share one call it in turn."""
     attended: dict[str, list[Attended]] = {name: [] for name in names}
 
     def record(name: str, _: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:

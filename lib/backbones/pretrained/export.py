@@ -63,7 +63,7 @@ class Target(NamedTuple):
 
 
 def target(folder: Path, *, encoder: bool = False) -> Target:
-    """Return what the model in a folder becomes in transformers.
+    """Return the class and configuration in transformers of the model in a folder.
 
     Args:
         folder: folder of a run's model.

@@ -1,4 +1,4 @@
-"""What each model costs or reaches, as ordered bars."""
+"""Costs or scores of the models as ordered bars."""
 
 from typing import Any, ClassVar, Literal
 

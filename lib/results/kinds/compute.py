@@ -1,4 +1,4 @@
-"""What a study took: hours, and what they cost in money, energy and carbon. A row per model and hardware."""
+"""Hours of a study, and their cost in money, energy and carbon: a row per model and hardware."""
 
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
@@ -32,7 +32,7 @@ class Rates(BaseSettings):
 
 
 class ComputeTable(TableSettings):
-    """One row per model and hardware: hours by stage and in all, and what they cost."""
+    """One row per model and hardware: hours by stage and in all, and their cost."""
 
     about: ClassVar[Topic] = "cost"
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"models": TOGETHER}

@@ -139,7 +139,7 @@ COLUMNS = {
     "later_first": "later tokens first",
     "later_last": "later tokens last",
 }
-"""What the columns are called; those that no row has a value in are left out."""
+"""Labels of the columns; those without any value are left out."""
 
 
 class GeometryTable(GeometrySettings, TableSettings):

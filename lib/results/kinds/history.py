@@ -132,7 +132,7 @@ class LossFigure(FigureSettings):
 
 
 def _shown(column: str) -> tuple[str, float]:
-    """Return what a column is called, and what its values are multiplied by."""
+    """Return the label of a column and the factor of its values."""
     metric = column.removeprefix("eval_")
     if metric != column:
         if metric in F1_NAMES:

@@ -1,4 +1,4 @@
-"""Whether the results meet what the study asked of its models beforehand: a row per model and dataset."""
+"""Whether results meet the requirements that the study set beforehand: a row per model and dataset."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal

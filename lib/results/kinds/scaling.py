@@ -232,7 +232,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _result(low: float, high: float, curve: str, against: str, losses: Mapping[str, Mapping[int, float]]) -> str:
-    """Return what the interval of a difference shows, or why there is none.
+    """Return the verdict on a difference by its interval, or why there is none.
 
     Args:
         low: end of the interval; NaN without one.

@@ -1,4 +1,4 @@
-"""What a search tried, how it scored on validation, and what was best."""
+"""Tried settings of a search, their validation scores, and the best."""
 
 import itertools
 from collections.abc import Hashable, Iterator

@@ -147,14 +147,14 @@ def _compared(
 
 
 def _results(frame: pd.DataFrame, level: float) -> pd.Series:
-    """Return in words what the corrected test says, and of what."""
+    """Return the outcome of the corrected test in words."""
     words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
     words = words.where(frame["seeds"] > 1, words + " (one seed)")
     return words.where(frame["holm_p"] <= level, "no difference shown")
 
 
 POWER = 0.8
-"""Chance of showing a difference, by which the note says what the test sets can show."""
+"""Power for which the note gives the smallest difference that a test set can show."""
 
 
 class SignificanceTable(ComparisonSettings, TableSettings):
@@ -218,7 +218,7 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
 
 
 def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
-    """Yield what the numbers are."""
+    """Yield the sentences that explain the numbers."""
     yield f"F1 difference: {_score(frame)} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
     number = len(distinct(frame))

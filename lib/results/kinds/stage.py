@@ -1,4 +1,4 @@
-"""What the runs of one or several stages cost and reached: a row per model."""
+"""Costs and scores of the runs of one or several stages: a row per model."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Literal

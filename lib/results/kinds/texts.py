@@ -135,7 +135,7 @@ def _row(documents: pd.DataFrame) -> dict[str, Any]:
 
 
 class ErrorsTable(TableSettings):
-    """One table per dataset: a row per model, its error rate on test by what the texts are like."""
+    """One table per dataset: a row per model, its error rate on test by properties of the texts."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
     needs_predictions: ClassVar[bool] = True

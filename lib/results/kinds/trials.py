@@ -37,7 +37,7 @@ class Trials:
     tables show it, missing of one that diverged; `state` (`complete`, `pruned` or `diverged`); `epochs`; `seconds`;
     `best`, whether it is the best; and `best_so_far`, the best score of complete ones up to it."""
     space: Mapping[str, Dimension]
-    """What the settings were drawn from, by dotted name."""
+    """Range or list that each setting was drawn from, by dotted name."""
     score: Quantity
 
 
@@ -149,7 +149,7 @@ def _printed(value: Any, dimension: Dimension) -> str:
 
 BEST = "best so far"
 EDGE = 0.03
-"""Height of what has no score, as a share of the panel."""
+"""Height of trials without a score, as a share of the panel."""
 
 
 class TrialsFigure(FigureSettings):

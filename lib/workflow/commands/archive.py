@@ -22,7 +22,7 @@ STUDY, CITATION, READ_ME = "study.yaml", "CITATION.cff", "README.md"
 
 
 class Archived(NamedTuple):
-    """What was packed."""
+    """Numbers of packed runs and files."""
 
     runs: int
     files: int
