@@ -22,7 +22,7 @@ TOLERANCE = 0.1
 """Share of the time that a mechanism has to save, at least, to be advised instead of exact attention."""
 
 DISAGREEMENT = 0.2
-"""Share of the test documents on which two models disagree, assumed before any training."""
+"""Assumed share of test documents that two models classify differently, before any training."""
 
 WANTED = 0.1
 """Difference in accuracy that a test split has to show, at least, if documents are to compare models."""

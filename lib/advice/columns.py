@@ -31,7 +31,7 @@ LONGER = 2.0
 """How often the mean length of texts must hold that of any other column."""
 
 SAMPLE = 1000
-"""Rows of which all columns are read."""
+"""Number of first rows whose columns are all read."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from lib.measure.cost import processor
 from lib.measure.estimates import Hardware, ModelSteps
 
 EXACT_SUFFICES = 1024
-"""Longest texts in tokens for which no mechanism learnt more than exact attention in the same time (benchmarks.md)."""
+"""Up to this length in tokens no mechanism learnt more than exact attention in the same time (benchmarks.md)."""
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""

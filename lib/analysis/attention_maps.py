@@ -1,4 +1,4 @@
-"""Who attends to whom in one document, before and after training: its settings, figure and summary."""
+"""Attention maps of one document, before and after training: settings, figure and summary."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from lib.results.table import Column, Table
 
 
 class Settings(AnalysisSettings):
-    """Who attends to whom in one document, as the model was drawn and as it was trained."""
+    """Attention maps of one document, with initial and with trained weights."""
 
     needs: ClassVar[Ability] = "attention_maps"
 

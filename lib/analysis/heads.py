@@ -18,11 +18,11 @@ from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_e
 from lib.results.table import Column, Table
 
 GLOBAL_ENTROPY = 0.9
-"""Share of the greatest possible entropy above which a head is global."""
+"""A head is global above this share of the greatest possible entropy."""
 LOCAL_DISTANCE = 0.5
-"""Share of the distance of equal weights below which a head is local."""
+"""A head is local below this share of the distance of equal weights."""
 POSITIONAL_AGREEMENT = 0.5
-"""Share of the rows with their strongest key at the same place from which on a head is positional."""
+"""A head is positional if at least this share of its rows have their strongest key at the same place."""
 
 
 class Settings(AnalysisSettings):

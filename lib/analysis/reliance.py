@@ -68,9 +68,9 @@ PAGE_STYLE = (
 FOR, AGAINST = "0, 114, 178", "230, 159, 0"
 """Blue and orange as red, green and blue: distinct for all kinds of colour vision (Okabe and Ito 2008)."""
 DARKEST = 0.45
-"""Opacity of the strongest word's shade, on which black text is legible."""
+"""Opacity of the strongest word's shade; black text is legible on it."""
 MARKED, STRONG = 0.2, 0.6
-"""Shares of the greatest strength from which a word is underlined, and bold: for print without colours."""
+"""A word is underlined, and bold, from these shares of the greatest strength: for print without colours."""
 MEASURES = {
     "gradient": "gradient times input",
     "words": "occlusion of words",

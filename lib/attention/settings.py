@@ -41,7 +41,7 @@ class MechanismSettings(KindSettings):
         return None
 
     def exact_up_to(self) -> int | None:
-        """Return the length in tokens up to which attention is exact; None = any, 0 = never.
+        """Return the greatest length in tokens at which attention is exact; None = any, 0 = never.
 
         Exact means that every token sees all others, with the weights of exact attention.
         """

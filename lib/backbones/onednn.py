@@ -15,7 +15,7 @@ from torch.nn import functional
 from lib.core.machine import cpu_maker
 
 LEAST = 4_000_000
-"""Multiplications from which on oneDNN is faster: its calls take longer to begin."""
+"""From this number of multiplications on oneDNN is faster: its calls take longer to begin."""
 
 
 def use_onednn(model: nn.Module) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 HEAVY = 2.0
-"""Standard deviations above the mean from which the norm of a row or column counts as heavy."""
+"""The norm of a row or column is heavy if it is at least this number of standard deviations above the mean."""
 
 
 class Form(NamedTuple):

@@ -97,7 +97,7 @@ def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None
 
     Args:
         costs: one row per model, one column per respect, smaller being better.
-        tolerances: by column, by which factor above 1 costs may differ and count as equal; 1 = none, as where it is
+        tolerances: by column, the factor above 1 up to which costs count as equal; 1 = none, as where it is
             not named.
     """
     shape = len(costs), len(costs)
@@ -116,7 +116,7 @@ def front(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) ->
 
 
 def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float | None:
-    """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
+    """Return the factor up to which costs of two models count as equal; None = they do not decide.
 
     Args:
         costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.

@@ -143,12 +143,12 @@ class Scope:
         return grid
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:
-        """Return the shown datasets on which a row has runs of a stage, each with the model that names them."""
+        """Return the shown datasets where a row has runs of a stage, each with the model that names them."""
         owners = {dataset: self.owner(stage, row, dataset) for dataset in self.stages[stage]}
         return {dataset: owner for dataset, owner in owners.items() if owner is not None}
 
     def row(self, model: str) -> str:
-        """Return the row of a model: its own, or that of the model with which it shares all runs."""
+        """Return the row of a model: its own, or that of the model that shares all its runs."""
         return self.row_of.get(model, model)
 
     @property
@@ -260,7 +260,7 @@ class Scope:
         return ((stage, made[dataset], dataset), {}) if dataset in made else None
 
     def _last(self, stages: Sequence[str], row: str, dataset: str) -> str | None:
-        """Return the last of the stages at which a row has runs on a dataset, in the order of training; None = none."""
+        """Return the last stage where a row has runs on a dataset, in the order of training; None = none."""
         working = [stage for stage in stages if dataset in self.made_for(stage, row)]
         depth = {stage: len(self.origins.get(stage, {}).get(row, {}).get(dataset, {})) for stage in working}
         return max(reversed(working), key=depth.__getitem__, default=None)

@@ -22,7 +22,7 @@ HTML_STYLE = (
 
 
 LONG = 24
-"""Characters from which a cell of a page may have several lines."""
+"""A cell of a page may have several lines from this number of characters on."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lib.results.scope import Scope
 CHOOSING = "validation_f1"
 """Score that chooses the settings of a search, as tables call it."""
 EQUAL_DECIMALS = 9
-"""Decimals to which equal means agree; the order of additions changes the last digits."""
+"""Means that agree to so few decimals are equal; the order of additions changes the last digits."""
 
 
 def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:

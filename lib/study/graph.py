@@ -51,7 +51,7 @@ class Graph:
         return chain
 
     def entries(self, model: str, stage: str) -> list[str]:
-        """Return the entries of a stage's `data` on which a model has runs."""
+        """Return the entries of a stage's `data` where a model has runs."""
         made_for = self.experiment.models[model].datasets
         return [
             entry
@@ -65,12 +65,12 @@ class Graph:
         return bool(entries) if entry is None else entry in entries
 
     def stages_of(self, model: str) -> list[str]:
-        """Return the stages at which a model has runs, in the order of the configuration."""
+        """Return the stages where a model has runs, in the order of the configuration."""
         return [stage for stage in self.experiment.stages if self.has_runs(model, stage)]
 
     @functools.cached_property
     def model_stages(self) -> list[tuple[str, str]]:
-        """Pairs of a model and a stage at which it has runs."""
+        """Pairs of a model and a stage where it has runs."""
         return [(model, stage) for model in self.experiment.models for stage in self.stages_of(model)]
 
     @functools.cached_property
@@ -165,7 +165,7 @@ class Graph:
         return self._backbone(*self.names_at(model, stage, dataset))
 
     def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneSettings:
-        """Return the backbone with which a model would start a stage, with its attention mechanisms.
+        """Return the backbone of a model at the start of a stage, with its attention mechanisms.
 
         It is that of the run that the model would start from or, without one, its first backbone. The model may skip
         the stage.

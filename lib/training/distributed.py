@@ -20,7 +20,7 @@ from torch import Tensor
 from lib.core.errors import RunError
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""Environment variables by which torchrun numbers the processes; removed, since other libraries would use them."""
+"""Environment variables of torchrun with the numbers of processes; removed, since other libraries would use them."""
 
 Value = TypeVar("Value")
 

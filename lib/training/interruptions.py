@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""Signals with which Slurm and Snakemake end a job; Slurm can also send them as a warning (`--signal`)."""
+"""Signals that Slurm and Snakemake end a job with; Slurm can also send them as a warning (`--signal`)."""
 
 SECONDS = 2.0
 """Longest time between a broken connection to a data loader worker and the signal of its death."""
 
 
 class Interruption:
-    """A context in which SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
+    """A context where SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
 
     Attributes:
         waits: whether a signal is only noted, because the training loop checks for it after every optimiser step.

@@ -18,6 +18,14 @@ LIMITS = {
         r"\b(anew|in vain|there twice|told apart|tells? .{0,12}apart|whoever|whichever|(for|as) ever|of (then|now))\b",
         1,
     ),
+    "what is, what a model does: write the noun": (
+        r"\b[Ww]hat (attends|trains|reads|stands|else|is|was|a|the|it|they|one|has|can|each)\b",
+        214,
+    ),
+    "of which, to whom: begin the clause with that, where or whose": (
+        r"\b(of|in|by|with|from|to|at|for|through|on|behind|into) (which|whom)\b",
+        74,
+    ),
 }
 """By pattern, and what to write instead: how many places there are."""
 

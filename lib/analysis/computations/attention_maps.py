@@ -1,4 +1,4 @@
-"""Who attends to whom in one document: the weights of every layer and head, before and after training."""
+"""Attention weights of every layer and head for one document, before and after training."""
 
 import pandas as pd
 import torch

@@ -181,7 +181,7 @@ class ModelReader(Reader):
 
 
 class TextReader(Reader):
-    """Reads the words of a document as a text, in which a word that is gone leaves a gap that n-grams do not cross.
+    """Reads the words of a document as a text. A removed word leaves a gap that n-grams do not cross.
 
     Args:
         classifier: of kind `tfidf`, fitted.

@@ -27,10 +27,10 @@ from lib.evaluation.statistics import Estimate, PairedPredictions
 
 CONFIDENCE = 0.95
 TFIDF, RANDOM = "tfidf", "random"
-"""Orders of words to which those by a model's own measures are compared."""
+"""Orders of words that those by a model's own measures are compared with."""
 CHANGES = ("removed", "kept")
 DECIMALS = 6
-"""Decimals to which strengths are compared; among equal words the first comes first."""
+"""Strengths are rounded to so few decimals before they are compared; the first of equal words comes first."""
 
 
 class Versions(NamedTuple):

@@ -23,7 +23,7 @@ SCORES = {"cpu": 2**21, "gpu": 2**27}
 """Number of scores in memory at a time."""
 
 DENSE = 512
-"""Tokens up to which one call under a dense mask of the chosen keys is faster on a CPU than gathering them."""
+"""Up to this length one call under a dense mask of the chosen keys is faster on a CPU than gathering them."""
 
 
 class Mechanism(Attention):

@@ -1,4 +1,4 @@
-"""Settings that decide which documents of a dataset are kept, with which label, and in which split."""
+"""Settings that decide which documents of a dataset are kept, their labels and their splits."""
 
 import math
 import re
@@ -156,7 +156,7 @@ def _names(labels: Any) -> Any:
 
 
 class Preparation(Reading):
-    """Settings that decide which documents of a dataset are kept, and in which split: the input of its preparation."""
+    """Settings that decide which documents of a dataset are kept, and their splits: the input of its preparation."""
 
     text_pair: str | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""Which classes are taken for which: confusion matrices."""
+"""Confusion matrices."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -25,9 +25,9 @@ ROW_INCHES = 10.0
 MATRIX_INCHES = (1.5, 5.0)
 """Least and greatest side of a matrix."""
 WRITTEN = 14
-"""Classes up to which cells bear their figures."""
+"""Cells have their numbers up to this number of classes."""
 NONE = "none"
-"""Column of the documents for which no class is predicted, if there are any."""
+"""Column of documents without a predicted class, if there are any."""
 
 
 class ConfusionFigure(FigureSettings):
@@ -89,7 +89,7 @@ class ConfusionFigure(FigureSettings):
 def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
     """Return how many documents (or labelled words) of each true class have each prediction, mean of runs [C, C + 1].
 
-    The last column holds those for which no class is predicted (-1).
+    The last column holds those without a predicted class (-1).
     """
     from sklearn.metrics import confusion_matrix  # starts slowly
 

@@ -165,7 +165,7 @@ def _curves(settings: LossFigure, scope: Scope) -> pd.DataFrame:
 
 
 def _evaluated(epochs: pd.Series) -> list[float]:
-    """Return the epochs at which there are values, or should be: between whole ones, all are meant."""
+    """Return the epochs that have values, or should have them: between whole ones, all are meant."""
     at_ends = (epochs % 1 == 0).all()
     return [*range(int(epochs.min()), int(epochs.max()) + 1)] if at_ends else sorted(set(epochs))
 

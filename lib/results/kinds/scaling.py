@@ -21,7 +21,7 @@ from lib.results.style import MARKERS, PANEL_INCHES, STYLE, legend_beside, legen
 from lib.results.table import Column, Table
 
 LEAST_POINTS = 3
-"""Fewest points of a frontier through which a power law is fitted."""
+"""Fewest points of a frontier that a power law is fitted to."""
 
 
 class ScalingSettings(ResultSettings):
@@ -291,7 +291,7 @@ class ScalingFigure(ScalingSettings, FigureSettings):
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(scope.title(dataset))
             axes.set(xscale="log", yscale="log", xlabel="training time [s]", ylabel="held-out loss [nats]")
-            # Losses span less than a decade, in which a logarithmic axis would name no value.
+            # Losses span less than a decade, where a logarithmic axis would name no value.
             axes.yaxis.set_major_locator(MaxNLocator(5))
             axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(ScalarFormatter())

@@ -31,7 +31,7 @@ LABELS = {
 }
 """How textalloc places names; distances are shares of a panel."""
 RING = 3.0
-"""Points by which a marker is larger than another at the same place."""
+"""Difference in size, in points, between markers at the same place."""
 
 
 class ScoreTimeFigure(FigureSettings):

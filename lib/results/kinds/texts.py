@@ -1,4 +1,4 @@
-"""What texts are like (classes, words, languages, copies), and how often models err on which of them."""
+"""Properties of texts (classes, words, languages, copies), and the error rates of models by property."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -251,7 +251,7 @@ class LanguagesFigure(FigureSettings):
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
-        """Draw which share of the documents of all splits is in which language (ISO 639)."""
+        """Draw the share of each language (ISO 639) among the documents of all splits."""
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
         for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):
             axes.set_title(scope.title(dataset))

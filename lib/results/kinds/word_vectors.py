@@ -22,7 +22,7 @@ class AnalogiesTable(TableSettings):
     word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
 
     def make(self, scope: Scope) -> Table:
-        """Return questions, those of which all words have a vector, and the share of these that is answered correctly.
+        """Return the questions, those whose words all have a vector, and the share of these answered correctly.
 
         Shares are means over the seeds of the vectors, with the standard deviation if there are several. The last
         row of each vectors is about all questions together.

@@ -57,7 +57,7 @@ def _imitated_models_fit(graph: Graph) -> Iterator[str]:
 def _imitation_error(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
     """Return why a model cannot imitate its teacher, as the end of a sentence; None = it can, or has no teacher.
 
-    The teacher has the weights with which it would start the stage.
+    The teacher has the weights that it would start the stage with.
     """
     models, teacher = graph.experiment.models, task.imitates()
     if teacher is None:

@@ -89,7 +89,7 @@ def _word_vectors_fit(graph: Graph) -> Iterator[str]:
 
 
 def _inheritances(graph: Graph) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield model, stage and entry, and the stage and entry from which its weights come there."""
+    """Yield model, stage and entry, and the stage and entry that its weights come from."""
     for model, stage, entry in graph.places:
         if parent := graph.parent_stage(model, stage):
             before = graph.parent_dataset(stage, parent, entry)

@@ -1,4 +1,4 @@
-"""A study as data: its records, tables, figures and settings in one file, from which others remake every table.
+"""A study as data: its records, tables, figures and settings in one file that others remake every table from.
 
 Models and texts are left out.
 """

@@ -54,10 +54,10 @@ VARIANTS = {
 }
 """Columns of the settings that a search varies, and our names of them."""
 NEEDED = ["run", "stage", "dataset", "attention", "seed", "epochs", "peak_gpu_mem_mb", "runtime_s"]
-"""Columns in which every run needs a value."""
+"""Columns that need a value in every run."""
 OPTIONAL = ["num_hashes", "chunk_size", "mask_within_chunks", "nb_features", "batch_size", "grad_accum_steps"]
 OPTIONAL += ["learning_rate", "starts_from", *VARIANTS]
-"""Columns in which a run may have none."""
+"""Columns that may be empty."""
 Text = Annotated[str, Field(strict=True)]
 COLUMNS: dict[str, TypeAdapter[Any]] = {
     **dict.fromkeys(["run", "stage", "attention", "starts_from"], TypeAdapter(Text)),

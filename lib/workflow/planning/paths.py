@@ -57,7 +57,7 @@ class Paths:
 
     @property
     def work(self) -> str:
-        """Folder in which runs work."""
+        """Working folder of runs."""
         return f"{self.results}/work"
 
     # Data

@@ -1,4 +1,4 @@
-"""The plan of a study: its runs, where they lie, what they read, by which code, and what is made of them."""
+"""The plan of a study: its runs, their paths, inputs and code, and the results made from them."""
 
 import functools
 import json

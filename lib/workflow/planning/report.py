@@ -1,4 +1,4 @@
-"""What comes out of a study: what each table, figure and analysis shows, what it is made from, and by which code."""
+"""The results of a study: content, inputs and code of each table, figure and analysis."""
 
 import functools
 import itertools

@@ -30,7 +30,7 @@ def training_minutes(
     Args:
         backbone: what is trained.
         recipe: how it trains; None = it predicts other documents, which takes no longer than an epoch.
-        predicted_share: share of the tokens for which scores over the vocabulary are computed.
+        predicted_share: share of the tokens with scores over the vocabulary.
         imitated: backbone of the model that it imitates, which does not train.
         max_tokens: longest document, in tokens.
         token_lengths: statistics of the tokenised splits; before they exist, `ASSUMED_DOCUMENTS` full-length

@@ -27,7 +27,7 @@ Workflow = Any  # Snakemake has no types, and its interface ends before what is 
 Job = Any
 
 ANY_SIZE = 10**12
-"""Bytes up to which a file is compared by its content, as in the workflow's own profile."""
+"""Files up to this number of bytes are compared by their content, as in the workflow's own profile."""
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
 PLACES = {"__file__", "__name__", "__package__", "__spec__"}
-"""Names by which a definition finds its own file; data files next to it count."""
+"""Names that a definition finds its own file by; data files next to it count."""
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long digests of files that have changed since are kept: an edit may be taken back."""
