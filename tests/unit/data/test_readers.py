@@ -233,6 +233,46 @@ def test_categories_and_large_strings_of_parquet(tmp_path):
     assert [r.label for r in read(tmp_path / "raw.parquet", label="label", labels=["a", "b"])] == [1, 0]
 
 
+def of_datasets(path, names, column, **options):
+    """Write a table as the library `datasets` does, with the names of classes in the schema, and read it."""
+    kind = {"names": names, "_type": "ClassLabel"}
+    feature = {"feature": kind, "length": -1, "_type": "Sequence"} if isinstance(column[0], list) else kind
+    about = json.dumps({"info": {"features": {"label": feature}}})
+    table = pa.table({"text": ["a b", "c d"], "label": column}).replace_schema_metadata({"huggingface": about})
+    pq.write_table(table, path)
+    return [record.label for record in read(path, label="label", **options)]
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ([1, 0], {}),
+        ([1, 0], {"values": {"": None}}),
+        ([[1, 0], [0, 0]], {"label_per": "word"}),
+    ],
+)
+def test_a_schema_that_names_the_classes_in_another_order_is_refused(tmp_path, values, options):
+    path = tmp_path / "raw.parquet"
+    with pytest.raises(DataError, match=r"raw.parquet: 0 in 'label' is 'pos', as its schema says") as caught:
+        of_datasets(path, ["pos", "neg"], values, labels=["neg", "pos"], **options)
+    remedy = json.loads(str(caught.value).split("'labels: ")[1].split("'.")[0])
+    assert of_datasets(path, ["pos", "neg"], values, labels=remedy, **options) == values
+    assert of_datasets(path, ["pos", "neg"], values, labels=["good", "bad"], **options) == values
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "options", "numbers"),
+    [
+        ([1, 0], ["neg", "pos"], {"values": {"0": "neg", "1": "pos"}}, [1, 0]),  # they say what numbers mean
+        (["pos", "neg"], ["neg", "pos"], {}, [1, 0]),
+        ([1, 0], ["0", "1"], {}, [1, 0]),
+    ],
+)
+def test_a_schema_is_no_matter_where_numbers_have_no_place_in_labels(tmp_path, values, labels, options, numbers):
+    assert of_datasets(tmp_path / "raw.parquet", ["pos", "neg"], values, labels=labels, **options) == numbers
+    assert of_datasets(tmp_path / "raw.parquet", ["1", "0"], values, labels=labels, **options) == numbers
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_missing_column_names_those_there_are(tmp_path, suffix):
     path = write(tmp_path, suffix, CONTENTS[suffix])
