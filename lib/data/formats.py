@@ -108,7 +108,7 @@ def class_names(path: Path, column: str) -> list[str]:
     """Return the names that a Parquet file of the library `datasets` gives the numbers in a column; else none."""
     if path.suffix.lower() != ".parquet" or not path.is_file():
         return []
-    # Whoever reads the rows says what is wrong with the file.
+    # Damage is reported by the reader of the rows.
     with contextlib.suppress(*DAMAGE, pa.ArrowException, LookupError, TypeError, AttributeError):
         schema = pq.read_schema(path)
         feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]
