@@ -81,7 +81,8 @@ class FoldSplits:
         if extra := self._without_document:
             raise DataError(
                 f"{self._settings.file}: {len(extra)} ids have no document, such as {min(extra)!r}. Expected those of "
-                "the source; check that both belong together, and that 'id' names the column of the ids."
+                "the source; check that both belong together, that 'id' names the column of the ids, and that "
+                "'dialect.encoding_errors' does not drop these documents."
             )
         if absent := sorted(self._splits.keys() - self._met):
             raise DataError(

@@ -394,8 +394,8 @@ def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}, which is not a text. Expected one in every "
-            "document; set 'text' to the column of the texts, or write this value as a text (in JSON, in quotation "
-            "marks)."
+            "document; name another column, or write this value as a text: words with spaces between them, in JSON in "
+            "quotation marks, and each document in a line of its own."
         )
     if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
         return value

@@ -302,6 +302,20 @@ def test_noise_is_no_file(tmp_path, suffix):
     refuse(path, "Expected")
 
 
+@pytest.mark.parametrize("shown", [".csv", ".tsv", ".jsonl", ".txt"])
+@pytest.mark.parametrize("suffix", [".csv.gz", ".zip", ".parquet"])
+def test_a_file_of_another_format_than_its_name_says_is_named(tmp_path, shown, suffix):
+    content = CONTENTS[".parquet" if suffix == ".parquet" else ".csv"]
+    path = write(tmp_path, ".csv" if suffix in (".csv.gz", ".zip") else suffix, content, suffix.removeprefix(".csv"))
+    path = path.rename(tmp_path / f"wrong{shown}")
+    kind, end = {".csv.gz": ("gzipped", ".gz"), ".zip": ("a zip archive", ".zip"), ".parquet": ("Parquet", suffix)}[
+        suffix
+    ]
+    options = {"text": "body"} if shown == ".txt" else OPTIONS
+    refuse(path, rf"is {kind}.*, as its first bytes show.*{end}", **options)
+    assert read(path.rename(tmp_path / f"right{suffix}"), **OPTIONS) == EXPECTED
+
+
 def test_damaged_gzip_checksum(tmp_path):
     path = write(tmp_path, ".txt", "some text\n" * 100, ".gz")
     content = bytearray(path.read_bytes())
@@ -435,6 +449,8 @@ def test_an_id_twice_would_leak(tmp_path):
         (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which is not an object.*one object per line.*lines=True', {}),
         (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object in each line.*lines=True", {}),
         (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5, which is not a text.*in quotation marks", {}),
+        (".json", b'{"text": {"0": "a"}}\n', "'text' has .*, which is not a text.*each document in a line", {}),
+        (".jsonl", b'{"text": ["a", "b"]}\n', "'text' has .*, which is not a text.*words with spaces", {}),
         (".jsonl", b'{"text": "x", "id": null}\n', "document 1: has no id", {"id": "id"}),
     ],
 )
