@@ -86,6 +86,12 @@ def prepare_dataset(
             f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
             "null to join all."
         )
+    if len(parts) > 1 and not halve and split.join is None and split.given is None:
+        logger.warning(
+            "the parts %s are joined and split again. Set split.published: true to keep train, validation and test as "
+            "they are, split.held_out to keep one part out of training, or split.join to join them on purpose",
+            ", ".join(parts),
+        )
     with atomic_path(target) as folder:
         folder.mkdir()
         candidates = folder / "candidates.parquet"

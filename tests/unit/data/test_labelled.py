@@ -124,6 +124,14 @@ def test_a_held_out_part_that_is_not_there_is_refused(parts, tmp_path):
         prepare_dataset(parts, tmp_path / "out", settings(split=Split(held_out="dev")))
 
 
+@pytest.mark.parametrize(
+    ("split", "joined"), [({}, True), ({"join": ["train", "test"]}, False), ({"held_out": "test"}, False)]
+)
+def test_parts_that_are_joined_unasked_are_a_warning(parts, tmp_path, caplog, split, joined):
+    prepare_dataset(parts, tmp_path / "out", settings(split=Split(**split)))
+    assert ("the parts train, test are joined and split again" in caplog.text) == joined
+
+
 @pytest.fixture
 def published(tmp_path):
     """Three parts, in another order than the splits."""
