@@ -59,9 +59,12 @@ class FoldSplits:
         name = cell_text(fold)
         if name == MISSING:
             source = self._settings.file or "the source"
+            remedy = "write it there, or let split.folds.column name another column"
+            if self._of is not None:
+                remedy = "check that both belong together, and that 'id' names the column of the ids"
             raise DataError(
                 f"{where}: {source} has no fold of the document {identity!r} in '{self._settings.column}'. Expected "
-                "one for each document; check that both belong together, and that 'id' names the column of the ids."
+                f"one for each document; {remedy}."
             )
         if name is None:
             raise DataError(

@@ -126,7 +126,7 @@ def test_folds_that_there_are_not_are_refused(tmp_path):
     with pytest.raises(DataError, match="has no column 'part'; it has 'id', 'text', 'label', 'fold'"):
         prepare(tmp_path, rows, {"column": "part", "validation": 4, "test": 3})
     rows[2]["fold"] = None
-    with pytest.raises(DataError, match="the source has no fold of the document 'd2' in 'fold'"):
+    with pytest.raises(DataError, match="the source has no fold of the document 'd2' in 'fold'.*; write it there, or"):
         prepare(tmp_path, rows, {"validation": 4, "test": 3})
     with pytest.raises(DataError, match="absent.csv: no such file"):
         prepare(tmp_path, rows, {"file": str(tmp_path / "absent.csv"), "validation": 4, "test": 3})
