@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from lib.core.errors import DataError
-from lib.core.files import not_fetched
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.files import litter, not_fetched
 from lib.core.inputs import format_of
 from lib.data.cells import HALF, half_found
 from lib.data.settings.sources import Dialect
@@ -56,10 +56,13 @@ def suffix_of(path: Path) -> str:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    # macOS adds a folder of its own to the archives that it makes.
-    names = [i.filename for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    files = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+    names = [name for name in files if not litter("", [Path(name).name])]  # macOS adds __MACOSX/._name and .DS_Store
     if len(names) != 1:
-        raise DataError(f"{path}: holds {len(names)} files; expected a single one. Unpack it and name the files.")
+        found = cut(", ".join(names), MOST_OF_VALUE)
+        raise DataError(
+            f"{path}: holds {len(names)} files ({found}); expected a single one. Unpack it and name the files."
+        )
     return names[0]
 
 
