@@ -115,21 +115,20 @@ def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> t
 
 def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
     found: Counter[str] = Counter()
-    rows = (row for path in files for row in read_rows(path, columns, dialect))
-    for _, _, value, *_ in tqdm(rows, "reading", unit=" documents", disable=None):
+    rows = ((path, *each) for path in files for each in enumerate(read_rows(path, columns, dialect), start=1))
+    for path, number, (_, _, value, *_) in tqdm(rows, "reading", unit=" documents", disable=None):
         if columns.label is None:
             continue
+        where = f"{path}, document {number}: '{columns.label}'"
         if isinstance(value, str) and HALF.search(value):
-            raise DataError(f"'{columns.label}' {half_found(value, dialect.encoding)}.")
+            raise DataError(f"{where} {half_found(value, dialect.encoding)}.")
         if (text := cell_text(value)) is None or len(text) > FEW:
-            raise DataError(
-                f"'{columns.label}' has {cut(repr(value), MOST_OF_VALUE)}; expected the name or number of a class."
-            )
+            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}. Expected the name or number of a class.")
         found[text] += 1
         if len(found) > MOST_CLASSES:
             raise DataError(
-                f"'{columns.label}' has more than {MOST_CLASSES} values, such as {cut(repr(text), MOST_OF_VALUE)}; "
-                "expected classes. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
+                f"{where} has more than {MOST_CLASSES} values, such as {cut(repr(text), MOST_OF_VALUE)}. Expected "
+                "classes. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
             )
     return found
 

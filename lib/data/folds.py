@@ -59,9 +59,12 @@ class FoldSplits:
         name = cell_text(fold)
         if name == MISSING:
             source = self._settings.file or "the source"
+            remedy = "write it there, or let split.folds.column name another column"
+            if self._of is not None:
+                remedy = "check that both belong together, and that 'id' names the column of the ids"
             raise DataError(
                 f"{where}: {source} has no fold of the document {identity!r} in '{self._settings.column}'. Expected "
-                "one for each document; check that both belong together, and that 'id' names the column of the ids."
+                f"one for each document; {remedy}."
             )
         if name is None:
             raise DataError(
@@ -81,7 +84,8 @@ class FoldSplits:
         if extra := self._without_document:
             raise DataError(
                 f"{self._settings.file}: {len(extra)} ids have no document, such as {min(extra)!r}. Expected those of "
-                "the source; check that both belong together, and that 'id' names the column of the ids."
+                "the source; check that both belong together, that 'id' names the column of the ids, and that "
+                "'dialect.encoding_errors' does not drop these documents."
             )
         if absent := sorted(self._splits.keys() - self._met):
             raise DataError(

@@ -104,6 +104,20 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -
             yield from zip(*values, strict=False)
 
 
+def class_names(path: Path, column: str) -> list[str]:
+    """Return the names that a Parquet file of the library `datasets` gives the numbers in a column; else none."""
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return []
+    # Damage is reported by the reader of the rows.
+    with contextlib.suppress(*DAMAGE, pa.ArrowException, LookupError, TypeError, AttributeError):
+        schema = pq.read_schema(path)
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]
+        numbers = schema.field(column).type
+        if pa.types.is_integer(getattr(numbers, "value_type", numbers)):
+            return list(feature.get("feature", feature)["names"])  # of a list of numbers, the feature is one deeper
+    return []
+
+
 def _each(column: pa.Array) -> Iterator[Any]:
     """Yield the values of a column one by one, so that memory holds one document at a time."""
     for value in column:

@@ -61,7 +61,7 @@ def prepare_dataset(
         ground_truth: ground-truth XML files by part.
 
     Raises:
-        ConfigError: `split.join` names a part that there is not.
+        ConfigError: `split.join` or `split.held_out` names a part that there is not.
         DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
             or folds and documents do not match.
         SplitError: there are too few documents for the split.
@@ -69,6 +69,11 @@ def prepare_dataset(
     split = settings.split
     halve = split.held_out in files and len(files) > 1
     parts = list(files) if halve or split.join is None else split.join
+    if split.held_out and not halve and len(files) > 1:
+        raise ConfigError(
+            f"split.held_out: names the part '{split.held_out}', but the source has {list(files)}. Name one of these, "
+            "or set it to null to join and split all."
+        )
     if split.published and set(files) != set(SPLITS):
         raise ConfigError(
             f"split.published: expected the parts {list(SPLITS)}, but the source has {list(files)}. Name its parts so, "
@@ -80,6 +85,12 @@ def prepare_dataset(
         raise ConfigError(
             f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
             "null to join all."
+        )
+    if len(parts) > 1 and not halve and split.join is None and split.given is None:
+        logger.warning(
+            "the parts %s are joined and split again. Set split.published: true to keep train, validation and test as "
+            "they are, split.held_out to keep one part out of training, or split.join to join them on purpose",
+            ", ".join(parts),
         )
     with atomic_path(target) as folder:
         folder.mkdir()

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from lib.core.errors import DataError
-from lib.core.files import not_fetched
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.files import litter, not_fetched
 from lib.core.inputs import format_of
 from lib.data.cells import HALF, half_found
 from lib.data.settings.sources import Dialect
@@ -56,10 +56,13 @@ def suffix_of(path: Path) -> str:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    # macOS adds a folder of its own to the archives that it makes.
-    names = [i.filename for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    files = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+    names = [name for name in files if not litter("", [Path(name).name])]  # macOS adds __MACOSX/._name and .DS_Store
     if len(names) != 1:
-        raise DataError(f"{path}: holds {len(names)} files; expected a single one. Unpack it and name the files.")
+        found = cut(", ".join(names), MOST_OF_VALUE)
+        raise DataError(
+            f"{path}: holds {len(names)} files ({found}); expected a single one. Unpack it and name the files."
+        )
     return names[0]
 
 
@@ -83,7 +86,7 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     """Yield the lines of a text, divided by `newline` as by `io.TextIOWrapper`."""
     encoding = codecs.lookup(dialect.encoding).name
     if encoding == "utf-8":
-        _refuse_wide(cast(io.BufferedReader, stream).peek(4)[:4], path)
+        _refuse_other(cast(io.BufferedReader, stream).peek(5)[:5], path)
         encoding = "utf-8-sig"
     text = io.TextIOWrapper(stream, encoding, "surrogateescape", newline)
     while line := text.readline(MOST_CHARACTERS):
@@ -95,8 +98,19 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
         yield line
 
 
-def _refuse_wide(head: bytes, path: Path) -> None:
-    """Refuse a file of UTF-8 whose first bytes are those of UTF-16 or UTF-32."""
+_OTHER_CONTENTS = {
+    b"\x1f\x8b": ("gzipped", "add .gz to its name"),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "let its name end in .zip, or save the sheet as CSV in UTF-8"),
+    b"PAR1\x15": ("Parquet", "let its name end in .parquet"),
+}
+"""Contents by their first bytes, each with a remedy."""
+
+
+def _refuse_other(head: bytes, path: Path) -> None:
+    """Refuse a file of UTF-8 whose first bytes are those of another format, or of UTF-16 or UTF-32."""
+    for mark, (content, remedy) in _OTHER_CONTENTS.items():
+        if head.startswith(mark):
+            raise DataError(f"{path}: is {content}, as its first bytes show. Expected text in UTF-8; {remedy}.")
     marks = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}  # UTF-32's mark begins like that of UTF-16
     marks |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
     found = next((name for mark, name in marks.items() if head.startswith(mark)), None)

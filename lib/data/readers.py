@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.data.cells import HALF, MISSING, cell_text, half_found
-from lib.data.formats import read_rows
+from lib.data.formats import class_names, read_rows
 from lib.data.labels import IGNORED
 from lib.data.raw_files import Columns, suffix_of
 from lib.data.settings.sources import Dialect
@@ -108,6 +108,8 @@ def read_records(
             rows = blank = dropped = 0
             repaired: Counter[str] = Counter()
             columns = Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
+            if classes is not None and columns.label is not None:
+                classes.check_order(class_names(path, columns.label), path)
             for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
                 read_rows(path, columns, dialect), start=1
             ):
@@ -193,6 +195,7 @@ class _Classes:
         by_number = {str(number): number for number in range(len(names))} | self._truths if self._numbered else {}
         self._truths = {truth: number for truth, number in self._truths.items() if truth not in by_name | listed}
         self._met: set[str] = set()
+        self._by_name = by_name
         self._spellings: dict[str, int | None] = {**by_number, **listed, **by_name}
 
     def number(self, value: Any, where: str) -> int | None:
@@ -214,6 +217,22 @@ class _Classes:
         no_label = {MISSING, str(IGNORED)} - self._spellings.keys()
         found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
         return [IGNORED if number is None else number for number in found]
+
+    def check_order(self, names: Sequence[str], path: Path) -> None:
+        """Refuse a file that gives a number the name of another class.
+
+        Args:
+            names: those of its numbers, in order.
+            path: the file.
+        """
+        for number, name in enumerate(names):
+            meant = self._by_name.get(cell_text(name) or name, number)
+            if self._numbered and meant != number and str(number) not in self._by_name:
+                raise DataError(
+                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has "
+                    f"{name!r} at place {meant}. Expected its order; set 'labels: "
+                    f"{json.dumps(list(names), ensure_ascii=False)}'."
+                )
 
     def warn(self) -> None:
         """Warn of truth values that were read as classes."""
@@ -375,8 +394,8 @@ def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}, which is not a text. Expected one in every "
-            "document; set 'text' to the column of the texts, or write this value as a text (in JSON, in quotation "
-            "marks)."
+            "document; name another column, or write this value as a text: words with spaces between them, in JSON in "
+            "quotation marks, and each document in a line of its own."
         )
     if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
         return value

@@ -28,9 +28,17 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
         check_columns(header, columns, str(path), other_dialects(path, columns, dialect), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
+    names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
     for row in rows:
         if not row:
             continue
+        if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
+            given = "Joined files have them in the middle; remove this line."
+            if dialect.columns is not None:
+                given = "If the file has a header, leave out 'dialect.columns'; otherwise remove this line."
+            raise DataError(
+                f"{path}, line {reader.line_num}: has the names of the columns. Expected a document. {given}"
+            )
         if len(row) != len(header):
             expected = "the header" if dialect.columns is None else "dialect.columns"
             raise DataError(

@@ -83,8 +83,8 @@ class Split(BaseSettings):
     )
     held_out: Part | None = Field(
         None,
-        description="Part that becomes validation and test, half each by class; the other parts become training. If "
-        "the source has no such part, all parts are joined and split.",
+        description="Part that becomes validation and test, half each by class; the other parts become training. A "
+        "source with a single part is split by the shares.",
     )
     documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(
         default_factory=dict,

@@ -52,6 +52,8 @@ class HubSource(BaseSettings):
         for path in self._paths:
             if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}) or not path.isprintable():
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
+            elif "*" in path:
+                yield f"files: {path!r} is a pattern, as for local files. Name each file, or a range such as {{0..9}}"
             elif problem := _format_problem(path):
                 yield f"files: {path!r}: {problem}. Name other files"
 

@@ -148,9 +148,9 @@ def test_a_table_that_can_be_read_in_two_ways_is_refused_with_the_option_that_de
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        (range(150), "has more than 100 values"),
+        (range(150), "texts.jsonl, document 101: 'label' has more than 100 values"),
         (["one"] * 150, "expected two at least"),
-        ([["a"]] * 150, "expected the name"),
+        (["x", ["a"]] * 75, "texts.jsonl, document 2: 'label' has .* Expected the name"),
     ],
 )
 def test_a_column_that_has_no_classes_is_refused(tmp_path, values, match):

@@ -223,6 +223,23 @@ def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
 
 
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("label", ["label", None])
+def test_the_header_of_a_joined_file_is_no_document(tmp_path, delimiter, mark, label):
+    content = f"{mark}text,label\none,1\n{mark}text,label\ntwo,0\n".replace(",", delimiter)
+    path = write(tmp_path, "raw.tsv" if delimiter == "\t" else "raw.csv", content)
+    refused(path, "line 3: has the names of the columns.*Joined files .*remove this line", label=label)
+    path.write_text("".join(content.splitlines(keepends=True)[place] for place in (0, 1, 3)))
+    assert [text for text, _ in read(path, label=label)] == ["one", "two"]
+    given = Dialect(columns=["text", "label"])
+    refused(path, "line 1: has the names of the columns.*leave out 'dialect.columns'", label=label, dialect=given)
+
+
+def test_a_text_may_be_called_like_its_only_column(tmp_path):
+    assert read(write(tmp_path, "raw.csv", "text\none\ntext\n"), label=None) == [("one", None), ("text", None)]
+
+
 TEXTS = {"windows-1252": "café — naïve", "utf-16": "тест 测试", "shift_jis": "テスト", "utf-32": "тест"}
 
 
@@ -377,7 +394,12 @@ def test_a_repository_may_hold_labels_in_files_of_their_own():
     pinned = {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["text-{0..1}.txt"]}}
     source = HubSource(**pinned, ground_truth={"train": ["labels-{0..1}.txt"]})
     assert source.ground_truth == {"train": ["labels-0.txt", "labels-1.txt"]}
-    for wrong, match in (("../labels.txt", "is no place inside"), ("labels.doc", "no known"), ("text-0.txt", "twice")):
+    for wrong, match in (
+        ("../labels.txt", "is no place inside"),
+        ("labels.doc", "no known"),
+        ("text-0.txt", "twice"),
+        ("labels-*.txt", "is a pattern.*a range such as {0..9}"),
+    ):
         with pytest.raises(ValidationError, match=match):
             HubSource(**pinned, ground_truth={"train": [wrong]})
 

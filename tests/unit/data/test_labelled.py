@@ -118,6 +118,20 @@ def test_without_the_held_out_part_the_file_is_split_like_the_others(parts, tmp_
         assert [len(rows) for rows in prepared(tmp_path / part).values()] == [240, 30, 30]
 
 
+def test_a_held_out_part_that_is_not_there_is_refused(parts, tmp_path):
+    """Joined, the documents of test would train."""
+    with pytest.raises(ConfigError, match=r"split.held_out: names the part 'dev', but the source has \['train', 'te"):
+        prepare_dataset(parts, tmp_path / "out", settings(split=Split(held_out="dev")))
+
+
+@pytest.mark.parametrize(
+    ("split", "joined"), [({}, True), ({"join": ["train", "test"]}, False), ({"held_out": "test"}, False)]
+)
+def test_parts_that_are_joined_unasked_are_a_warning(parts, tmp_path, caplog, split, joined):
+    prepare_dataset(parts, tmp_path / "out", settings(split=Split(**split)))
+    assert ("the parts train, test are joined and split again" in caplog.text) == joined
+
+
 @pytest.fixture
 def published(tmp_path):
     """Three parts, in another order than the splits."""

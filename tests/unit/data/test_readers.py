@@ -75,7 +75,8 @@ def write(folder, suffix, content, packing=""):
     elif packing == ".zip":
         path = folder / "raw.zip"  # as on Zenodo, whose archives do not tell the format
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("__MACOSX/._member", b"not a document")
+            for litter in ("__MACOSX/._member", "folder/.DS_Store", "folder/Thumbs.db"):
+                archive.writestr(litter, b"not a document")
             archive.writestr(f"folder/member{suffix}", content)
     else:
         path.write_bytes(content)
@@ -233,6 +234,46 @@ def test_categories_and_large_strings_of_parquet(tmp_path):
     assert [r.label for r in read(tmp_path / "raw.parquet", label="label", labels=["a", "b"])] == [1, 0]
 
 
+def of_datasets(path, names, column, **options):
+    """Write a table as the library `datasets` does, with the names of classes in the schema, and read it."""
+    kind = {"names": names, "_type": "ClassLabel"}
+    feature = {"feature": kind, "length": -1, "_type": "Sequence"} if isinstance(column[0], list) else kind
+    about = json.dumps({"info": {"features": {"label": feature}}})
+    table = pa.table({"text": ["a b", "c d"], "label": column}).replace_schema_metadata({"huggingface": about})
+    pq.write_table(table, path)
+    return [record.label for record in read(path, label="label", **options)]
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ([1, 0], {}),
+        ([1, 0], {"values": {"": None}}),
+        ([[1, 0], [0, 0]], {"label_per": "word"}),
+    ],
+)
+def test_a_schema_that_names_the_classes_in_another_order_is_refused(tmp_path, values, options):
+    path = tmp_path / "raw.parquet"
+    with pytest.raises(DataError, match=r"raw.parquet: 0 in 'label' is 'pos', as its schema says") as caught:
+        of_datasets(path, ["pos", "neg"], values, labels=["neg", "pos"], **options)
+    remedy = json.loads(str(caught.value).split("'labels: ")[1].split("'.")[0])
+    assert of_datasets(path, ["pos", "neg"], values, labels=remedy, **options) == values
+    assert of_datasets(path, ["pos", "neg"], values, labels=["good", "bad"], **options) == values
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "options", "numbers"),
+    [
+        ([1, 0], ["neg", "pos"], {"values": {"0": "neg", "1": "pos"}}, [1, 0]),  # they say what numbers mean
+        (["pos", "neg"], ["neg", "pos"], {}, [1, 0]),
+        ([1, 0], ["0", "1"], {}, [1, 0]),
+    ],
+)
+def test_a_schema_is_no_matter_where_numbers_have_no_place_in_labels(tmp_path, values, labels, options, numbers):
+    assert of_datasets(tmp_path / "raw.parquet", ["pos", "neg"], values, labels=labels, **options) == numbers
+    assert of_datasets(tmp_path / "raw.parquet", ["1", "0"], values, labels=labels, **options) == numbers
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_missing_column_names_those_there_are(tmp_path, suffix):
     path = write(tmp_path, suffix, CONTENTS[suffix])
@@ -260,6 +301,20 @@ def test_noise_is_no_file(tmp_path, suffix):
     path = tmp_path / f"raw{suffix}"
     path.write_bytes(b"\xff\xfe\x00 noise \x80" * 50)
     refuse(path, "Expected")
+
+
+@pytest.mark.parametrize("shown", [".csv", ".tsv", ".jsonl", ".txt"])
+@pytest.mark.parametrize("suffix", [".csv.gz", ".zip", ".parquet"])
+def test_a_file_of_another_format_than_its_name_says_is_named(tmp_path, shown, suffix):
+    content = CONTENTS[".parquet" if suffix == ".parquet" else ".csv"]
+    path = write(tmp_path, ".csv" if suffix in (".csv.gz", ".zip") else suffix, content, suffix.removeprefix(".csv"))
+    path = path.rename(tmp_path / f"wrong{shown}")
+    kind, end = {".csv.gz": ("gzipped", ".gz"), ".zip": ("a zip archive", ".zip"), ".parquet": ("Parquet", suffix)}[
+        suffix
+    ]
+    options = {"text": "body"} if shown == ".txt" else OPTIONS
+    refuse(path, rf"is {kind}.*, as its first bytes show.*{end}", **options)
+    assert read(path.rename(tmp_path / f"right{suffix}"), **OPTIONS) == EXPECTED
 
 
 def test_damaged_gzip_checksum(tmp_path):
@@ -395,6 +450,8 @@ def test_an_id_twice_would_leak(tmp_path):
         (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which is not an object.*one object per line.*lines=True', {}),
         (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object in each line.*lines=True", {}),
         (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5, which is not a text.*in quotation marks", {}),
+        (".json", b'{"text": {"0": "a"}}\n', "'text' has .*, which is not a text.*each document in a line", {}),
+        (".jsonl", b'{"text": ["a", "b"]}\n', "'text' has .*, which is not a text.*words with spaces", {}),
         (".jsonl", b'{"text": "x", "id": null}\n', "document 1: has no id", {"id": "id"}),
     ],
 )
@@ -449,7 +506,7 @@ def test_missing_unreadable_and_crowded_files(tmp_path):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", "x")
         archive.writestr("b.txt", "x")
-    refuse(tmp_path / "two.zip", "holds 2 files")
+    refuse(tmp_path / "two.zip", r"holds 2 files \(a.txt, b.txt\)")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
