@@ -88,6 +88,13 @@ def test_litter_is_no_run_and_no_file_of_one(tmp_path, run):
     assert (found.runs, found.differing) == (1, {})
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"a": 1}', b'{"a": null}', b"\xff"])
+def test_damaged_digests_are_named_with_what_writes_them_again(tmp_path, run, content):
+    (tmp_path / "digests.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"digests\.json: damaged \(.*snakemake --forcerun all writes it again"):
+        problems(tmp_path)
+
+
 def test_files_that_the_run_left_are_compared(tmp_path, run):
     (run / "model/model.safetensors").write_bytes(b"Weights")
     assert problems(tmp_path) == {str(run): ["model/model.safetensors is not what the run left"]}
