@@ -184,7 +184,8 @@ def read_record(folder: str | Path) -> RunRecord:
         ) from error
     except (IsADirectoryError, ValueError, RecursionError) as error:
         raise DataError(
-            f"{path}: not a run record ({error}). Delete the run's folder; make why then says how to make it again."
+            f"{path}: not a run record of this version ({error}). Use the version that wrote it, or delete the "
+            "run's folder; make why then says how to make it again."
         ) from error
 
 
