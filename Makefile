@@ -12,7 +12,7 @@ REPORTED := $(or $(CONFIG),$(STUDY_FILE))
 # The folder of the study's results, asked when a command needs it.
 RESULTS = $(shell $(BIN)/python -c "import sys; from lib.core.program import run; \
 	from lib.study.configuration import load_study, read_layers; \
-	sys.exit(run(lambda files: print(load_study(read_layers(files)).execution.results), '$(REPORTED)'.split()))")
+	sys.exit(run(lambda files: print(load_study(read_layers(files)).execution.results), sys.argv[1:]))" $(REPORTED))
 # The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
 ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))
 # Without the workflow's own profile, which prints every command: one line per job is enough here.

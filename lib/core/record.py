@@ -183,7 +183,10 @@ def read_record(folder: str | Path) -> RunRecord:
             f"{path}: no such file. Expected the record of a finished run; let its stage finish."
         ) from error
     except (IsADirectoryError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
+        raise DataError(
+            f"{path}: not a run record of this version ({error}). Use the version that wrote it, or delete the "
+            "run's folder; make why then says how to make it again."
+        ) from error
 
 
 def write_run(folder: str | Path, record: RunRecord) -> None:

@@ -1,6 +1,7 @@
 """Run records as tidy frames: one row per run."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
-from lib.results.quantities import F1_NAMES
+from lib.results.quantities import F1_NAMES, OF_CLASS
 
 INSTRUCTIONS, HARDWARE = "instruction set", "hardware"
 SHOWN = 6
@@ -19,6 +20,8 @@ SHOWN = 6
 SPLITS = ("eval", "test")
 SCORES = {f"{split}_score": " or ".join(f"{split}_{name}" for name in F1_NAMES) for split in SPLITS}
 """Columns of scores, and the metrics that they hold."""
+METRIC = re.compile(f"(train|eval|test)_(?!.*{OF_CLASS})")
+"""Beginning of the name of a metric that is not of one class."""
 KEY = ["stage", "model", "dataset", "variant", "seed"]
 
 
@@ -262,9 +265,13 @@ def select_grid(
         empty, called = grid.loc[grid[column].isna() & trained, cell], SCORES.get(column, column)
         problems += [f"{_name(stage, *key)}: no value of {called}" for key in empty.itertuples(index=False)]
     if problems:
+        unknown = [SCORES.get(column, column) for column in columns if len(grid) and grid[column].isna().all()]
+        metrics = [name for name in grid.dropna(axis=1, how="all") if METRIC.match(name) and name not in SCORES]
+        others = f" No run has {', '.join(unknown)}: name a quantity such as f1, or of {', '.join(metrics)}."
         raise DataError(
             f"the grid of {stage} has holes: {'; '.join(problems)}. Expected one complete record for each model, "
             "dataset and seed. Let the missing runs finish, or leave their models or datasets out."
+            + (others if unknown else "")
         )
     return grid
 

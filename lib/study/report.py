@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lib.analysis.settings import AnyAnalysis
-from lib.core.settings import BaseSettings, Name
+from lib.core.settings import BaseSettings, Name, check
 from lib.results.settings import AnyFigure, AnyTable
+from lib.study.execution import ROOT
 
 
 class ReportSettings(BaseSettings):
@@ -41,6 +42,12 @@ class ReportSettings(BaseSettings):
         description="Reproduced study whose printed values are shown with ours, where stages, datasets and models are "
         "called as in its own configuration.",
     )
+
+    @check
+    def _methods_are_written(self) -> Iterator[str]:
+        page = f"workflow/report/{self.methods}.rst"
+        if not (ROOT / page).is_file():
+            yield f"methods: '{self.methods}' would be {page}, which is not there. Write it, or name study"
 
     def asks(self) -> bool:
         """Whether there is any table, figure or analysis."""

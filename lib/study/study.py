@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import Field
 
@@ -28,6 +29,13 @@ class Study(BaseSettings):
         description="Part of the study that is asked for, with what it needs; null = all. Paths and runs are those of "
         "the whole study.",
     )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Drop a report that is null, so that a file can remove that of the file that it extends."""
+        if isinstance(values, dict) and values.get("report", ()) is None:
+            return {key: value for key, value in values.items() if key != "report"}
+        return values
 
     @functools.cached_property
     def graph(self) -> Graph:

@@ -90,6 +90,16 @@ def test_a_report_of_a_wrong_study_says_what_is_wrong_with_it(planned, repositor
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.parametrize("files", ["'my study.yaml'", r"my\ study.yaml", "base.yaml 'my study.yaml'"])
+def test_a_path_with_spaces_is_quoted_for_the_shell(planned, repository, tmp_path, monkeypatch, files):
+    (tmp_path / "base.yaml").write_text("{}")
+    (tmp_path / "my study.yaml").write_text(f"{{extends: {repository}/config/demo.yaml, execution: {{results: mine}}}}")
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    bin_folder = f"BIN={Path(sys.executable).parent}"
+    assert "results=mine;" in planned("report", f"CONFIG={files}", bin_folder)
+    assert f"verify.py --configfile {files}\n" in planned("verify", f"CONFIG={files}", bin_folder)
+
+
 def test_a_report_gets_its_name_when_it_is_complete(planned):
     said = planned("report")
     assert "--report $results/.report.html" in said

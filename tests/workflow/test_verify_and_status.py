@@ -256,6 +256,16 @@ def test_what_the_study_does_not_have_any_more_may_go(half, alone):
         assert all(f"{file.name} is gone" in said for file in gone), said
 
 
+def test_digests_that_are_gone_are_missed_and_written_again_by_the_printed_command(half):
+    digests, arguments = half.folder / "results/alone/digests.json", ["--cores", 1, "--configfile", CONFIG]
+    half.snakemake(*arguments)
+    digests.unlink()
+    half.snakemake(*arguments)  # which has nothing to do, and so writes nothing
+    assert "tables and figures changed, as digests.json is missing (snakemake --forcerun all" in ask(half, "verify")[0]
+    half.snakemake(*arguments, "--forcerun", "all")
+    assert "digests.json" not in ask(half, "verify")[0]
+
+
 def test_a_training_is_seen_while_it_runs_and_after_its_death(project):
     settings = yaml.safe_load((project.folder / PRETRAIN / "config.yaml").read_text())
     settings["recipe"]["epochs"] = 100_000

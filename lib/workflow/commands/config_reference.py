@@ -82,6 +82,7 @@ def config_schema() -> str:
     del generated["additionalProperties"]
     generated["anyOf"] = [spelled[section] for section in options]
     study = definitions.pop(Study.__name__)
+    study["properties"]["report"] = {"anyOf": [study["properties"]["report"], {"type": "null"}]}
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
     return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 

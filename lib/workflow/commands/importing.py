@@ -232,7 +232,13 @@ def _epochs(path: str | Path, runs: set[str]) -> pd.DataFrame:
     table = pd.DataFrame(converted, columns=["run", *columns]).astype(dict.fromkeys(columns, "float64"))
     # The tracker may have written training and evaluation of an epoch as separate rows, each with its own epoch.
     table = table.assign(epoch=table[EPOCHS].bfill(axis=1).iloc[:, 0]).drop(columns=EPOCHS)
-    merged = table.groupby(["run", "epoch"]).first()  # the first that is not null, by column
+    by_epoch = table.groupby(["run", "epoch"])
+    several = by_epoch[metrics].nunique().gt(1).stack()
+    conflicts = several[several].index
+    if len(conflicts):
+        texts = [f"{run}: {metric} of epoch {epoch:g} has several values" for run, epoch, metric in conflicts]
+        raise _refusal(path, texts)
+    merged = by_epoch.first()  # the first that is not null, by column
     return merged.rename(columns=_metric).reset_index("epoch")
 
 

@@ -16,7 +16,8 @@ from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, 
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.agreement import code_changes, disagreements, misnamed
 from lib.workflow.staleness.kept_code import code_since
-from lib.workflow.staleness.made_files import changed_files
+from lib.workflow.staleness.made_files import FILE as DIGESTS
+from lib.workflow.staleness.made_files import NOTED_AGAIN, changed_files
 
 MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
@@ -68,6 +69,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     records = {path.parent: read_record(path.parent) for path in files_in(Path(results, "runs"), f"**/{RUN}")}
     archived = Path(results, MANIFEST).is_file()
     differing = _not_as_archived(Path(results)) if archived else changed_files(results)
+    is_noted = archived or plan is None or Path(results, DIGESTS).is_file()
     for folder, record in records.items():
         left = [] if archived else differing_files(folder, record)
         damaged += [str(folder)] if left else []
@@ -82,6 +84,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
             ("the files that they left", not record.files),
             ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
             ("what they read", any(parent.digest is None for parent in record.parents.values())),
+            (f"whether data, tables and figures changed, as {DIGESTS} is missing ({NOTED_AGAIN})", not is_noted),
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
@@ -183,7 +186,8 @@ def verification_report(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     if found.missing:
-        lines += ["", f"Missing, {len(found.missing)} files that the study has; snakemake makes them:"]
+        what = f"Missing, {len(found.missing)} files that the study has"
+        lines += ["", f"{what}; snakemake makes them, and where it finds nothing to do, make why says how:"]
         lines += named(found.missing)
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
     if found.mixed:

@@ -5,10 +5,11 @@ in `.snakemake`.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest, files_in, write_json
@@ -17,6 +18,9 @@ from lib.workflow.staleness.known_states import FILE as ACCEPTED
 
 FILE = "digests.json"
 """Name of the file, in the folder of the results."""
+NOTED_AGAIN = "snakemake --forcerun all writes it again, of the files as they are"
+"""A call with nothing to do writes no file, so that one job is forced."""
+_DIGESTS = TypeAdapter(dict[str, str])
 
 
 def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
@@ -63,12 +67,11 @@ def read_digests(results: str | Path) -> dict[str, str]:
     """
     path = Path(results, FILE)
     try:
-        digests = json.loads(path.read_text(encoding="utf-8"))
+        return _DIGESTS.validate_json(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise DataError(f"{path}: damaged ({error}). Delete it: the next snakemake writes it again.") from error
-    return {str(name): str(digest) for name, digest in digests.items()}
+    except ValidationError as error:
+        raise DataError(f"{path}: damaged ({error.errors()[0]['msg']}). Delete it: {NOTED_AGAIN}.") from error
 
 
 def changed_files(results: str | Path) -> dict[str, list[str]]:

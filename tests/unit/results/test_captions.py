@@ -78,6 +78,13 @@ def test_the_methods_paragraph_of_a_shipped_study_is_there(path):
     assert load_study(read_layers([path])).report.methods in NAMES
 
 
+def test_a_methods_paragraph_that_is_not_there_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"report\.methods: 'nobody' would be workflow/report/nobody\.rst, which is not"
+    ):
+        load_study([("small.yaml", changed(SMALL, ("report/methods", "nobody")))])
+
+
 def test_every_kind_has_a_caption():
     assert KINDS <= NAMES
 

@@ -114,6 +114,16 @@ def test_a_record_without_the_figure_is_a_hole_unless_nothing_is_trained(tmp_pat
     assert len(select_grid(*arguments, ["seconds"])) == 2
 
 
+@pytest.mark.parametrize("column", ["f11", "test_f1_makro", "second", "f1"])
+def test_a_column_that_no_run_has_is_named_with_those_that_they_have(column, tmp_path):
+    runs = load_runs([write_run(tmp_path, "finetune", model, "imdb") for model in ("sdpa", "favor-m64")])
+    cells = "finetune", {"imdb": ["sdpa", "favor-m64"]}
+    with pytest.raises(DataError, match=f"No run has {column}: name a quantity such as f1, or of .*test_f1_macro"):
+        select_grid(runs, *cells, ["seconds", column])
+    with pytest.raises(DataError, match=r"leave their models or datasets out\.$"):
+        select_grid(runs, "finetune", {"imdb": ["sdpa", "lsh-h2-c64"]}, ["seconds"])
+
+
 def test_a_cell_of_two_runs_is_named():
     """As foreign records may have it; our own are refused before."""
     row = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "variant": "", "seed": 1}

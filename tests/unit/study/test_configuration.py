@@ -9,6 +9,7 @@ from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study, merged, read_layers
+from lib.study.report import ReportSettings
 
 
 @pytest.fixture
@@ -212,6 +213,15 @@ def test_null_removes_all_results_of_a_kind(place):
     shown = {"report": {"tables": {"f1": {"stage": "finetune", "columns": ["f1"]}}}}
     study = load_study([*over(shown), ("own", {"report": {place: None}})])
     assert getattr(study.report, place) == {}
+
+
+def test_null_removes_a_report_and_a_later_file_may_have_another():
+    shown = {
+        "report": {"tables": {"f1": {"stage": "finetune", "columns": ["f1"]}}, "reference": "sdpa", "title": "One"}
+    }
+    layers = [*over(shown), ("own", {"report": None})]
+    assert load_study(layers).report == ReportSettings()
+    assert load_study([*layers, ("later", {"report": {"title": "Two"}})]).report == ReportSettings(title="Two")
 
 
 def test_null_removes_a_model_a_table_and_a_figure():

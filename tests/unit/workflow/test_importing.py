@@ -293,6 +293,16 @@ def test_values_of_another_kind_are_refused(changes, message, bring, tmp_path):
     assert not (tmp_path / "out/runs").exists()
 
 
+@pytest.mark.parametrize("metric", ["train/avg_epoch_loss", "eval/f1_macro", "test/class_1_f1"])
+def test_an_epoch_with_two_values_of_a_metric_is_refused_and_the_same_value_twice_is_one(metric, bring, tmp_path):
+    rows = rows_of(TUNED | {"starts_from": None})
+    changed = next(row for row in rows if metric in row)
+    with pytest.raises(DataError, match=f"E1_fine_mha_cc: {metric} of epoch 1 has several values"):
+        bring(TUNED | {"starts_from": None}, history=[*rows, changed | {metric: 0.625}])
+    assert not (tmp_path / "out/runs").exists()
+    assert bring(TUNED | {"starts_from": None}, history=[*rows, changed])
+
+
 @pytest.mark.parametrize("epochs", [0, -1, 10**9])
 def test_epochs_that_the_history_lacks_are_refused_at_once(epochs, bring):
     with pytest.raises(DataError, match="E1_pre_mha_aa: "):

@@ -88,6 +88,22 @@ def test_litter_is_no_run_and_no_file_of_one(tmp_path, run):
     assert (found.runs, found.differing) == (1, {})
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"a": 1}', b'{"a": null}', b"\xff"])
+def test_damaged_digests_are_named_with_what_writes_them_again(tmp_path, run, content):
+    (tmp_path / "digests.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"digests\.json: damaged \(.*snakemake --forcerun all writes it again"):
+        problems(tmp_path)
+
+
+@pytest.mark.parametrize("beginning", ["", "{", "[]", "null", '{"new": 1, '])
+def test_a_record_that_cannot_be_read_is_named_with_what_makes_it_again(tmp_path, run, beginning):
+    """It was cut or damaged, or another version of the project wrote it, with a field more."""
+    rest = (run / "run.json").read_text()[1:] if "new" in beginning else ""
+    (run / "run.json").write_text(beginning + rest)
+    with pytest.raises(DataError, match=r"(?s)run\.json: not a run record of this version.*make why then says how"):
+        problems(tmp_path)
+
+
 def test_files_that_the_run_left_are_compared(tmp_path, run):
     (run / "model/model.safetensors").write_bytes(b"Weights")
     assert problems(tmp_path) == {str(run): ["model/model.safetensors is not what the run left"]}
