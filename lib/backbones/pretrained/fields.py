@@ -60,6 +60,9 @@ SUPPORTED: dict[str, Any] = {
 }
 """Fields that change states or weights if the code of a model reads them, each with the only value that transformers
 computes for a family whose code does not read it. null is this value, too."""
+_ROTARY = frozenset({"rope", "rotary", "sans_pos"})
+"""Values of `position_embedding_type` that say what a family without a table of positions computes: no other embedding
+of them than rotary ones. Ettin and mmBERT have `sans_pos`."""
 _QUANTISED = ("quantization_config", "compression_config")
 _ACTIVATIONS = ("activation", "activation_function", "classifier_activation", "hidden_act", "hidden_activation")
 _SHOWN = 80
@@ -94,6 +97,8 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, supported in SUPPORTED.items():
         value = fields.get(name)
         if value is None or value == supported or name in read:
+            continue
+        if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
         if name in _QUANTISED:
             yield (

@@ -697,6 +697,29 @@ OLD = {
         "torch_dtype": "bfloat16",
         "use_cache": False,
     },
+    "modernbert": {
+        "architectures": ["ModernBertForMaskedLM"],
+        "bos_token_id": 2,
+        "classifier_pooling": "mean",
+        "cls_token_id": 1,
+        "deterministic_flash_attn": False,
+        "dtype": "float32",
+        "eos_token_id": 1,
+        "global_attn_every_n_layers": 3,
+        "global_rope_theta": 160000,
+        "gradient_checkpointing": False,
+        "hidden_activation": "gelu",
+        "layer_norm_eps": 1e-05,
+        "local_attention": 8,
+        "local_rope_theta": 160000,
+        "mask_token_id": 4,
+        "norm_eps": 1e-05,
+        "pad_token_id": 0,
+        "position_embedding_type": "sans_pos",
+        "sep_token_id": 1,
+        "sparse_pred_ignore_index": -100,
+        "sparse_prediction": False,
+    },
     "gpt2": {
         "activation_function": "gelu_new",
         "architectures": ["GPT2LMHeadModel"],
@@ -716,7 +739,7 @@ OLD = {
 }
 """Fields of `config.json` as they were published: by distilbert-base-uncased, google/electra-small-discriminator,
 sentence-transformers/all-mpnet-base-v2, allenai/longformer-base-4096, google/bigbird-roberta-base,
-uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, gpt2; with the sizes of a small model."""
+uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, jhu-clsp/mmBERT-base, gpt2; with the sizes of a small model."""
 
 
 @pytest.mark.parametrize("kind", OLD)
@@ -855,6 +878,18 @@ def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
     assert all(torch.equal(weight, before[each]) for each, weight in model.state_dict().items())
     with pytest.raises(ValidationError, match=rf"architecture.{expected}"):
         Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind, name: value})
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("value", ["rope", "rotary", "sans_pos"])
+def test_only_a_family_with_rotary_positions_may_name_them(kind, value):
+    """As Ettin and mmBERT do. DeBERTa's positions are distances, next to a table."""
+    fields = PLAIN | {"model_type": kind, "position_embedding_type": value}
+    rotary = "rope_parameters" in AutoConfig.for_model(kind).to_dict()
+    assert (config_error(fields) is None) == rotary
+    if rotary:
+        assert "position_embedding_type" not in architecture_of(fields)
+        Settings(architecture=fields)
 
 
 def test_a_file_without_a_type_is_of_the_type_of_the_backbone(publish_encoder):
