@@ -263,13 +263,16 @@ def test_longer_positions_are_exported(agree, run_of, corpus, tmp_path):
     agree(tmp_path / "out" / "model", tmp_path / "plain", AUTO["finetune"])
 
 
-def test_a_causal_decoder_stays_one(agree, run_of, tmp_path):
-    causal = backbone("llama", attention="causal")
+@pytest.mark.parametrize(
+    ("kind", "exported"), [("llama", "LlamaForCausalLM"), ("modernbert-decoder", "ModernBertDecoderForCausalLM")]
+)
+def test_a_causal_decoder_stays_one(kind, exported, agree, run_of, tmp_path):
+    causal = backbone(kind, attention="causal")
     train(run_of("pretrain", backbone=causal, task={"kind": "causal_lm"}, recipe={"epochs": 1}), tmp_path / "out")
     model = tmp_path / "out" / "model"
     export(model, tmp_path / "plain")
     name = agree(model, tmp_path / "plain", AUTO["pretrain"], exported_auto="AutoModelForCausalLM")
-    assert name == "LlamaForCausalLM"
+    assert name == exported
 
 
 REFUSED = {
