@@ -108,6 +108,9 @@ def agree(alone, corpus, tagged):
         expected = ours(folder, auto, texts)
         assert longest == 32
         assert [row for row, _ in found] == [row for row, _ in expected]
+        exported, tokenizer = AutoConfig.from_pretrained(out), TextTokenizer.load(folder).backend
+        for token in ("bos_token_id", "cls_token_id", "eos_token_id", "pad_token_id", "sep_token_id"):
+            assert getattr(tokenizer, token) in (None, getattr(exported, token))
         assert max(len(row) for row, _ in found) == 32
         for (_, theirs), (_, own) in zip(found, expected, strict=True):
             assert theirs == pytest.approx(own, abs=1e-6)
