@@ -108,6 +108,9 @@ def agree(alone, corpus, tagged):
         expected = ours(folder, auto, texts)
         assert longest == 32
         assert [row for row, _ in found] == [row for row, _ in expected]
+        exported, tokenizer = AutoConfig.from_pretrained(out), TextTokenizer.load(folder).backend
+        for token in ("bos_token_id", "cls_token_id", "eos_token_id", "pad_token_id", "sep_token_id"):
+            assert getattr(tokenizer, token) in (None, getattr(exported, token))
         assert max(len(row) for row, _ in found) == 32
         for (_, theirs), (_, own) in zip(found, expected, strict=True):
             assert theirs == pytest.approx(own, abs=1e-6)
@@ -263,13 +266,16 @@ def test_longer_positions_are_exported(agree, run_of, corpus, tmp_path):
     agree(tmp_path / "out" / "model", tmp_path / "plain", AUTO["finetune"])
 
 
-def test_a_causal_decoder_stays_one(agree, run_of, tmp_path):
-    causal = backbone("llama", attention="causal")
+@pytest.mark.parametrize(
+    ("kind", "exported"), [("llama", "LlamaForCausalLM"), ("modernbert-decoder", "ModernBertDecoderForCausalLM")]
+)
+def test_a_causal_decoder_stays_one(kind, exported, agree, run_of, tmp_path):
+    causal = backbone(kind, attention="causal")
     train(run_of("pretrain", backbone=causal, task={"kind": "causal_lm"}, recipe={"epochs": 1}), tmp_path / "out")
     model = tmp_path / "out" / "model"
     export(model, tmp_path / "plain")
     name = agree(model, tmp_path / "plain", AUTO["pretrain"], exported_auto="AutoModelForCausalLM")
-    assert name == "LlamaForCausalLM"
+    assert name == exported
 
 
 REFUSED = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from lib.core.errors import RunError
 
 _FIELD = re.compile(r"^    (\w+) ?[:=]", re.MULTILINE)
+_SIZE = re.compile(r"^    (\w+): int = (\d+)$", re.MULTILINE)
 _READ = re.compile(r"config\.(\w+)|\"(\w+)\"")
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 _ACTIVATION = re.compile(r"^    \"(\w+)\":", re.MULTILINE)
@@ -24,6 +25,13 @@ def fields(model_type: str) -> frozenset[str]:
     for text in [*own, _text("modeling_rope_utils.py")]:
         found |= {name for pair in _READ.findall(text) for name in pair}
     return frozenset(found | set(_FIELD.findall(own[0])))
+
+
+@cache
+def sizes(model_type: str) -> dict[str, int]:
+    """Return the whole numbers of a configuration that says nothing of them."""
+    configuration, _ = _files(model_type)
+    return {name: int(value) for name, value in _SIZE.findall(configuration.read_text(encoding="utf-8"))}
 
 
 @cache

@@ -98,7 +98,7 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         return Target("AutoModel", inner, {OWN: ""}, "AutoModel", config.parameters.quantized)
     if auto == "AutoModelForMaskedLM" and config.attention == "causal":
         auto = "AutoModelForCausalLM"
-    if auto == "AutoModelForMaskedLM" and kind == "modernbert":
+    if auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM") and kind in ("modernbert", "modernbert-decoder"):
         inner.classifier_bias = inner.decoder_bias = True  # only its head reads these
     elif kind == "deberta-v2":
         inner.pooler_hidden_act, inner.pooler_hidden_size = "tanh", inner.hidden_size
@@ -150,10 +150,11 @@ def _renamed(weights: Mapping[str, Tensor], aim: Target) -> dict[str, Tensor]:
         for own, theirs in aim.names.items():
             if name.startswith(f"{own}."):
                 found[f"{theirs}.{name.removeprefix(f'{own}.')}".lstrip(".")] = weight
-    if "head.norm.bias" in found and not aim.config.norm_bias:
+    norm, decoder = (aim.names.get(f"head.{part}") for part in ("layer_norm", "decoder"))
+    if f"{norm}.bias" in found and not getattr(aim.config, "norm_bias", True):
         # ModernBERT's norm has no bias; the one of ours moves through the decoder into its bias.
-        moved = found["decoder.weight"] @ found.pop("head.norm.bias")
-        found["decoder.bias"] = found["decoder.bias"] + moved
+        moved = found[f"{decoder}.weight"] @ found.pop(f"{norm}.bias")
+        found[f"{decoder}.bias"] = found[f"{decoder}.bias"] + moved
     return found
 
 

@@ -60,6 +60,12 @@ SUPPORTED: dict[str, Any] = {
 }
 """Fields that change states or weights if the code of a model reads them, each with the only value that transformers
 computes for a family whose code does not read it. null is this value, too."""
+_ROTARY = frozenset({"rope", "rotary", "sans_pos"})
+"""Values of `position_embedding_type` that fit a family without a table of positions: rotary embeddings and no others.
+Ettin and mmBERT have `sans_pos`."""
+_MAY_BE_SILENT = ("intermediate_size", "num_attention_heads")
+"""Sizes that transformers leaves out of a `text_config` if they are the defaults of its type, as in Gemma 3 with 4
+billion weights."""
 _QUANTISED = ("quantization_config", "compression_config")
 _ACTIVATIONS = ("activation", "activation_function", "classifier_activation", "hidden_act", "hidden_activation")
 _SHOWN = 80
@@ -73,10 +79,13 @@ def config_error(fields: Any) -> str | None:
     text = _of_text(fields)
     kind = text.get("model_type", fields.get("model_type"))
     if kind is None:
-        return "names no model_type, so it is not a model of transformers"
+        return (
+            "names no model_type: it is an early file of BERT, or not of transformers. If it is of BERT, add "
+            "model_type: bert to config.json of a local folder, and name the folder"
+        )
     if isinstance(kind, str) and kind in FAMILIES:
         merged = {**fields, **text, "model_type": kind}
-        problems = [*field_errors(merged), *_direction_errors(merged)]
+        problems = [*_size_errors({**text, "model_type": kind}), *field_errors(merged), *_direction_errors(merged)]
         return f"cannot be followed: {'. '.join(problems)}" if problems else None
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     if "auto_map" in fields:
@@ -87,6 +96,16 @@ def config_error(fields: Any) -> str | None:
     )
 
 
+def _size_errors(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which sizes are missing; transformers would use those of some model of the family instead."""
+    shared = in_shared_names(fields)
+    if missing := [name for name in ("hidden_size", "num_hidden_layers") if shared.get(name) is None]:
+        yield (
+            f"{' and '.join(missing)}: missing; its fields may have the names of other code. Give those that "
+            f"transformers has for {fields['model_type']} in config.json of a local folder, and name the folder"
+        )
+
+
 def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield which fields change the states of a model of a known family in a way that transformers does not follow."""
     kind = fields["model_type"]
@@ -94,6 +113,8 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, supported in SUPPORTED.items():
         value = fields.get(name)
         if value is None or value == supported or name in read:
+            continue
+        if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
         if name in _QUANTISED:
             yield (
@@ -194,9 +215,11 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     The size of the published vocabulary stays, since its rows stay; the direction of attention does not,
     since a backbone sets it itself. Fields that the code of the family does not mention are left out.
     """
-    fields = _of_text(fields)
+    whole, fields = fields, _of_text(fields)
     if _family(fields) is None:
         return dict(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
     kept = declared.fields(fields["model_type"]) - (BYSTANDERS - {"vocab_size"}) - switches
-    return {name: value for name, value in fields.items() if name in kept and not name.startswith("_")}
+    silent = {} if fields is whole else declared.sizes(fields["model_type"])
+    sizes = {name: silent[name] for name in _MAY_BE_SILENT if name in silent and name not in fields}
+    return sizes | {name: value for name, value in fields.items() if name in kept and not name.startswith("_")}

@@ -42,6 +42,10 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
     exporting = _exporting(folder)
     aim = exporting.target(folder, encoder=encoder)
     tokenizer = TextTokenizer.of_model(folder, aim.config.vocab_size).backend
+    for name in ("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"):
+        # No state depends on them, but generation stops at the end-of-text token. Some types refuse None.
+        if (token := getattr(tokenizer, name)) is not None:
+            setattr(aim.config, name, token)
     if cut := json.loads((folder / CONFIG).read_text(encoding="utf-8")).get(KEY):
         raise ConfigError(
             f"{folder / CONFIG}: {KEY} is {cut}, but transformers keeps the first tokens of a text. Train with a "

@@ -162,7 +162,7 @@ CLIP = {"model_type": "clip", "text_config": {"model_type": "clip_text_model", "
         ),
         (CLIP, "says model_type = 'clip_text_model', which is no encoder"),
         (CLIP | {"text_config": {"hidden_size": 16}}, "says model_type = 'clip', which is no encoder"),
-        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type"),
+        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type: .* add model_type: bert to"),
         (
             [{"idx": 0, "name": "0", "type": "sentence_transformers.models.Transformer"}],
             "holds list, no fields of a mod",

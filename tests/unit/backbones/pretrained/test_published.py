@@ -302,6 +302,39 @@ def test_the_text_part_of_a_model_that_also_sees_is_taken(attention, tmp_path):
         assert torch.equal(model.pretrained.inner.get_parameter(name), weight), name
 
 
+def test_sizes_that_the_text_part_leaves_out_are_those_of_its_type(tmp_path):
+    """As Gemma 3 with 4 billion weights is published: transformers writes only the differences of an inner model."""
+    text = GEMMA | {"vocab_size": VOCABULARY, "num_attention_heads": 8, "intermediate_size": 9216}
+    config = Gemma3Config(text_config=text, vision_config=IMAGES, mm_tokens_per_image=4)
+    torch.manual_seed(1)
+    published = Gemma3ForConditionalGeneration(config).eval()
+    published.save_pretrained(tmp_path)
+    whole = json.loads((tmp_path / "config.json").read_text())
+    del whole["text_config"]["num_attention_heads"], whole["text_config"]["intermediate_size"]
+    (tmp_path / "config.json").write_text(json.dumps(whole))
+    assert config_error(whole) is None
+    parameters = Settings(architecture=architecture_of(whole), attention="causal")
+    values = parameters.model_dump(exclude={"kind"})
+    model = AutoModelForMaskedLM.from_config(
+        PretrainedBackboneConfig(**values, vocab_size=VOCABULARY, pad_token_id=0)
+    ).eval()
+    Backbone(parameters, seed=0).load_weights(model, tmp_path)
+    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("name", ["hidden_size", "num_hidden_layers"])
+def test_a_size_that_only_another_code_has_is_missing(name, kind):
+    """As NomicBERT is published, with n_embd; transformers would take the size of some model of the family."""
+    fields = PLAIN | {"model_type": kind}
+    assert config_error(fields) is None
+    renamed = {other: value for other, value in fields.items() if other != name} | {"n_units": 16}
+    assert f"{name}: missing; " in config_error(renamed)
+    if "num_attention_heads" in declared.sizes(kind):
+        del fields["num_attention_heads"]
+        assert "num_attention_heads" not in architecture_of(fields)  # other code may have it by another name
+
+
 PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("model_type", "num_key_value_heads")}
 DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 ENCODERS = {
@@ -697,6 +730,29 @@ OLD = {
         "torch_dtype": "bfloat16",
         "use_cache": False,
     },
+    "modernbert": {
+        "architectures": ["ModernBertForMaskedLM"],
+        "bos_token_id": 2,
+        "classifier_pooling": "mean",
+        "cls_token_id": 1,
+        "deterministic_flash_attn": False,
+        "dtype": "float32",
+        "eos_token_id": 1,
+        "global_attn_every_n_layers": 3,
+        "global_rope_theta": 160000,
+        "gradient_checkpointing": False,
+        "hidden_activation": "gelu",
+        "layer_norm_eps": 1e-05,
+        "local_attention": 8,
+        "local_rope_theta": 160000,
+        "mask_token_id": 4,
+        "norm_eps": 1e-05,
+        "pad_token_id": 0,
+        "position_embedding_type": "sans_pos",
+        "sep_token_id": 1,
+        "sparse_pred_ignore_index": -100,
+        "sparse_prediction": False,
+    },
     "gpt2": {
         "activation_function": "gelu_new",
         "architectures": ["GPT2LMHeadModel"],
@@ -716,7 +772,7 @@ OLD = {
 }
 """Fields of `config.json` as they were published: by distilbert-base-uncased, google/electra-small-discriminator,
 sentence-transformers/all-mpnet-base-v2, allenai/longformer-base-4096, google/bigbird-roberta-base,
-uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, gpt2; with the sizes of a small model."""
+uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, jhu-clsp/mmBERT-base, gpt2; with the sizes of a small model."""
 
 
 @pytest.mark.parametrize("kind", OLD)
@@ -855,6 +911,18 @@ def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
     assert all(torch.equal(weight, before[each]) for each, weight in model.state_dict().items())
     with pytest.raises(ValidationError, match=rf"architecture.{expected}"):
         Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind, name: value})
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("value", ["rope", "rotary", "sans_pos"])
+def test_only_a_family_with_rotary_positions_may_name_them(kind, value):
+    """As Ettin and mmBERT do. DeBERTa's positions are distances, next to a table."""
+    fields = PLAIN | {"model_type": kind, "position_embedding_type": value}
+    rotary = "rope_parameters" in AutoConfig.for_model(kind).to_dict()
+    assert (config_error(fields) is None) == rotary
+    if rotary:
+        assert "position_embedding_type" not in architecture_of(fields)
+        Settings(architecture=fields)
 
 
 def test_a_file_without_a_type_is_of_the_type_of_the_backbone(publish_encoder):
