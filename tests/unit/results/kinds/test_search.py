@@ -88,4 +88,5 @@ def test_another_score_may_choose(tmp_path):
 )
 def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_path, models, settings, of, chosen):
     metric = settings.get("column", "eval_f1_macro")
-    assert table(search(tmp_path, models, metric=metric), **settings).note == f"Bold: the best of each {of}, the first of equal ones{chosen}."
+    found = table(search(tmp_path, models, metric=metric), **settings).note
+    assert found == f"Bold: the best of each {of}, the first of equal ones{chosen}."
