@@ -181,7 +181,8 @@ class GeometryTable(GeometrySettings, TableSettings):
             frame = frame.drop(columns="dataset")
         for name, part in values.columns:
             frame[name if part == "mean" else f"{name}_sd"] = values[name, part].to_numpy()
-        return Table(frame, {name: Column(label, 3) for name, label in COLUMNS.items() if name in frame})
+        columns = {name: Column(label, 3) for name, label in COLUMNS.items() if name in frame}
+        return Table(frame, columns, deviations_over=f"{self.per}s")
 
 
 def _columns(settings: GeometryTable, scope: Scope, weights: Weights) -> pd.DataFrame:
