@@ -25,6 +25,10 @@ LONG = 24
 """Characters from which a cell of a page may have several lines."""
 
 
+SMALL_P = "0.0000: less than 0.00005."
+"""Sentence under tables with p-values, which have 4 decimals."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How a column of numbers is printed."""
