@@ -63,14 +63,15 @@ def scores_note(files: Iterable[str | Path]) -> str | None:
         if any(name.startswith("test_") for name in record.metrics):
             folders.setdefault((record.stage, record.dataset), {}).setdefault(record.seed, folder)
     of_one_stage = len({stage for stage, _ in folders}) == 1
-    found = []
+    places: dict[str, list[str]] = {}
     for (stage, dataset), of_seeds in folders.items():
         first = next(iter(of_seeds.values()))
         known = (first / PREDICTIONS).exists()  # imported runs leave none
-        documents = f", {len(load_predictions(first, ['split'])):,} documents" if known else ""
-        seeds = f"{len(of_seeds)} seed{'s' * (len(of_seeds) > 1)}"
-        found.append(f"{dataset if of_one_stage else f'{stage}/{dataset}'}{documents}, {seeds}")
-    return f"Scores on test: {'; '.join(found)}." if found else None
+        documents = f"{len(load_predictions(first, ['split'])):,} documents, " if known else ""
+        size = f"{documents}{len(of_seeds)} seed{'s' * (len(of_seeds) > 1)}"
+        places.setdefault(size, []).append(dataset if of_one_stage else f"{stage}/{dataset}")
+    found = "; ".join(f"{', '.join(names)} ({size})" for size, names in places.items())
+    return f"Scores on test: {found}." if found else None
 
 
 def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:

@@ -184,5 +184,5 @@ def test_a_page_says_how_many_runs_it_is_from(tmp_path):
     settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}
     described = json.dumps({"settings": settings, "scope": scope})
     table_program.main(["--table", described, "--records", *records, "--out", str(tmp_path / "f1.md")])
-    assert "Scores on test: imdb, 40 documents, 3 seeds." in (tmp_path / "f1.md").read_text()
+    assert "Scores on test: imdb (40 documents, 3 seeds)." in (tmp_path / "f1.md").read_text()
     assert "sdpa on imdb (1 of 3 seeds)" in (tmp_path / "f1.md").read_text()

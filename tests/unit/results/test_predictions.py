@@ -171,9 +171,7 @@ def test_seeds_and_test_documents_are_said_of_each_dataset_that_has_scores(tmp_p
     folders = [write(tmp_path, model, [0, 0, 1], seed) for model in ("sdpa", "favor-m64") for seed in range(3)]
     folders += [write_run(tmp_path, "finetune", "sdpa", "news"), write_run(tmp_path, "pretrain", "sdpa", "wikipedia")]
     files = [folder / RUN for folder in folders]
-    assert scores_note(files) == "Scores on test: imdb, 3 documents, 3 seeds; news, 1 seed."
-    probed = write_run(tmp_path, "probe", "sdpa", "imdb", test_f1_macro=0.5) / RUN
-    assert (
-        scores_note([*files[:1], probed]) == "Scores on test: finetune/imdb, 3 documents, 1 seed; probe/imdb, 1 seed."
-    )
+    assert scores_note(files) == "Scores on test: imdb (3 documents, 3 seeds); news (1 seed)."
+    probed = write_run(tmp_path, "probe", "sdpa", "news", test_f1_macro=0.5) / RUN
+    assert scores_note([files[-2], probed]) == "Scores on test: finetune/news, probe/news (1 seed)."
     assert scores_note(files[-1:]) is None
