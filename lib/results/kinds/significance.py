@@ -301,7 +301,7 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
 
 def _answer_note(compared: pd.DataFrame) -> Iterator[str]:
     seeds = " and seeds" if (compared["seeds"] > 1).any() else ""
-    yield "Highest: of the compared models."
+    yield "Highest: of the compared models, and partly so by chance, which its interval leaves out."
     number = len(distinct(compared))
     yield f"Shown: by a paired test over the test documents{seeds}, after Holm's correction for"
     yield f"all {number} comparisons." if number > 1 else "the one comparison."
