@@ -8,6 +8,7 @@ import pandas as pd
 
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
+from lib.results.variants import EQUAL_DECIMALS
 
 
 class Cost(NamedTuple):
@@ -93,7 +94,7 @@ def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None
     """Return whether each row is dominated by each column; the front is the rows without any.
 
     A model dominates another if it costs no more in any respect, and less in one. Equal ones do not dominate each
-    other.
+    other, nor do those whose means differ by rounding alone.
 
     Args:
         costs: one row per model, one column per respect, smaller being better.
@@ -102,7 +103,7 @@ def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None
     """
     shape = len(costs), len(costs)
     no_more, less = np.ones(shape, bool), np.zeros(shape, bool)
-    for name, values in costs.items():
+    for name, values in costs.round(EQUAL_DECIMALS).items():
         theirs, ours = np.meshgrid(values.to_numpy(float), values.to_numpy(float))
         factor = (tolerances or {}).get(str(name), 1.0)
         no_more &= theirs <= ours * factor

@@ -1,6 +1,6 @@
 """Predictions of finished runs: one by one, by group of documents, and side by side as statistics compare them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
-from lib.core.record import CONFIG, PREDICTIONS
+from lib.core.record import CONFIG, PREDICTIONS, RUN, read_record
 from lib.evaluation.statistics import FEW_DOCUMENTS, Paired, PairedPredictions, PairedSpans
 
 SPANS = ["true_positives", "false_positives", "false_negatives"]
@@ -46,6 +46,32 @@ def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "t
         twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
         raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")
     return documents
+
+
+def scores_note(files: Iterable[str | Path]) -> str | None:
+    """Return a sentence on how many test documents and seeds the scores of runs are of; None = none has scores on test.
+
+    Args:
+        files: of a table or figure; other files than run records are skipped.
+
+    Raises:
+        DataError: a record or predictions cannot be read.
+    """
+    folders: dict[tuple[str, str], dict[int, Path]] = {}
+    for folder in (Path(file).parent for file in files if Path(file).name == RUN):
+        record = read_record(folder)
+        if any(name.startswith("test_") for name in record.metrics):
+            folders.setdefault((record.stage, record.dataset), {}).setdefault(record.seed, folder)
+    of_one_stage = len({stage for stage, _ in folders}) == 1
+    places: dict[str, list[str]] = {}
+    for (stage, dataset), of_seeds in folders.items():
+        first = next(iter(of_seeds.values()))
+        known = (first / PREDICTIONS).exists()  # imported runs leave none
+        documents = f"{len(load_predictions(first, ['split'])):,} documents, " if known else ""
+        size = f"{documents}{len(of_seeds)} seed{'s' * (len(of_seeds) > 1)}"
+        places.setdefault(size, []).append(dataset if of_one_stage else f"{stage}/{dataset}")
+    found = "; ".join(f"{', '.join(names)} ({size})" for size, names in places.items())
+    return f"Scores on test: {found}." if found else None
 
 
 def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from lib.core.files import read_mapping
 from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
 from lib.results.quantities import F1_NAMES, OF_CLASS
 
-INSTRUCTIONS, HARDWARE = "instruction set", "hardware"
+INSTRUCTIONS, HARDWARE, PRECISION = "instruction set", "hardware", "precision"
 SHOWN = 6
 """How many resumed trainings a note names."""
 SPLITS = ("eval", "test")
@@ -100,38 +100,42 @@ def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def conditions_note(files: Iterable[str | Path]) -> str | None:
-    """Return sentences on how the conditions of runs differ: versions, instruction sets, hardware, resumed runs.
+    """Return sentences on how the conditions of runs differ: versions, processors, precision, resumed runs.
 
-    Hardware counts where trainings of one stage on one dataset differ in it.
+    Hardware and precision count where trainings of one stage on one dataset differ in it.
 
     Args:
         files: of a table; other files than run records are skipped.
 
     Returns:
-        The sentences, with the models of each version, instruction set and machine; None if the conditions are the
-        same.
+        The sentences, with the models of each version, instruction set, machine and precision; None if the conditions
+        are the same.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS, HARDWARE)}
+    of_trainings = HARDWARE, PRECISION
+    found: dict[str, dict[str, dict[str, None]]] = {
+        name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS, *of_trainings)
+    }
     for record in records:
         for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
             if name in found and value is not None:
                 found[name].setdefault(value, {})[record.model] = None
-    trainings: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    for record in records:
-        if record.epochs:
-            place = trainings.setdefault((record.stage, record.dataset), {})
-            place.setdefault(_machine(record), {})[record.model] = None
-    for machines in trainings.values():
-        if len(machines) > 1:
-            for machine, models in machines.items():
-                found[HARDWARE].setdefault(machine, {}).update(models)
+    trainings: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
+    for record in [record for record in records if record.epochs]:
+        for name, value in zip(of_trainings, (_machine(record), record.precision), strict=True):
+            if value is not None:  # an imported run may not say
+                place = trainings.setdefault((name, record.stage, record.dataset), {})
+                place.setdefault(value, {})[record.model] = None
+    for (name, *_), values in trainings.items():
+        if len(values) > 1:
+            for value, models in values.items():
+                found[name].setdefault(value, {}).update(models)
     differing = {
         name: [f"{value} ({', '.join(models)})" for value, models in values.items()]
         for name, values in found.items()
         if len(values) > 1
     }
-    sets, hardware = (differing.pop(name, []) for name in (INSTRUCTIONS, HARDWARE))
+    sets, hardware, precisions = (differing.pop(name, []) for name in (INSTRUCTIONS, *of_trainings))
     versions = [f"{package} {value}" for package, values in differing.items() for value in values]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     if len(mixed) > SHOWN:
@@ -140,6 +144,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": sets,
         "Trainings ran on different hardware, so their times cannot be compared": hardware,
+        "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
         "Trainings resumed under other conditions": mixed,
     }
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import Container
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
@@ -42,6 +43,8 @@ ERROR_BAR: dict[str, Any] = {"elinewidth": 1, "capsize": 3, "capthick": 1}
 PANEL_INCHES = (3.5, 3.3)
 PANELS = 4
 """Most panels in a row."""
+LEGEND_MARGIN_INCHES = 0.1
+"""Least distance of a legend from the edges above and below it."""
 
 
 def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -161,10 +164,18 @@ def legend_entry(label: str, **style: Any) -> Line2D:
 
 
 def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """Put a legend to the right of the panels, and widen the figure by its width."""
-    legend = figure.legend(handles, labels, loc="outside right upper")
-    show_names(figure)
-    figure.draw_without_rendering()  # so that the legend has a width
+    """Put a legend to the right of the panels, in columns no higher than the figure, and widen this by its width."""
+
+    def placed(columns: int) -> Legend:
+        legend = figure.legend(handles, labels, loc="outside right upper", ncols=columns)
+        show_names(figure)
+        return legend
+
+    legend = placed(1)
+    height = figure.bbox.height - 2 * LEGEND_MARGIN_INCHES * figure.dpi
+    if (columns := math.ceil(legend.get_window_extent().height / height)) > 1:
+        legend.remove()
+        legend = placed(columns)
     figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
 
 

@@ -25,6 +25,10 @@ LONG = 24
 """A cell of a page may have several lines from this number of characters on."""
 
 
+SMALL_P = "0.0000: less than 0.00005."
+"""Sentence under tables with p-values, which have 4 decimals."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How a column of numbers is printed."""
@@ -67,6 +71,8 @@ class Table:
     """Sentence under the Markdown table."""
     bold: Mapping[Any, Sequence[bool]] = field(default_factory=dict)
     """Rows that are bold (except in CSV), by column."""
+    deviations_over: str = "seeds"
+    """What standard deviations are over, as the sentence under the table says."""
 
     def __post_init__(self) -> None:
         labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
@@ -104,7 +110,7 @@ class Table:
         lines = self._with_bold(shown, "**{}**").to_markdown(
             index=False, disable_numparse=True, colalign=self._alignment("left", "right")
         )
-        return f"{lines}\n" + (f"\n{_escaped(self.note)}\n" if self.note else "")
+        return f"{lines}\n" + (f"\n{_escaped(note)}\n" if (note := self._footnote) else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
@@ -112,7 +118,7 @@ class Table:
         lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
             index=False, column_format="".join(self._alignment("l", "r"))
         )
-        return lines + (f"\n\\par {latex(unquoted(self.note))}\n" if self.note else "")
+        return lines + (f"\n\\par {latex(unquoted(note))}\n" if (note := self._footnote) else "")
 
     def to_html(self) -> str:
         """Return the table as a page of its own, which the report shows."""
@@ -121,9 +127,15 @@ class Table:
         # Without names drawn at random, so that the same table gives the same bytes.
         styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
         lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
-        note = f"<p>{page(unquoted(self.note))}</p>" if self.note else ""
+        below = f"<p>{page(unquoted(note))}</p>" if (note := self._footnote) else ""
         style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
-        return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{note}\n</div>\n"
+        return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{below}\n</div>\n"
+
+    @property
+    def _footnote(self) -> str:
+        """The note, and what a number behind ± is if there is one."""
+        deviates = any(self._is_deviation(name) and self.frame[name].notna().any() for name in self.frame)
+        return " ".join(filter(None, [self.note, f"±: standard deviation over {self.deviations_over}." * deviates]))
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""

@@ -247,7 +247,7 @@ def _calibration(view: View) -> Drawn:
             errors = [100 * calibration_error(probabilities, labels, 10) for probabilities, labels in parts]
             right = np.concatenate([probabilities.argmax(axis=1) == labels for probabilities, labels in parts])
             confidence = np.concatenate([probabilities.max(axis=1) for probabilities, _ in parts])
-            points = joined(reliability(right, confidence, 10), 20)
+            points = joined(reliability(right, confidence, 10), 20 * len(parts))  # a document counts once
             drawn.add(entry, row, zip(100 * points["confidence"], 100 * points["accuracy"], strict=True))
             spread = deviation(errors)
             legend.append(f"{row}: {np.mean(errors):.1f}" + ("" if spread is None else f" ± {spread:.1f}"))

@@ -43,9 +43,9 @@ class CalibrationFigure(FigureSettings):
         """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
 
         A point is at the mean confidence of its bin; points below the diagonal are overconfident. Points are of the
-        documents of all seeds together, each of at least `least_documents` if the data allow it, and the figure says of
-        how many. The legend has the expected calibration error: with several seeds its mean, and their standard
-        deviation.
+        predictions of all seeds together, each of at least `least_documents` documents if the data allow it, and the
+        figure says of how many; a document counts once, however many seeds predict it. The legend has the expected
+        calibration error: with several seeds its mean, and their standard deviation.
         """
         grid = without_copies(scope.grid(self.stage))
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
@@ -62,7 +62,7 @@ class CalibrationFigure(FigureSettings):
             made = [row for row in styles if row in runs.groups]
             found = {row: _calibration(list(runs.get_group(row)), self) for row in made}
             _draw_models(above, below, found, styles)
-            least = min(each.points["documents"].min() for each in found.values())
+            least = min(each.points["documents"].min() // len(each.errors) for each in found.values())
             place: dict[str, Any] = {"transform": above.transAxes, "ha": "right", "fontsize": 7}
             above.text(0.98, 0.03, f"documents per point: {least} or more", **place, color=BASELINE_COLOUR)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
@@ -75,7 +75,7 @@ class Calibration(NamedTuple):
     """A model on a dataset."""
 
     reliability: pd.DataFrame
-    """Reliability over the documents of all seeds (`lib.evaluation.calibration.reliability`)."""
+    """Reliability over the predictions of all seeds (`lib.evaluation.calibration.reliability`)."""
     points: pd.DataFrame
     """Reliability with small intervals joined (`lib.evaluation.calibration.joined`)."""
     least: float
@@ -106,7 +106,7 @@ def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration
         outcomes.append(outcome)
     together = pd.concat(outcomes)
     table = reliability(together["right"], together["confidence"], settings.bins)
-    points = joined(table, settings.least_documents)
+    points = joined(table, settings.least_documents * len(folders))
     return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
 
 

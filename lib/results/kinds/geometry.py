@@ -14,11 +14,12 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import WholeNumber, check
+from lib.evaluation.statistics import rank_correlation
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
-from lib.results.table import Column, Table
+from lib.results.table import SMALL_P, Column, Table
 
 Measure = Literal["symmetry", "directionality", "upper_triangle", "gradient_norm"]
 Weights = Literal["merged", "delta", "adapter"]
@@ -181,7 +182,8 @@ class GeometryTable(GeometrySettings, TableSettings):
             frame = frame.drop(columns="dataset")
         for name, part in values.columns:
             frame[name if part == "mean" else f"{name}_sd"] = values[name, part].to_numpy()
-        return Table(frame, {name: Column(label, 3) for name, label in COLUMNS.items() if name in frame})
+        columns = {name: Column(label, 3) for name, label in COLUMNS.items() if name in frame}
+        return Table(frame, columns, deviations_over=f"{self.per}s")
 
 
 def _columns(settings: GeometryTable, scope: Scope, weights: Weights) -> pd.DataFrame:
@@ -235,7 +237,7 @@ class CorrelationTable(TableSettings):
 
         Differences are of a model minus its base, of means over seeds, and of geometry over layers of the merged
         weights at the last measurement. Pearson's correlation has its interval by Fisher's transformation; Spearman's
-        needs no straight line.
+        needs no straight line, and has its p-value by permutation.
 
         Raises:
             DataError: a run is missing or measured nothing, or a measure does not vary.
@@ -245,7 +247,7 @@ class CorrelationTable(TableSettings):
             (directionality before - after), which is the sum of both differences. Fisher (1915), Frequency Distribution
             of the Values of the Correlation Coefficient.
         """
-        from scipy.stats import pearsonr, spearmanr
+        from scipy.stats import pearsonr
 
         pairs = list(dict.fromkeys((scope.row(model), scope.row(base)) for model, base in self.base.items()))
         f1 = scope.quantity("f1", self.stage)
@@ -270,7 +272,8 @@ class CorrelationTable(TableSettings):
                         f"{dataset}: {name} of {len(found)} pairs has no correlation with F1. Expected at least "
                         f"{FEWEST} pairs that differ. Name more in `base`, or leave the table out."
                     )
-                pearson, spearman = pearsonr(found["f1"], found[name]), spearmanr(found["f1"], found[name])
+                pearson = pearsonr(found["f1"], found[name])
+                spearman, spearman_p = rank_correlation(found["f1"], found[name])
                 low, high = pearson.confidence_interval(self.confidence)
                 rows.append(
                     {
@@ -281,8 +284,8 @@ class CorrelationTable(TableSettings):
                         "low": low,
                         "high": high,
                         "pearson_p": pearson.pvalue,
-                        "spearman": spearman.statistic,
-                        "spearman_p": spearman.pvalue,
+                        "spearman": spearman,
+                        "spearman_p": spearman_p,
                     }
                 )
         columns = {
@@ -297,7 +300,7 @@ class CorrelationTable(TableSettings):
         named = ", ".join(f"{model} - {base}" for model, base in pairs)
         note = (
             f"Differences of means over seeds: {named}. Pairs with the same base are no independent observations, so "
-            "intervals and p are too small rather than too large."
+            f"intervals and p are too small rather than too large. {SMALL_P}"
         )
         return Table(pd.DataFrame(rows), columns, note)
 

@@ -13,6 +13,7 @@ from lib.results.quantities import MACRO, QUANTITIES, Quantity
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
+from lib.results.variants import EQUAL_DECIMALS
 
 PLACE = ["stage", "dataset", "model", "item", "quantity"]
 """What says which number it is."""
@@ -214,10 +215,11 @@ def _search(grid: pd.DataFrame) -> list[Facts]:
         return []
     place = ["stage", "dataset", "model", "item"]
     grid = grid.assign(item=grid["variant"], score=100 * grid["eval_f1_macro"])
-    cells = grid.groupby(place)
+    cells = grid.groupby(place, sort=False)
     scores = cells["score"].agg(["mean", "max", "min", "count"])
     several = scores["count"] > 1
-    chosen = (scores["mean"] == scores["mean"].groupby(place[:3]).transform("max")).astype(float)
+    best = scores["mean"].round(EQUAL_DECIMALS).groupby(place[:3]).idxmax()  # the first of equal ones, as in a search
+    chosen = pd.Series(scores.index.isin(best), scores.index, float)
     values = {
         "validation_f1_macro_percent": scores["mean"],
         "chosen": chosen,

@@ -71,7 +71,7 @@ class SearchTable(SearchSettings, TableSettings):
                 frame[key.sd] = found["std"].to_numpy()
         of_each = "dataset" if len(scope.models) == 1 else "model and dataset"
         chosen = ", by which settings are chosen" if self.column == CHOOSING else ""
-        return Table(frame, columns, f"Bold: the best of each {of_each}{chosen}.", bold)
+        return Table(frame, columns, f"Bold: the best of each {of_each}, the first of equal ones{chosen}.", bold)
 
 
 LEAD_NOTE = (

@@ -13,7 +13,7 @@ from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, s
 from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
-from lib.results.table import Column, Table
+from lib.results.table import SMALL_P, Column, Table
 from lib.results.variants import EQUAL_DECIMALS
 
 RUNS = ["dataset", "runs"]
@@ -222,7 +222,7 @@ def _note(settings: SignificanceTable, frame: pd.DataFrame) -> Iterator[str]:
     yield f"F1 difference: {_score(frame)} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
     number = len(distinct(frame))
-    yield f"Holm p: corrected for the {number} comparison{'s' * (number > 1)} of this table. 0.0000: less than 0.00005."
+    yield f"Holm p: corrected for the {number} comparison{'s' * (number > 1)} of this table. {SMALL_P}"
     yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
     if frame["mcnemar_p"].notna().any():
         yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"
@@ -301,7 +301,7 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
 
 def _answer_note(compared: pd.DataFrame) -> Iterator[str]:
     seeds = " and seeds" if (compared["seeds"] > 1).any() else ""
-    yield "Highest: of the compared models."
+    yield "Highest: of the compared models, and partly so by chance, which its interval leaves out."
     number = len(distinct(compared))
     yield f"Shown: by a paired test over the test documents{seeds}, after Holm's correction for"
     yield f"all {number} comparisons." if number > 1 else "the one comparison."

@@ -10,7 +10,7 @@ from lib.core.errors import DataError
 from lib.evaluation.statistics import PairedPredictions
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
-from lib.results.table import Column, Table
+from lib.results.table import SMALL_P, Column, Table
 from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
@@ -58,7 +58,7 @@ class TenthsTable(TableSettings):
         note = (
             f"low, high: interval of {100 * self.confidence:g} % over test documents. A score shows what words at a "
             "place tell a linear classifier; evidence that needs their order or distance is invisible to it. p (Holm): "
-            f"of no difference from the mean, corrected for the {PARTS} tenths of a dataset."
+            f"of no difference from the mean, corrected for the {PARTS} tenths of a dataset. {SMALL_P}"
         )
         return Table(pd.DataFrame(rows), columns, note)
 

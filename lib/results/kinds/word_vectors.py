@@ -55,11 +55,10 @@ class AnalogiesTable(TableSettings):
         several = (means["seeds"] > 1).any()
         columns = {"questions": Column("questions", 0), "known": Column("all words known", 0)}
         columns["accuracy"] = Column("of these correct [%]", 1)
-        note = None
         if several:
             columns = {"seeds": Column("seeds", 0)} | columns
-            note = "Mean ± standard deviation over trainings of the vectors with other seeds."
-        return Table(means if several else means.drop(columns=["seeds", "accuracy_sd"]), columns, note)
+        shown = means if several else means.drop(columns=["seeds", "accuracy_sd"])
+        return Table(shown, columns, deviations_over="trainings of the vectors with other seeds")
 
 
 class NearestWordsTable(TableSettings):

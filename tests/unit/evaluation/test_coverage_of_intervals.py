@@ -152,3 +152,18 @@ def test_spans_that_few_documents_have_and_that_are_hardly_found_or_hardly_misse
         low, high = PairedSpans(["model"], found, np.zeros_like(found), held - found).score(0).score_interval(0.95)
         covered.append(low <= truth <= high)
     assert np.mean(covered) >= 0.93
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_highest_of_nine_equal_models_covers_less():
+    """Half of what makes a document hard is shared by the models; one seed, 200 documents."""
+    generator, documents = np.random.default_rng(0), 200
+    labels, covered = np.arange(documents) % 2, []
+    for _ in range(1000):
+        hard, own = generator.standard_normal(documents), generator.standard_normal((9, documents))
+        right = np.sqrt(0.5) * (hard + own) < ndtri(ACCURACY)
+        predictions = np.where(right, labels, 1 - labels)[None]
+        paired = PairedPredictions([*map(str, range(9))], labels, predictions, np.arange(documents), 2)
+        low, high = paired.score(int(paired.f1()[0].argmax())).score_interval(0.95)
+        covered.append(low <= ACCURACY <= high)
+    assert np.mean(covered) == pytest.approx(0.88, abs=0.03)

@@ -107,6 +107,12 @@ def test_a_table_of_copies_is_that_of_one_run(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", OF_SCORES)
+def test_a_table_says_what_its_deviations_are_over(tmp_path, kind):
+    text = made(tmp_path, kind, [4, 9]).to_markdown()
+    assert text.count("±: standard deviation over seeds.") == (" ± " in text)
+
+
+@pytest.mark.parametrize("kind", OF_SCORES)
 def test_a_table_counts_each_of_two_evaluations_once(tmp_path, kind):
     """Pretrained with two seeds, evaluated with three, the last of which starts from the first one's weights."""
     two, three = made(tmp_path / "two", kind, [4, 9]), made(tmp_path / "three", kind, [4, 9, 4])
@@ -178,4 +184,5 @@ def test_a_page_says_how_many_runs_it_is_from(tmp_path):
     settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}
     described = json.dumps({"settings": settings, "scope": scope})
     table_program.main(["--table", described, "--records", *records, "--out", str(tmp_path / "f1.md")])
+    assert "Scores on test: imdb (40 documents, 3 seeds)." in (tmp_path / "f1.md").read_text()
     assert "sdpa on imdb (1 of 3 seeds)" in (tmp_path / "f1.md").read_text()

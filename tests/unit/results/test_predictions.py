@@ -3,7 +3,8 @@ import pytest
 from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.results.predictions import interval_notes, paired_predictions, repetitions
+from lib.core.record import RUN
+from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_note
 
 NAMES = ["no", "yes", "never"]
 
@@ -164,3 +165,13 @@ def test_copies_of_one_evaluation_are_one_repetition(tmp_path):
     models = ["sdpa", "favor-m64", "lsh-h2-c64", "tfidf"]
     found = repetitions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
     assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}
+
+
+def test_seeds_and_test_documents_are_said_of_each_dataset_that_has_scores(tmp_path):
+    folders = [write(tmp_path, model, [0, 0, 1], seed) for model in ("sdpa", "favor-m64") for seed in range(3)]
+    folders += [write_run(tmp_path, "finetune", "sdpa", "news"), write_run(tmp_path, "pretrain", "sdpa", "wikipedia")]
+    files = [folder / RUN for folder in folders]
+    assert scores_note(files) == "Scores on test: imdb (3 documents, 3 seeds); news (1 seed)."
+    probed = write_run(tmp_path, "probe", "sdpa", "news", test_f1_macro=0.5) / RUN
+    assert scores_note([files[-2], probed]) == "Scores on test: finetune/news, probe/news (1 seed)."
+    assert scores_note(files[-1:]) is None

@@ -7,7 +7,18 @@ from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
-from lib.results.style import COLOURS, ERROR_BAR, MARKERS, STYLE, colours_and_markers, save_figure
+from lib.results.style import (
+    COLOURS,
+    ERROR_BAR,
+    MARKERS,
+    PANEL_INCHES,
+    STYLE,
+    colours_and_markers,
+    legend_beside,
+    legend_entry,
+    panel_grid,
+    save_figure,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -78,3 +89,17 @@ def test_all_error_bars_have_caps_of_one_style():
     assert [name for name, code in draw.items() if not re.search(r"draw_with_bars\(|\*\*ERROR_BAR", code)] == []
     assert [name for name, code in modules.items() if ".errorbar(" in code] == ["results/style.py"]
     assert ERROR_BAR["capsize"] > 0
+
+
+@pytest.mark.parametrize("rows", [3, 20, 60])
+def test_a_legend_of_any_number_of_rows_is_in_the_figure(rows):
+    with matplotlib.style.context(STYLE):
+        figure, panels = panel_grid(1, PANEL_INCHES)
+        names = [f"model-{number}" for number in range(rows)]
+        legend_beside(figure, [legend_entry(name) for name in names], names)
+        figure.draw_without_rendering()
+    legend, panel = (artist.get_window_extent() for artist in (*figure.legends, *panels))
+    assert 0 <= legend.y0 < legend.y1 <= figure.bbox.height
+    assert panel.x1 <= legend.x0 < legend.x1 <= figure.bbox.width
+    assert panel.width > 0.6 * PANEL_INCHES[0] * figure.dpi
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == names

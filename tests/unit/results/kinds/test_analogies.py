@@ -37,7 +37,7 @@ def test_seeds_are_averaged_and_vectors_told_apart(tmp_path):
     assert rows.loc[("film", "gender"), "seeds"] == 2
     assert rows.loc[("file", "all"), "accuracy"] == 50
     assert "75.0 ± 35.4" in made.to_markdown()
-    assert "Mean ± standard deviation" in made.to_markdown()
+    assert "±: standard deviation over trainings of the vectors with other seeds." in made.to_markdown()
 
 
 def test_a_folder_of_something_else_is_named(tmp_path):

@@ -89,6 +89,16 @@ def test_errors_are_means_of_seeds_and_points_of_their_documents_together(tmp_pa
     assert legend_of(below) == ["sdpa: 50.0 ± 56.6"]  # of 10 and 90
 
 
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_a_document_counts_once_for_a_point_however_many_seeds_predict_it(tmp_path, seeds):
+    """Five documents per bin, ten needed: with one seed or four, both bins make one point."""
+    outcomes = [(True, confidence) for confidence in (0.75, 0.95) for _ in range(5)]
+    folders = [write(tmp_path, "sdpa", outcomes, seed=seed) for seed in range(seeds)]
+    above, _ = drawn(folders, least_documents=10).axes
+    assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([85, 100])]
+    assert [text.get_text() for text in above.texts] == ["documents per point: 10 or more"]
+
+
 def test_models_and_datasets_are_told_apart_and_legends_cover_nothing(tmp_path):
     models = ["tfidf", "sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
     folders = [

@@ -46,7 +46,9 @@ def test_differences_from_the_base_correlate(tmp_path):
     assert frame.loc["directionality", ["pearson", "spearman"]].tolist() == pytest.approx([0, 0], abs=1e-9)
     assert frame.loc["directionality", ["low", "high"]].tolist() == pytest.approx([-0.961, 0.961], abs=1e-3)
     assert frame.loc["symmetry + directionality", "pearson"] == pytest.approx(0.5**0.5)
+    assert frame.loc["symmetry", "spearman_p"] == pytest.approx(2 / 24)  # four pairs in one of two orders
     assert "opened - causal, mlm - causal" in made.note
+    assert "0.0000: less than 0.00005." in made.note
 
 
 def test_what_does_not_vary_is_named(tmp_path):

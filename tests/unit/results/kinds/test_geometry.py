@@ -48,6 +48,7 @@ def test_first_and_last_values_of_weights_and_updates(tmp_path):
     assert frame["symmetry_last_sd"].tolist() == pytest.approx([0.02**0.5] * 3)
     assert frame["later_last"].tolist() == pytest.approx([0.4, float("nan"), float("nan")], nan_ok=True)
     assert "0.500 ± 0.141" in made.to_markdown()
+    assert "±: standard deviation over layers." in made.to_markdown()
     assert list(table(folders, ["full", "lora"], weights=["delta"]).frame["model"]) == ["lora"]
 
 

@@ -122,6 +122,25 @@ def test_the_spread_over_seeds_of_a_search(tmp_path):
     )
 
 
+def test_of_variants_that_differ_by_rounding_alone_the_first_is_chosen_as_in_a_search(tmp_path):
+    """0.844 + 0.758 + 0.421 and 0.421 + 0.758 + 0.844 differ in the last digit."""
+    scores = {0.2: (0.844, 0.758, 0.421), 0.1: (0.421, 0.758, 0.844)}
+    variants = [
+        {"recipe.freeze_layers": 2, "task.classifier_dropout": dropout, "task.classifier_pooling": "mean"}
+        for dropout in scores
+    ]
+    folders = [
+        write_run(tmp_path, "search", "sdpa", "imdb", seed, variant=variant, eval_f1_macro=f1)
+        for variant, of_seeds in zip(variants, scores.values(), strict=True)
+        for seed, f1 in enumerate(of_seeds)
+    ]
+    for ordered in (folders, [*folders[3:], *folders[:3]]):
+        ours = frame(scope(ordered, ["sdpa"], {"search": ["imdb"]}, reference="sdpa")).frame
+        chosen = ours[ours["quantity"] == "chosen"].set_index("item")["ours"]
+        assert chosen.sum() == 1
+        assert chosen.idxmax() == ordered[0].parent.name
+
+
 def test_published_columns_stand_where_something_was_published(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
     given = scope(folders, ["sdpa", "favor-m1024"], {"pretrain": ["wikipedia"]})

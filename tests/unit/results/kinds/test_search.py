@@ -78,14 +78,15 @@ def test_another_score_may_choose(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("models", "settings", "note"),
+    ("models", "settings", "of", "chosen"),
     [
-        (["sdpa"], {}, "Bold: the best of each dataset, by which settings are chosen."),
-        (["sdpa", "gru"], {}, "Bold: the best of each model and dataset, by which settings are chosen."),
-        (["sdpa"], {"column": "eval_accuracy"}, "Bold: the best of each dataset."),
-        (["sdpa", "gru"], {"column": "eval_accuracy"}, "Bold: the best of each model and dataset."),
+        (["sdpa"], {}, "dataset", ", by which settings are chosen"),
+        (["sdpa", "gru"], {}, "model and dataset", ", by which settings are chosen"),
+        (["sdpa"], {"column": "eval_accuracy"}, "dataset", ""),
+        (["sdpa", "gru"], {"column": "eval_accuracy"}, "model and dataset", ""),
     ],
 )
-def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_path, models, settings, note):
+def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_path, models, settings, of, chosen):
     metric = settings.get("column", "eval_f1_macro")
-    assert table(search(tmp_path, models, metric=metric), **settings).note == note
+    found = table(search(tmp_path, models, metric=metric), **settings).note
+    assert found == f"Bold: the best of each {of}, the first of equal ones{chosen}."

@@ -99,7 +99,7 @@ def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
     assert made.to_csv() == "model,imdb,imdb_sd\ntfidf,89.50,0.00\nsdpa,92.00,2.00\n"
     cells = cells_of(made)
     assert cells[0] == ["model", "imdb F1 [%]"]
-    assert cells[2:] == [["tfidf", "89.50 ± 0.00"], ["sdpa", "92.00 ± 2.00"]]
+    assert cells[2:4] == [["tfidf", "89.50 ± 0.00"], ["sdpa", "92.00 ± 2.00"]]
 
 
 def test_a_run_that_does_not_train_has_no_minutes_and_no_loss(tmp_path):
@@ -303,7 +303,7 @@ def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
     said = "The runs were made with different versions: torch 2.9 (sdpa), torch 2.10 (lsh-h2-c64, favor-m64)."
     status, _, markdown, latex = make_table(stages, ["f1"], list(versions), *folders)
     assert status == 0
-    assert markdown.endswith(f"\n{said}\n")
+    assert markdown.endswith(f" {said}\n")
     assert said in latex
     assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]
 
@@ -348,3 +348,16 @@ def test_a_table_of_trainings_on_different_hardware_says_so(make_table, tmp_path
         write_run(tmp_path, "finetune", "sdpa", "imdb", **({"hardware": "A100"} | other))
         machine = other.get("hardware", "A100, 2 processes")
         assert f"{said}: {machine} (sdpa), A100 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
+
+
+def test_a_table_of_trainings_in_different_precision_says_so(make_table, tmp_path):
+    """Of one stage and dataset alone, and not of what does not train."""
+    stages, models = [["tapt", ["imdb"]], ["finetune", ["imdb"]]], ["sdpa", "lsh-h2-c64"]
+    folders = [write_run(tmp_path, "tapt", model, "imdb", precision="bf16") for model in models]
+    folders += [write_run(tmp_path, "finetune", model, "imdb", precision="fp32") for model in models]
+    untrained = write_baseline(tmp_path, "imdb", 0.5, precision="bf16")
+    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
+    assert "precision" not in make_table(stages, columns, models, *folders, untrained)[2]
+    write_run(tmp_path, "finetune", "sdpa", "imdb", precision="bf16")
+    said = "Trainings computed in different precision, so their times and memory differ by that, too"
+    assert f"{said}: bf16 (sdpa), fp32 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]

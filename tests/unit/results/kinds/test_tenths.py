@@ -14,6 +14,7 @@ from lib.core.errors import DataError
 from lib.evaluation.statistics import holm
 from lib.results.kinds.tenths import TenthsTable
 from lib.results.scope import Scope
+from lib.results.table import SMALL_P
 from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
@@ -83,7 +84,10 @@ def test_the_tenth_with_the_evidence_is_significantly_better(tmp_path):
 def test_no_tenth_is_better_where_the_evidence_is_anywhere(tmp_path):
     """Under the null, Holm's correction keeps a wrong finding to one study in twenty; these draws have none."""
     table = made(tmp_path, None, None, None)
-    assert f"p (Holm): of no difference from the mean, corrected for the {PARTS} tenths of a dataset." in table.note
+    assert (
+        f"p (Holm): of no difference from the mean, corrected for the {PARTS} tenths of a dataset. {SMALL_P}"
+        in table.note
+    )
     frame = table.frame
     assert frame["dataset"].unique().tolist() == ["data0", "data1", "data2"]
     tenths = frame[frame["tenth"] != WHOLE]
