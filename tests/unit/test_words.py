@@ -13,18 +13,18 @@ LIMITS = {
         r'^\s*"""(Of|By|In|As|With|The same|Likewise|So|Those|That of)\b[^"]*"""$',
         0,
     ),
-    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 15),
+    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 9),
     "told apart, anew, in vain, whoever: write significantly different, again, without effect, the user": (
         r"\b(anew|in vain|there twice|told apart|tells? .{0,12}apart|whoever|whichever|(for|as) ever|of (then|now))\b",
         1,
     ),
     "what is, what a model does: write the noun": (
         r"\b[Ww]hat (attends|trains|reads|stands|else|is|was|a|the|it|they|one|has|can|each)\b",
-        214,
+        208,
     ),
     "of which, to whom: begin the clause with that, where or whose": (
         r"\b(of|in|by|with|from|to|at|for|through|on|behind|into) (which|whom)\b",
-        74,
+        71,
     ),
 }
 """By pattern, and what to write instead: how many places there are."""

@@ -87,8 +87,8 @@ def analyse(
         are `removed`, or `kept` alone) and `amount`, a `quantity` with `value`, `low` and `high` (interval of 95 % over
         documents for the given model). Quantities: `accuracy`, `f1` (macro), `probability` (of the class predicted for
         the whole document), `fall` (how far that lies below its value for the whole document: comprehensiveness and
-        sufficiency), `fall_minus_random`, `f1_minus_random`, the same `_minus_tfidf`, and `shared_with_tfidf` beside
-        `chance`. Falls without an `amount` are means over all amounts; measure `none` is the whole document. `word`:
+        sufficiency), `fall_minus_random`, `f1_minus_random`, the same `_minus_tfidf`, and `shared_with_tfidf` with
+        its `chance`. Falls without an `amount` are means over all amounts; measure `none` is the whole document. `word`:
         `document`, `label`, `prediction`, `probability`, `place`, `word`, `measure` and `value`, its strength; none for
         punctuation, which is not ranked.
 

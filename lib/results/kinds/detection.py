@@ -36,8 +36,8 @@ class DetectionTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return scores of detection on test in percent: one row per model.
 
-        F1 of the class at a probability of 0.5, and at the threshold with the highest F1 on validation, which stands
-        beside; area under the ROC curve and average precision, which need no threshold; the expected calibration error
+        F1 of the class at a probability of 0.5, and at the threshold with the highest F1 on validation, which has a
+        column; area under the ROC curve and average precision, which need no threshold; the expected calibration error
         of the predicted class in ten bins. With more than one seed these are means with a standard deviation.
 
         Raises:
