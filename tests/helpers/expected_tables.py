@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -1017,11 +1018,18 @@ def _correlation(view: View) -> Expected:
         f1, symmetry, directionality = np.array(differences).T
         measures = {"symmetry": symmetry, "directionality": directionality}
         for name, values in {**measures, "symmetry + directionality": symmetry + directionality}.items():
-            pearson, spearman = pearsonr(f1, values), spearmanr(f1, values)
+            pearson, spearman = pearsonr(f1, values), spearmanr(f1, values).statistic
             ends = pearson.confidence_interval(0.95)
-            numbers = [len(f1), pearson.statistic, *ends, pearson.pvalue, spearman.statistic, spearman.pvalue]
+            numbers = [len(f1), pearson.statistic, *ends, pearson.pvalue, spearman]
+            numbers.append(permuted_p(f1, values, spearman))
             table.rows.append([entry, name, *map(float, numbers)])
     return table
+
+
+def permuted_p(one: Sequence[float], other: Sequence[float], found: float) -> float:
+    """Return the two-sided p-value of a rank correlation over all permutations of few pairs."""
+    correlations = np.array([spearmanr(one, permuted).statistic for permuted in permutations(other)])
+    return min(1, 2 * min((correlations >= found - 1e-9).mean(), (correlations <= found + 1e-9).mean()))
 
 
 def pairs_of_runs(view: View, entry: str) -> list[tuple[str, str]]:

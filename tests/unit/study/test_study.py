@@ -1245,7 +1245,7 @@ def test_a_problem_is_named(case):
     assert re.search(expected, message_of(*changes.items()))
 
 
-@pytest.mark.parametrize("section", ["experiment", "report", "execution"])
+@pytest.mark.parametrize("section", ["experiment", "execution"])
 def test_an_empty_section_is_named(section):
     with pytest.raises(ConfigError, match=f"own.yaml: {section}: expected keys with their values.*Found None"):
         study(layers=[("own.yaml", {section: None})])
