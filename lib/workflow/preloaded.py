@@ -206,7 +206,17 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
 
     os.setsid()  # Ctrl-C in the terminal is for the programs, which pass it on
     server = os.getpid()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+
+    def tidy() -> None:
+        if os.getpid() == server:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def end(*_: object) -> NoReturn:
+        """End here: an exception is lost if the signal comes while an object is destroyed."""
+        tidy()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
@@ -223,8 +233,7 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
                     return _keep(connection)
                 connection.close()
     finally:
-        if os.getpid() == server:
-            shutil.rmtree(folder)
+        tidy()
     os._exit(0)
 
 

@@ -244,6 +244,21 @@ def test_the_folder_of_a_server_goes_when_it_is_ended_or_else_with_the_next_star
         starter.communicate()
 
 
+def test_a_server_ends_although_the_signal_comes_while_an_object_is_destroyed(alone):
+    """As one that comes while modules are imported: Python ignores an exception that is raised there."""
+    ending = """
+import os, signal
+class Ending:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+Ending()
+"""
+    (alone.folder / "heavy.py").write_text(ending)
+    starter = alone.start_server()
+    eventually(lambda: not list((alone.folder / "temporary").iterdir()))
+    starter.communicate()
+
+
 def test_a_long_name_of_the_temporary_folder_does_not_matter(alone):
     long = alone.folder / ("temporary-" + "x" * 200)
     long.mkdir()
