@@ -88,9 +88,9 @@ def analyse(
         documents for the given model). Quantities: `accuracy`, `f1` (macro), `probability` (of the class predicted for
         the whole document), `fall` (how far that lies below its value for the whole document: comprehensiveness and
         sufficiency), `fall_minus_random`, `f1_minus_random`, the same `_minus_tfidf`, and `shared_with_tfidf` with
-        its `chance`. Falls without an `amount` are means over all amounts; measure `none` is the whole document. `word`:
-        `document`, `label`, `prediction`, `probability`, `place`, `word`, `measure` and `value`, its strength; none for
-        punctuation, which is not ranked.
+        its `chance`. Falls without an `amount` are means over all amounts; measure `none` is the whole document.
+        `word`: `document`, `label`, `prediction`, `probability`, `place`, `word`, `measure` and `value`, its strength;
+        none for punctuation, which is not ranked.
 
     Raises:
         DataError: fewer than two documents have a word, or they have no label each.
