@@ -14,6 +14,8 @@ import logging
 import os
 import platform
 import resource
+import select
+import signal
 import stat
 import sys
 import time
@@ -75,7 +77,8 @@ def run(
     """Run `main(argv)` with logging to standard error.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and the
-    status `trouble`, any other error with its traceback.
+    status `trouble`, any other error with its traceback. It ends in silence where nobody reads its output to the end,
+    as `head` does.
 
     Args:
         main: the program.
@@ -83,7 +86,7 @@ def run(
         trouble: status after such an error; a program that answers a question uses 1 as an answer.
 
     Returns:
-        The exit status: what `main` returns, 0 for None.
+        The exit status: what `main` returns, 0 for None, 141 if nobody reads the output.
     """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Libraries log every request, which hides the progress of the program.
@@ -93,6 +96,13 @@ def run(
     begin = time.monotonic()
     try:
         status = main(argv)
+        if sys.stdout is not None:  # as in a process without one
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_has_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the rest, which is written when the interpreter ends
+        return 128 + signal.SIGPIPE
     except ProjectError as error:
         logging.getLogger("lib").error("%s", error)
         return trouble
@@ -108,6 +118,13 @@ def run(
     if "triton" not in sys.modules:
         gc.freeze()
     return status or 0
+
+
+def _reader_has_gone() -> bool:
+    """Whether standard output is a pipe whose other end is closed."""
+    output = select.poll()
+    output.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in output.poll(0))
 
 
 def _log_usage(seconds: float) -> None:

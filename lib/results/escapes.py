@@ -14,6 +14,7 @@ _LATEX = str.maketrans(
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
+        "`": r"\textasciigrave{}",
         # Old encodings of fonts have other signs in their places, and some languages give the last one a meaning.
         "<": r"\textless{}",
         ">": r"\textgreater{}",

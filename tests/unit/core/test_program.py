@@ -1,5 +1,6 @@
 """Arguments of a program, and its end as the log shows it."""
 
+import os
 import subprocess
 import sys
 from argparse import ArgumentTypeError
@@ -65,3 +66,24 @@ def test_a_program_with_triton_ends_without_a_word_of_its_bindings(tmp_path):
     )
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("size", [1, 10**6])
+def test_a_program_whose_output_nobody_reads_ends_in_silence(tmp_path, size):
+    file = tmp_path / "say.py"
+    file.write_text(
+        f"import sys\nfrom lib.core import program\nsys.exit(program.run(lambda _: print('-' * {size}), []))\n"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, file], stdout=write, stderr=subprocess.PIPE, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_pipe_that_is_not_the_output_fails_as_ever():
+    def main(_):
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        program.run(main, [])
