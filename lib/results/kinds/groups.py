@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
-from lib.results.predictions import accuracy_by_group
+from lib.results.predictions import accuracy_by_group, group_sizes_note
 from lib.results.scope import Scope
 from lib.results.settings import MODEL, ColumnNames, FigureSettings, TableSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
@@ -76,7 +76,7 @@ class GroupsTable(TableSettings):
                 "(_sd is a standard deviation). Expected groups with different names. Rename one of them in the "
                 "column of groups, or give the table `rows: groups`."
             )
-        return Table(frame, columns)
+        return Table(frame, columns, group_sizes_note(scope.grid(self.stage), group, names))
 
 
 PANEL_INCHES = (4.2, 3.3)
@@ -100,6 +100,14 @@ class GroupScoreFigure(FigureSettings):
     trained_to: BoundedFloat | None = Field(
         None, description="Greatest number in the training documents, drawn as a vertical line."
     )
+
+    def notes(self, scope: Scope) -> Iterator[str]:
+        """See the base: they say how many items each accuracy is of."""
+        grid = scope.grid(self.stage)
+        several = grid["dataset"].nunique() > 1
+        for dataset, runs in grid.groupby("dataset", sort=False):
+            group, names = self.label or scope.groups[dataset], scope.group_names.get(dataset)
+            yield group_sizes_note(runs, group, names, scope.title(dataset) if several else None)
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

@@ -5,7 +5,7 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.kinds.groups import GroupsTable
+from lib.results.kinds.groups import GroupScoreFigure, GroupsTable
 
 STAGE = {"finetune": ["recall"]}
 DISTANCES = {"groups": {"recall": "distance"}}
@@ -40,6 +40,17 @@ def test_a_row_per_model_and_a_column_per_group(folders):
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
     assert cells[0] == ["model", "distance 8 [%]", "distance 64 [%]"]
     assert cells[2] == ["sdpa", "100.00 ± 0.00", "75.00 ± 35.36"]
+
+
+def test_a_note_says_how_many_items_each_group_has(folders, tmp_path):
+    assert table(folders, ["sdpa", "gru"]).note == "Labelled items of test by distance: 8 (2), 64 (2)."
+    run = write_run(tmp_path, "finetune", "sdpa", "recall", seed=3)
+    many = write_group_predictions(run, [(place, 1, 1) for place in range(21)] + [(0, 1, 1)])
+    assert table([many], ["sdpa"]).note == "Labelled items of test by distance: 1 to 2 each of 21."
+    figure = GroupScoreFigure(kind="group_score", stage="finetune", label="distance [words]")
+    names = {"group_names": {"recall": [f"far {number}" for number in range(65)]}}
+    (note,) = figure.notes(scope_of(folders, STAGE, ["sdpa", "gru"], **DISTANCES, **names))
+    assert note == "Labelled items of test by distance [words]: far 8 (2), far 64 (2)."
 
 
 def test_one_seed_has_no_deviation(folders):
