@@ -268,6 +268,9 @@ def _of_report(experiment: Experiment, report: ReportSettings) -> Iterator[str]:
                 yield f"{place}: shows word vectors, but experiment.word_vectors has none. Add some, or take it out"
         shown = _shown_by(experiment, settings)
         uses += [(f"{place}.datasets", dataset, shown) for dataset in settings.datasets or []]
+        for dataset in settings.datasets or shown:
+            if dataset in experiment.datasets and (labels := experiment.datasets[dataset].labels):
+                uses += [(f"{place}.positive", getattr(settings, "positive", None), labels)]
     for name, analysis in report.analyses.items():
         uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
         uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from lib.study.configuration import load_study, read_layers
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.study import Study
@@ -124,6 +125,54 @@ def test_entries_in_blocks_of_pages_are_whole(name, pages):
                     if not re.search("source: missing|kind: None|is not a known attention mechanism", said):
                         wrong.append(f"{page.name}: {said}")
     assert not wrong, "\n".join(wrong)
+
+
+RESULTS = {"execution": {"results": "results/placed"}}
+IMDB_ALONE = {"experiment": {"stages": {"finetune": {"data": {"hyperpartisan": None, "arxiv": None}}}}}
+ADAPTED = {
+    "experiment": {
+        "stages": {"adapt": {"data": {"imdb": {}}}},
+        "models": {"tfidf": {"skip": ["pretrain", "adapt", "tapt"]}},
+    }
+}
+GENERATED = {"source": "generated", "generated": {"documents": 110, "generator": "imdb"}}
+PHRASES = {"documents": 110, "generator": "phrases", "options": {"validation": 10, "test": 10}}
+SPANS = {"label_per": "span", "split": {"published": True}, "source": "generated", "generated": PHRASES}
+CLASSES = {"labels": ["no", "yes"], "max_tokens": 512}
+DATASETS = {
+    "experiment": {
+        "datasets": {
+            **dict.fromkeys(("two_tables", "hub_labels", "url_labels", "folders"), CLASSES),
+            **dict.fromkeys(("folded", "joined"), CLASSES | GENERATED),
+            "spans": CLASSES | SPANS,
+        }
+    }
+}
+PLACES = [
+    ("add_dataset", "datasets", "config.yaml", "experiment", DATASETS),
+    ("adapters", "adapt", "config.yaml", "experiment/stages", ADAPTED),
+    ("compare_methods", "backbones", "config.yaml", "experiment", {}),
+    ("evaluate", "experiment", "hate_speech.yaml", "", {}),
+    ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
+    ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
+    ("search", "tune", "config.yaml", "experiment/stages", IMDB_ALONE),
+    ("what_models_look_at", "report", "demo.yaml", "", {}),
+    ("word_vectors", "word_vectors", "config.yaml", "experiment", {}),
+    ("write_a_study", "stages", "config.yaml", "experiment", {}),
+]
+"""Blocks of pages: page, first key, a study that they may be a part of, their place in it, and what it lacks."""
+
+
+NAMED = [each[:2] for each in PLACES]
+
+
+@pytest.mark.parametrize(("page", "key", "base", "place", "lacking"), PLACES, ids=map("-".join, NAMED))
+def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, place, lacking):
+    block = next(each for each in blocks(repository / "docs" / f"{page}.md") if next(iter(each)) == key)
+    for name in reversed(place.split("/") if place else []):
+        block = {name: block}
+    layers = [(page, block), ("what it lacks", lacking), ("its results", RESULTS)]
+    load_study([*read_layers([repository / "config" / base]), *layers])
 
 
 def test_every_setting_is_shown(repository, pages):

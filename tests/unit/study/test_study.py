@@ -537,6 +537,10 @@ IDLE = {
         {"report/tables/x": {"kind": "texts", "datasets": ["wikipedia"]}},
         "report.tables.x.datasets:.*'wikipedia'. Known: imdb, arxiv",
     ),
+    "a class that is none": (
+        {"report/tables/x": {"kind": "detection", "stage": "finetune", "positive": "yess"}},
+        "report.tables.x.positive: there is no 'yess'. Known: no, yes",
+    ),
     "errors of what is not predicted": (
         {"report/tables/x": {"kind": "errors", "stage": "tapt"}},
         "report.tables.x: masked_lm.*tapt",
@@ -728,6 +732,15 @@ GRAPH = {
     "a dialect of no labels": (
         {"datasets/imdb/ground_truth_dialect": {"delimiter": ";"}},
         "datasets.imdb: ground_truth_dialect does nothing without ground_truth",
+    ),
+    "labels of other texts": (
+        {
+            "datasets/imdb/source": "local",
+            "datasets/imdb/local": {"files": {"train": ["a.csv"]}, "ground_truth": {"train": ["b.csv"]}},
+            "datasets/imdb/dialect": {"columns": ["number", "text"]},
+            "datasets/imdb/ground_truth_dialect": {"columns": ["label", "number"]},
+        },
+        r"datasets.imdb: id = null gives label n .*'number'. Set 'id: number'",
     ),
     "spans of more than two classes": (
         {**SPANS, "datasets/imdb/labels": ["a", "b", "c"]},

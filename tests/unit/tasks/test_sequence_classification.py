@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -35,3 +37,15 @@ def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored
     assert test["prediction"].tolist() == labels
     assert test["label"].isna().all()
     assert predictions["label"].dtype == "Int64"
+
+
+def test_the_backbone_of_the_page_classifies(repository):
+    page = (repository / "docs/add_backbone.md").read_text(encoding="utf-8")
+    written = {"__name__": "lib.backbones.majority"}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], written)
+    backbone = written["Backbone"](written["Settings"](kind="majority"), seed=0)
+    documents = pd.DataFrame({"id": list("abcd"), "text": ["a text"] * 4, "label": [0, 1, 1, 1]})
+    task = Task(Settings(kind="sequence_classification"), labels=["no", "yes"], seed=0)
+    predictions, metrics = task.evaluate(backbone, dict.fromkeys(("train", "validation", "test"), documents))
+    assert predictions["prediction"].tolist() == [1] * 8
+    assert (metrics["test_accuracy"], metrics["featureless_test"]) == (0.75, 0)
