@@ -105,7 +105,9 @@ def last_heartbeat(attempt: Path) -> Heartbeat | None:
     own = read_heartbeat(attempt)
     if own is None or own.state != "running":
         return own
-    inside = [beat for path in attempt.rglob(HEARTBEAT) if (beat := read_heartbeat(path.parent))]
+    # `os.walk` passes over folders that the process removes meanwhile; `rglob` raises an error before Python 3.13.
+    folders = [Path(folder) for folder, _, files in os.walk(attempt) if HEARTBEAT in files]
+    inside = [beat for folder in folders if (beat := read_heartbeat(folder))]
     updated = max(beat.updated for beat in [own, *inside] if beat.state == "running")
     return own.model_copy(update={"updated": updated})
 

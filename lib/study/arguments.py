@@ -26,6 +26,7 @@ def read_run_as(
     kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
 ) -> tuple[Settings, str, str | None, str | None]:
     """Return what `read_run` does, with settings of a subclass of `RunSettings`."""
+    from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
     from lib.core.files import read_mapping
     from lib.core.search_space import laid_over
     from lib.study.run import Start
@@ -52,7 +53,13 @@ def read_run_as(
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
     if options.settings_from:
-        settings = laid_over(settings, read_mapping(options.settings_from))
+        best = read_mapping(options.settings_from)
+        if odd := [place for place in best if "." not in place]:
+            raise ConfigError(
+                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no setting by its dotted name. Expected "
+                "names such as recipe.learning_rate; give the best.json of a search."
+            )
+        settings = laid_over(settings, best)
     if len(options.splits) != len(options.data):
         arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected the same number")
     if options.data:
@@ -61,10 +68,12 @@ def read_run_as(
         settings["tokenizer"] = options.tokenizer
     if options.start:
         settings["start"] = Start.of(options.start).model_dump()
-    if options.teacher:
-        settings["task"] |= {"teacher_weights": options.teacher}
-    if options.word_vectors:
-        settings["backbone"] |= {"vectors_folder": options.word_vectors}
+    for section, name, folder in (
+        ("task", "teacher_weights", options.teacher),
+        ("backbone", "vectors_folder", options.word_vectors),
+    ):
+        if folder and isinstance(settings.get(section), dict):  # what else it is will be refused
+            settings[section] |= {name: folder}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
     return read_settings(kind, settings), options.out, options.work, options.code

@@ -30,6 +30,10 @@ SECONDS = 2.0
 """Longest time between a broken connection to a data loader worker and the signal of its death."""
 
 
+class _Ending(BaseException):
+    """A signal ends the run. No `Exception`: where a file may be damaged, each of those is taken for the damage."""
+
+
 class Interruption:
     """A context where SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
 
@@ -40,6 +44,7 @@ class Interruption:
     def __init__(self) -> None:
         self.waits = False
         self._heard: int | None = None
+        self._ends = False
         self._process = os.getpid()
         self._before: dict[int, Any] = {}
 
@@ -49,29 +54,40 @@ class Interruption:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        """Set the handlers of before.
+
+        Raises:
+            RunError: a signal has ended the run, also where a library made another error of that.
+        """
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._ends and error is not None:
+            self.leave(error)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
             return  # in a data loader worker, which ends with the training process
         self._heard = number
         if not self.waits:
-            self.leave()
+            self._ends = True
+            raise _Ending
 
     @property
     def is_wanted(self) -> bool:
         """Whether a signal was received."""
         return self._heard is not None
 
-    def leave(self) -> None:
+    def leave(self, cause: BaseException | None = None) -> None:
         """End the run.
+
+        Args:
+            cause: the error that the signal led to, if any.
 
         Raises:
             RunError: always.
         """
         name = signal.Signals(self._heard).name if self._heard else "a signal to another process of it"
-        raise RunError(f"ended by {name}. The next start of this run resumes from the last checkpoint.")
+        raise RunError(f"ended by {name}. The next start of this run resumes from the last checkpoint.") from cause
 
 
 class OutOfMemoryError(RunError):

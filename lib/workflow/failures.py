@@ -52,8 +52,9 @@ def failure(status: int, logs: Sequence[str], memory: int | None) -> str | None:
     log = Path(logs[0]) if logs else None
     end = _end(log)
     ranks = [number for number in map(int, RANK.findall(end)) if number != signal.SIGTERM]
-    number = ranks[-1] if ranks else -status if status < 0 else max(0, status - 128)
-    if number:
+    # A shell adds 128 to a signal; programs end with other statuses above that, too, as apptainer with 255.
+    number = ranks[-1] if ranks else -status if status < 0 else status - 128
+    if number in signal.valid_signals():
         who = "a process of the training" if ranks else "the program"
         reason = f"{who} was killed by signal {_name(number)}. {_remedy(number, memory)}"
     elif end and not NO_REASON.match(end.splitlines()[-1]):

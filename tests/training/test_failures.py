@@ -23,8 +23,9 @@ from killing import attempt
 from ready import TRAINING, ready
 
 from lib.core.attempts import PARTS, read_heartbeat
-from lib.core.errors import RunError
+from lib.core.errors import DataError, RunError
 from lib.core.record import read_record
+from lib.data import tokens
 from lib.data.tokens import load_tokens
 from lib.study.run import Start
 from lib.training import run as training_run
@@ -119,6 +120,36 @@ def test_a_signal_while_a_run_predicts_ends_it_at_once(run, undisturbed, tmp_pat
             train(run, tmp_path / "out")
     train(run, tmp_path / "out")
     assert_alike(undisturbed, tmp_path / "out")
+
+
+class Signalling:
+    """A sequence whose length nothing learns: a signal comes first."""
+
+    def __len__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0
+
+    def __getitem__(self, place):
+        raise IndexError
+
+
+@pytest.mark.parametrize(
+    "loading",
+    [lambda *arguments: os.kill(os.getpid(), signal.SIGTERM), lambda *arguments: torch.tensor(Signalling())],
+    ids=["what we take for a damaged file", "what torch takes for another type"],
+)
+def test_a_signal_while_files_are_read_is_no_damage_to_them(loading, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "load_from_disk", loading)
+    with pytest.raises(RunError, match="^ended by SIGTERM"):
+        train(run, tmp_path / "out")
+    heartbeat = read_heartbeat(attempt(tmp_path / "out"))
+    assert (heartbeat.state, heartbeat.error[:16]) == ("failed", "ended by SIGTERM")
+
+
+def test_an_error_before_any_signal_stays_what_it_is(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "load_from_disk", lambda *arguments: torch.tensor("text"))
+    with pytest.raises(DataError, match="not a tokenised split"):
+        train(run, tmp_path / "out")
 
 
 def test_a_signal_reaches_a_run_in_a_shared_process(start, tmp_path):

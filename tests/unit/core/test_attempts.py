@@ -1,6 +1,9 @@
 """Attempts at a run: their order, their heartbeats, and when their folders go."""
 
+import itertools
 import json
+import shutil
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -67,6 +70,24 @@ def test_attempts_come_in_the_order_of_their_numbers(begun):
         "10000-a-1",
     ]
     assert attempts(folder / "missing") == []
+
+
+def test_folders_that_vanish_meanwhile_are_no_error(begun):
+    """As checkpoints do, while the run trains."""
+    folder, ended = begun("0001-node-1"), threading.Event()
+
+    def train():
+        for number in itertools.takewhile(lambda _: not ended.is_set(), itertools.count()):
+            (folder / f"checkpoint-{number}" / "state").mkdir(parents=True)
+            shutil.rmtree(folder / f"checkpoint-{number}")
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    try:
+        assert all(is_alive(folder) for _ in range(2_000))
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_who_may_still_be_at_work(begun, tmp_path):
