@@ -151,8 +151,8 @@ def warnings(own: OwnTexts, language: Language, ngrams: Mapping[str, Any] | None
     if ngrams:
         written = ", ".join(f"{name}: {value}" for name, value in ngrams.items())
         found.append(
-            "TF-IDF of words does not suit these texts, such as those of scripts without spaces between words. The "
-            f"study has `{written}`, so that it counts characters."
+            "TF-IDF of words does not suit these texts, such as those of scripts without spaces between words, or "
+            f"those whose words it cuts at vowel signs. The study has `{written}`, so that it counts characters."
         )
     elif ngrams is None:
         found.append("TF-IDF finds no n-gram that two documents have, so the study leaves it out.")
