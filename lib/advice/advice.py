@@ -124,7 +124,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         )
         busy = load.cores()
 
-    table = _table(plan, stages, turns, exact, hardware, lengths, documents, limits)
+    table = _table(plan, stages, turns, exact, hardware, lengths, documents, limits, labelled=own.labelled)
     if not language.english:
         table = [
             replace(limit, scores=None, choices=[replace(each, f1=None) for each in limit.choices]) for limit in table
@@ -240,7 +240,9 @@ def _encoder_rows(
     if own.labelled and limit > encoder.reach:
         segments = -(-cut // encoder.reach)
         ways[f"{encoder.name}-segments"] = np.repeat(-(-cut // segments), segments)
-    evaluated = own.splits.get("validation", 0) * recipe.epochs + own.documents - documents
+    evaluated = own.splits["validation" if own.labelled else "held_out"] * recipe.epochs
+    if own.labelled:  # and once more in the end
+        evaluated += own.documents - documents
     rows = []
     for name, pieces in ways.items():
         number = round(documents * len(pieces) / len(lengths))
@@ -325,15 +327,18 @@ def _table(
     lengths: np.ndarray,
     documents: int,
     limits: Sequence[int],
+    *,
+    labelled: bool,
 ) -> list[Limit]:
     """Return cost and known score of every model at each limit, ascending, that it reads.
 
-    All limits have the recipe of the shortest one that loses little. A longer limit reads more of the same texts, so it
-    never costs less.
+    Documents without labels cost the adaptation alone. All limits have the recipe of the shortest one that loses
+    little. A longer limit reads more of the same texts, so it never costs less.
     """
     graph = plan.graph
     typical = limits[enough([lost(lengths, limit)[0] for limit in limits])]
-    recipes = [recipe(graph, stage, typical) for stage in (stages.adaptation, stages.classification)]
+    works = [stages.adaptation, stages.classification] if labelled else [stages.adaptation]
+    recipes = [recipe(graph, stage, typical) for stage in works]
     epochs = [settings.epochs_over(documents) for settings in recipes]
     models = [model for model in graph.experiment.models if model in turns]
     seconds: dict[str, Any] = dict.fromkeys(models, 0.0)
@@ -343,8 +348,8 @@ def _table(
         costs = {
             model: [
                 [
-                    each.cost(hardware, settings, cut, documents, masked=masked)
-                    for settings, masked in zip(recipes, (True, False), strict=True)
+                    each.cost(hardware, settings, cut, documents, masked=stage == stages.adaptation)
+                    for stage, settings in zip(works, recipes, strict=True)
                 ]
                 for each in turns[model]
             ]
@@ -359,7 +364,7 @@ def _table(
             if reach is not None and reach < limit:
                 continue
             middle = np.argsort(totals[model])[len(totals[model]) // 2]
-            adaptation, classification = (
+            adaptation, *classification = (
                 replace(cost, seconds=float(at_least))
                 for cost, at_least in zip(costs[model][middle], seconds[model][middle], strict=True)
             )
@@ -368,11 +373,11 @@ def _table(
                     model,
                     limit,
                     adaptation,
-                    classification,
+                    classification[0] if labelled else None,
                     hours=float(np.median(totals[model])) / 3600,
                     ratio=ratio(totals[model], totals[exact]),
                     f1=scores.by_model.get(model) if scores else None,
-                    minutes=(float(seconds[model][:, 1].min()) / 60, float(seconds[model][:, 1].max()) / 60),
+                    minutes=(float(seconds[model][:, -1].min()) / 60, float(seconds[model][:, -1].max()) / 60),
                     exact=model == exact,
                 )
             )

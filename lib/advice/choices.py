@@ -71,27 +71,27 @@ class Choice:
     limit: int
     adaptation: StageCost
     """Cost of the adaptation, in the measurement with the median time."""
-    classification: StageCost
-    """Cost of the classification, in that measurement."""
+    classification: StageCost | None
+    """Cost of the classification, in that measurement; None = the texts have no labels."""
     hours: float
-    """Hours of both stages with all epochs, median of the measurements."""
+    """Hours of these stages with all epochs, median of the measurements."""
     ratio: Ratio
     """These hours divided by those of exact attention."""
     f1: float | None
     """F1 in per cent; None = unknown."""
     minutes: tuple[float, float] = (math.nan, math.nan)
-    """Minutes of an epoch of classification, in the fastest and the slowest measurement."""
+    """Minutes of an epoch of the last stage, in the fastest and the slowest measurement."""
     exact: bool = False
     """Whether it is the model that the others are compared with."""
 
     @property
-    def costs(self) -> tuple[StageCost, StageCost]:
-        """Costs of both stages."""
-        return self.adaptation, self.classification
+    def costs(self) -> tuple[StageCost, ...]:
+        """Costs of the stages."""
+        return (self.adaptation,) if self.classification is None else (self.adaptation, self.classification)
 
     @property
     def fits(self) -> bool:
-        """Whether this machine's memory suffices for both stages."""
+        """Whether this machine's memory suffices for the stages."""
         return all(cost.fits for cost in self.costs)
 
 

@@ -44,15 +44,15 @@ def evidence_hint(
     counts = frame["label"].value_counts()
     if ngrams is None or len(counts) < 2 or counts.min() < FEW_DOCUMENTS:
         return []
-    labels = frame["label"].astype(int)
+    labels = pd.Series(pd.factorize(frame["label"], sort=True)[0], frame.index)  # of the classes that are left
     predictions = np.empty((1 + PARTS, len(frame)), dtype=int)
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(frame["text"], labels):
         texts = frame["text"].iloc[train], labels.iloc[train], frame["text"].iloc[test]
         try:
-            predictions[:, test] = predictions_by_part(*texts, len(own.classes), {"ngram_max": 1} | dict(ngrams))
+            predictions[:, test] = predictions_by_part(*texts, len(counts), {"ngram_max": 1} | dict(ngrams))
         except DataError:  # a tenth has no word that two documents have
             return []
-    paired = scored(labels, predictions, len(own.classes))
+    paired = scored(labels, predictions, len(counts))
     differences, p_values = against_mean(paired)
     better = [number for number, p in enumerate(p_values) if p < LEVEL and differences[number].mean > 0]
     if not better:
@@ -63,10 +63,11 @@ def evidence_hint(
         points.append(f"{number + 1} ({100 * differences[number].mean:+.1f} points, {low:.1f} to {high:.1f})")
     scores = [100 * paired.score(number).mean for number in range(1 + PARTS)]
     share = reach / float(frame["tokens"].median())
+    of_classes = "" if len(counts) == len(own.classes) else f", over the {len(counts)} classes that they have"
     return [
         f"## Where the evidence stands\n\nTF-IDF that reads one tenth of each of the {len(frame):,} documents of the "
-        f"sample with more than {reach:,} tokens has a macro-F1 of {min(scores[1:]):.1f} to {max(scores[1:]):.1f} %; "
-        f"on all of each document, {scores[0]:.1f} %. Significantly above the mean of the tenths (Holm): "
+        f"sample with more than {reach:,} tokens has a macro-F1 of {min(scores[1:]):.1f} to {max(scores[1:]):.1f} %"
+        f"{of_classes}; on all of each document, {scores[0]:.1f} %. Significantly above the mean of the tenths (Holm): "
         f"{', '.join(points)}. {_advised(better, share, reach)} Each half of the documents is classified by a model of "
         "the other; intervals are over documents. This counts words alone: evidence in their order, or in what stands "
         "far apart, is invisible to it (docs/evidence.md)."

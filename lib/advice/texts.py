@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tqdm import tqdm
 
@@ -30,6 +31,12 @@ _IDENTIFIED = 300
 """Texts whose language is identified, at most."""
 
 _BY_CHARACTERS = {"unit": "characters", "ngram_max": 3}
+
+_MOST_TORN = 0.1
+"""Share of the words that TF-IDF may cut at a mark, at most. In Hindi it cuts most words."""
+
+_TORN = regex.compile(r"\p{L}\p{M}")
+"""A letter with a mark, such as a vowel sign, which ends a word for TF-IDF."""
 
 _BATCH = 32
 """Documents that are tokenised at once."""
@@ -92,11 +99,14 @@ def language_of(texts: Sequence[str], tokenizer: TextTokenizer) -> Language:
 def ngram_settings(texts: Sequence[str]) -> dict[str, Any] | None:
     """Return the settings of TF-IDF that differ from the defaults; None if it finds nothing to count.
 
-    They are those of characters in scripts without spaces between words, and where it finds too few words.
+    They are those of characters in scripts without spaces between words, where marks would cut words, and where it
+    finds too few words.
     """
-    unspaced = sum(len(words_of(text)) for text in texts) > 2 * sum(len(text.split()) for text in texts)
+    spaced = sum(len(text.split()) for text in texts)
+    unspaced = sum(len(words_of(text)) for text in texts) > 2 * spaced
+    torn = sum(_TORN.search(word) is not None for text in texts for word in text.split()) > _MOST_TORN * spaced
     by_words = _featureless(texts, {})
-    if not unspaced and by_words <= MOST_LOST:
+    if not unspaced and not torn and by_words <= MOST_LOST:
         return {}
     by_characters = _featureless(texts, _BY_CHARACTERS)
     if by_words == by_characters == 1:

@@ -151,8 +151,8 @@ def warnings(own: OwnTexts, language: Language, ngrams: Mapping[str, Any] | None
     if ngrams:
         written = ", ".join(f"{name}: {value}" for name, value in ngrams.items())
         found.append(
-            "TF-IDF of words does not suit these texts, such as those of scripts without spaces between words. The "
-            f"study has `{written}`, so that it counts characters."
+            "TF-IDF of words does not suit these texts, such as those of scripts without spaces between words, or "
+            f"those whose words it cuts at vowel signs. The study has `{written}`, so that it counts characters."
         )
     elif ngrams is None:
         found.append("TF-IDF finds no n-gram that two documents have, so the study leaves it out.")
@@ -213,7 +213,7 @@ def limit(found: Limit) -> str:
         {
             "model": choice.model,
             "adaptation [min/epoch]": _number(choice.adaptation.seconds / 60),
-            "fine-tuning [min/epoch]": _between(*choice.minutes),
+            **({} if choice.classification is None else {"fine-tuning [min/epoch]": _between(*choice.minutes)}),
             "time / exact": "1" if choice.exact else _ratio(choice.ratio),
             "memory [GiB]": f"{max(cost.mb for cost in choice.costs) / 1024:.2f}",
             "fits": _fit(choice),
@@ -224,7 +224,8 @@ def limit(found: Limit) -> str:
         f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of "
         "documents cut"
     )
-    table = pd.DataFrame(rows).to_markdown(index=False, colalign=("left", *["right"] * 5), disable_numparse=True)
+    align = ("left", *["right"] * (len(rows[0]) - 1)) if rows else ()
+    table = pd.DataFrame(rows).to_markdown(index=False, colalign=align, disable_numparse=True)
     return f"{heading}\n\n{table}"
 
 
@@ -277,6 +278,7 @@ def _mechanism(taken: Choice, table: Sequence[Limit], points: float, *, publishe
         length = f"which loses {_share(found.lost)} of the text, but at {longer[0].tokens:,} no model fits this machine"
     exact = next((choice for choice in found.choices if choice.exact), None)
     name = "exact attention" if taken.exact else taken.model
+    stages = "adaptation" if taken.classification is None else "adaptation and fine-tuning"
     others = [choice for choice in found.choices if not choice.exact and choice.fits]
     measured = [choice for choice in others if not math.isnan(choice.ratio.low)]
     equal = bool(measured) and all(choice.ratio.low > 1 - TOLERANCE for choice in measured)
@@ -309,7 +311,7 @@ def _mechanism(taken: Choice, table: Sequence[Limit], points: float, *, publishe
     elif exact is not None and exact.fits:
         sentence += (
             f"It takes {_ratio(taken.ratio)} of the time of exact attention: {duration(3600 * taken.hours)} in place "
-            f"of {duration(3600 * exact.hours)} for adaptation and fine-tuning here. "
+            f"of {duration(3600 * exact.hours)} for {stages} here. "
         )
     else:
         sentence += "Exact attention does not fit this machine's memory. "
@@ -329,7 +331,8 @@ def _mechanism(taken: Choice, table: Sequence[Limit], points: float, *, publishe
     elif not taken.exact:
         sentence += "Its score at this length is not known."
     else:
-        sentence += f"Adaptation and fine-tuning of our encoder take about {duration(3600 * taken.hours)} here."
+        takes = "takes" if taken.classification is None else "take"
+        sentence += f"{stages.capitalize()} of our encoder {takes} about {duration(3600 * taken.hours)} here."
     return sentence.strip()
 
 

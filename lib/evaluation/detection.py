@@ -5,7 +5,7 @@ n documents.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import average_precision_score, f1_score, precision_recall_curve, roc_auc_score
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 
 def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
@@ -20,10 +20,12 @@ def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
     """
     if not np.any(positive):
         raise ValueError("no document is of the class")
-    precision, recall, thresholds = precision_recall_curve(positive, probabilities)
-    f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(float).tiny)
-    best = len(thresholds) - 1 - np.argmax(f1[:-1][::-1])  # the last point of the curve has no threshold
-    return float(thresholds[best])
+    positive, probabilities = np.asarray(positive, dtype=bool), np.asarray(probabilities, dtype=float)
+    thresholds, own = np.unique(probabilities), np.sort(probabilities[positive])
+    found = len(probabilities) - np.searchsorted(np.sort(probabilities), thresholds)
+    right = len(own) - np.searchsorted(own, thresholds)
+    f1 = 2 * right / (found + len(own))  # of whole numbers, so that equal ones are equal to the last digit
+    return float(thresholds[len(thresholds) - 1 - np.argmax(f1[::-1])])
 
 
 def detection_scores(positive: ArrayLike, probabilities: ArrayLike, threshold: float) -> dict[str, float]:

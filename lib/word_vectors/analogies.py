@@ -49,10 +49,11 @@ class Answers(NamedTuple):
 def answer(vectors: Vectors) -> list[Answers]:
     """Answer the questions of each relation by vectors: as a is to b, so is c to which word.
 
-    The answer is the word nearest to b - a + c by cosine, other than a, b and c, among all words with a vector.
+    The answer is the word nearest to b - a + c by cosine, other than a, b and c, among all words with a vector. All
+    vectors are scaled to length 1 first.
 
     Source:
-        Mikolov et al. 2013 (https://doi.org/10.48550/arXiv.1301.3781), section 4.
+        Mikolov et al. 2013 (https://doi.org/10.48550/arXiv.1301.3781), section 4. Lengths are those of word2vec's code.
     """
     keyed, found = vectors.keyed, []
     for relation, listed in RELATIONS.items():

@@ -9,9 +9,12 @@ import pytest
 import yaml
 from studies import SMALL, changed
 
+from lib.advice.advice import START_UP, _encoder_rows
+from lib.advice.preparing import OwnTexts
+from lib.advice.published import published_encoder
 from lib.advice.wording import other_costs, prediction
 from lib.core.errors import ConfigError, DataError, RunError
-from lib.measure.estimates import Hardware
+from lib.measure.estimates import Hardware, ModelSteps, Steps
 from lib.study.configuration import load_study, read_layers
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
@@ -144,6 +147,33 @@ def test_weights_that_exist_give_the_study_of_the_mechanism(folder, capsys):
     printed = capsys.readouterr().out
     assert "published encoder" not in printed
     assert re.search(rf"^\*\*A prediction\*\* with `{model}` here: [\d.,]+ documents per second", printed, re.MULTILINE)
+
+
+def test_texts_without_labels_cost_their_adaptation_alone(folder, capsys):
+    out = folder / "unlabelled.yaml"
+    advise(folder, "--unlabelled", "--limits", 128, "--weights", "there/model", "--out", out)
+    study, printed = load_study(read_layers([out])), capsys.readouterr().out
+    assert list(study.experiment.stages) == ["tapt"]
+    assert "fine-tuning" not in printed
+    model = next(iter(study.experiment.models))
+    (minutes,) = re.findall(rf"^\| {model} +\| +([\d.,]+) \|", printed, re.MULTILINE)
+    (seconds,) = re.findall(r"(?:takes about|exact attention:) ([\d.]+) seconds", printed)
+    assert float(seconds) == pytest.approx(60 * float(minutes) * 2, rel=0.3), "two epochs"
+
+
+@pytest.mark.parametrize(
+    ("splits", "evaluated"),
+    [({"train": 80, "validation": 10, "test": 10}, 3 * 10 + 20), ({"train": 80, "held_out": 20}, 3 * 20)],
+)
+def test_a_run_of_the_published_encoder_has_its_evaluations(splits, evaluated):
+    """After each of three epochs; those of labelled texts predict validation and test in the end."""
+    steps = Steps([(1, 10, 1.0), (2, 10, 2.0)], 0.5, 0.0, weights=1, grows=False, peaks=(1.0, 2.0))
+    own = OwnTexts({}, splits, [], {"no": 50, "yes": 50} if "test" in splits else {})
+    place = Hardware("cpu", "fp32", 16.0, 500.0, 32_768)
+    (row,) = _encoder_rows(published_encoder(labelled=own.labelled, multilingual=False), [ModelSteps(steps, steps, 6)],
+                           place, np.full(80, 10), 64, own)  # fmt: skip
+    assert row.epoch_seconds == pytest.approx(80)
+    assert row.seconds == pytest.approx(START_UP + 3 * 80 + evaluated * 0.5)
 
 
 def test_a_column_that_there_is_not_is_one_message_with_the_options(folder):

@@ -1,6 +1,7 @@
 """The hint on where the evidence stands: said where it is known, with the cut that keeps it; otherwise nothing."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,3 +85,13 @@ def test_little_time_reads_few_documents_of_all_classes_even_of_sorted_files():
 
 def test_three_classes():
     assert "(Holm): 4 (+" in hint(own_texts(3, classes=3))
+
+
+def test_a_class_without_long_documents_takes_no_part_in_their_score():
+    own = own_texts(0)
+    labels = [2 * label for label in own.sample_labels]  # the class between the two has short documents alone
+    names = {"class0": 120, "class1": 40, "class2": 120}
+    more = replace(own, texts=[*own.texts, *["a short text"] * 40], sample_labels=[*labels, *[1] * 40], classes=names)
+    (text,) = evidence_hint(more, np.array([100] * 240 + [5] * 40), 25, {}, 60.0)
+    assert "of the 240 documents" in text
+    assert "to 100.0 %, over the 2 classes that they have; on all" in text

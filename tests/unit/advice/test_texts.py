@@ -1,5 +1,6 @@
 import logging
 import time
+import unicodedata
 
 import numpy as np
 import pytest
@@ -84,6 +85,17 @@ def test_tfidf_counts_characters_only_where_it_finds_too_few_words():
     assert ngram_settings(chinese()) == {"unit": "characters", "ngram_max": 3}
     assert ngram_settings(["different", "words", "qxz"]) == {"unit": "characters", "ngram_max": 3}, "no word is left"
     assert ngram_settings(["ab", "cd", "ef"]) is None
+
+
+def test_tfidf_counts_characters_where_it_would_cut_words_at_their_marks():
+    hindi = ["यह फिल्म बहुत अच्छी थी", "मुझे कहानी पसंद नहीं आई", "खिलाड़ियों ने शानदार काम किया"] * 9
+    french = ["le film était très réussi", "la soirée était ratée", "une très belle soirée"] * 9
+    assert ngram_settings(hindi) == {"unit": "characters", "ngram_max": 3}
+    assert ngram_settings(french) == {}
+    decomposed = [unicodedata.normalize("NFD", text) for text in french]
+    assert ngram_settings(decomposed) == {"unit": "characters", "ngram_max": 3}
+    signs = ["what a good film \u2764\ufe0f", "a bad play 1\ufe0f\u20e3", "good play"] * 9
+    assert ngram_settings(signs) == {}, "marks of no letter"
 
 
 def test_what_a_vocabulary_loses_is_said_with_its_remedy(tmp_path):

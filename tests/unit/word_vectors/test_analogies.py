@@ -29,6 +29,11 @@ def test_the_words_of_a_question_are_no_answer_and_a_nearer_one_is_a_wrong_answe
     assert answers(stored(tmp_path / "w", nearer))["gender"].correct == 1
 
 
+def test_the_lengths_of_vectors_decide_nothing(tmp_path):
+    words = PARTS | {"bread": [-1, -1, -1], "man": [0, 0, 10]}  # woman - man + king is nearest to bread as it is
+    assert answers(stored(tmp_path / "v", words))["gender"].correct == 2
+
+
 def test_capitals_are_asked_as_the_vectors_have_them(tmp_path):
     words = {"Paris": [1, 0, 0], "France": [1, 1, 0], "Rome": [0, 0, 1], "Italy": [0, 1, 1]}
     assert answers(stored(tmp_path / "cased", words, lowercase=False))["capital"].known == 2
