@@ -1,6 +1,5 @@
 """Columns of a user's files: which one has the texts, and which one the labels."""
 
-import csv
 import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,17 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from lib.advice.preparing import MOST_CLASSES
 from lib.core.errors import DataError
 from lib.core.settings import FEW
 from lib.data.cells import HALF, MISSING, cell_text, half_found
-from lib.data.formats import read_rows
-from lib.data.raw_files import DAMAGE, Columns, opened, text_lines, unpacked_bytes
+from lib.data.formats import column_names, read_rows
+from lib.data.raw_files import Columns
 from lib.data.settings.sources import Dialect
-from lib.data.tables import dialects, shown_delimiter, table_header
+from lib.data.tables import dialects, shown_delimiter
 
 TEXT, LABEL = "text", "label"
 """Names of columns that are taken whatever they hold."""
@@ -110,36 +106,6 @@ def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
             continue
     reading = dialect or Dialect()
     return reading, column_names(path, reading)
-
-
-def column_names(path: Path, dialect: Dialect) -> list[str]:
-    """Return the names of the columns of a file; none if its format has none, or it cannot be read.
-
-    Raises:
-        DataError: a name has half of a character, as with another encoding.
-    """
-    names = _names(path, dialect)
-    if half := next(filter(HALF.search, names), None):
-        raise DataError(f"{path}: the name of the column {half!r} {half_found(half, dialect.encoding)}.")
-    return names
-
-
-def _names(path: Path, dialect: Dialect) -> list[str]:
-    try:
-        with opened(path) as (suffix, stream):
-            if dialect.document == "file":
-                return []
-            if suffix == ".parquet":
-                packed = path.suffix.lower() != suffix
-                return pq.read_schema(pa.BufferReader(stream.read(unpacked_bytes(path))) if packed else path).names
-            if suffix in (".csv", ".tsv") or (suffix == ".txt" and dialect.delimiter is not None):
-                return table_header(stream, path, dialect)
-            if suffix in (".jsonl", ".json"):
-                first = json.loads(next(line for line in text_lines(stream, path, dialect) if not line.isspace()))
-                return list(first) if isinstance(first, dict) else []
-            return []
-    except (*DAMAGE, csv.Error, pa.ArrowException, StopIteration, TypeError):
-        return []  # who reads the file says what is wrong
 
 
 def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:

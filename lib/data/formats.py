@@ -23,9 +23,10 @@ from defusedxml import DefusedXmlException
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.inputs import unknown_format
+from lib.data.cells import HALF, half_found
 from lib.data.raw_files import DAMAGE, Columns, check_columns, opened, text_lines, too_large, unpacked_bytes
 from lib.data.settings.sources import Dialect
-from lib.data.tables import other_dialects, read_table
+from lib.data.tables import other_dialects, read_table, table_header
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
@@ -102,6 +103,36 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
             values = [itertools.repeat(None) if name is None else _each(batch.column(name)) for name in columns]
             yield from zip(*values, strict=False)
+
+
+def column_names(path: Path, dialect: Dialect) -> list[str]:
+    """Return the names of the columns of a file; none if its format has none, or it cannot be read.
+
+    Raises:
+        DataError: a name has half of a character, as with another encoding.
+    """
+    names = _names(path, dialect)
+    if half := next(filter(HALF.search, names), None):
+        raise DataError(f"{path}: the name of the column {half!r} {half_found(half, dialect.encoding)}.")
+    return names
+
+
+def _names(path: Path, dialect: Dialect) -> list[str]:
+    try:
+        with opened(path) as (suffix, stream):
+            if dialect.document == "file":
+                return []
+            if suffix == ".parquet":
+                packed = path.suffix.lower() != suffix
+                return pq.read_schema(pa.BufferReader(stream.read(unpacked_bytes(path))) if packed else path).names
+            if suffix in (".csv", ".tsv") or (suffix == ".txt" and dialect.delimiter is not None):
+                return table_header(stream, path, dialect)
+            if suffix in (".jsonl", ".json"):
+                first = json.loads(next(line for line in text_lines(stream, path, dialect) if not line.isspace()))
+                return list(first) if isinstance(first, dict) else []
+            return []
+    except (*DAMAGE, csv.Error, pa.ArrowException, StopIteration, TypeError):
+        return []  # who reads the file says what is wrong
 
 
 def class_names(path: Path, column: str) -> list[str]:

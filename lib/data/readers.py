@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.data.cells import HALF, MISSING, cell_text, half_found
-from lib.data.formats import class_names, read_rows
+from lib.data.formats import class_names, column_names, read_rows
 from lib.data.labels import IGNORED
 from lib.data.raw_files import Columns, suffix_of
 from lib.data.settings.sources import Dialect
@@ -92,17 +92,20 @@ def read_records(
             label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
             a ground truth does not match its articles.
     """
-    dialect = dialect or Dialect()
+    dialect, ground_truth = dialect or Dialect(), ground_truth or {}
     classes = _Classes(label, labels, values or {}) if label is not None and label_range is None else None
     seen: set[str] = set()
     for part, paths in files.items():
         asked = None if part in unlabelled else label
-        truth = _Truth(list((ground_truth or {}).get(part, ())), part, id, asked, ground_truth_dialect or dialect)
+        truth = _Truth(list(ground_truth.get(part, ())), part, id, asked, ground_truth_dialect or dialect)
         if truth.paths and label_per != "document":
             raise DataError(
                 f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
                 "leave the ground truth out."
             )
+        if truth.paths and id is None:
+            other = ground_truth_dialect or dialect
+            _refuse_another_order(_Columned(paths, text, dialect), _Columned(ground_truth[part], str(asked), other))
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = dropped = 0
@@ -333,6 +336,42 @@ class _Truth:
             raise DataError(
                 f"{self.paths}: {len(extra)} entries have no document, such as {min(extra)!r}. Expected one document "
                 "for each entry; check that both files belong together."
+            )
+
+
+class _Columned(NamedTuple):
+    """Files with columns, and the column that is read in any case."""
+
+    paths: Sequence[str | Path]
+    own: str
+    dialect: Dialect
+
+    def names(self) -> list[str]:
+        """Return the other columns that all files have."""
+        columns = [column_names(Path(path), self.dialect) for path in self.paths]
+        return [name for name in columns[0] if name != self.own and all(name in names for names in columns)]
+
+    def values(self, name: str) -> list[str | None]:
+        """Return the values of a column as texts."""
+        columns = Columns(name, self.own, None)
+        return [cell_text(row[0]) for path in self.paths for row in read_rows(Path(path), columns, self.dialect)]
+
+
+def _refuse_another_order(texts: _Columned, labels: _Columned) -> None:
+    """Refuse labels that would go to texts by their order, where a column that both have shows that it differs.
+
+    Other values in another order are no sign of it, unless a column has every value once, as an identity does.
+    """
+    for name in (name for name in texts.names() if name in labels.names()):
+        own, theirs = texts.values(name), labels.values(name)
+        differ = next((row for row, values in enumerate(zip(own, theirs, strict=False), 1) if len({*values}) > 1), None)
+        identity = len({*own}) == len(own) and len({*theirs}) == len(theirs)
+        if differ is not None and (identity or Counter(own) == Counter(theirs)):
+            raise DataError(
+                f"{', '.join(map(str, labels.paths))}: without 'id', label n goes to text n, but in row {differ} "
+                f"{name!r} is {cut(repr(theirs[differ - 1]), MOST_OF_VALUE)} here and "
+                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {', '.join(map(str, texts.paths))}. Set 'id: {name}' "
+                "to join them by it; or, if they belong together as they are, rename this column in one of the files."
             )
 
 

@@ -149,18 +149,6 @@ class Dataset(Preparation, Documents):
             yield "ground_truth_dialect does nothing without ground_truth. Leave it out"
 
     @check
-    def _ids_join_texts_and_labels(self) -> Iterator[str]:
-        dialects = (self.dialect, self.ground_truth_dialect or self.dialect)
-        texts, labels = ((dialect and dialect.columns) or [] for dialect in dialects)
-        both = [name for name in labels if name in texts and name not in (self.text, self.label)]
-        if both and self.id is None and getattr(self.chosen, "ground_truth", None):
-            yield (
-                f"id = null gives label n of ground_truth to text n, but both tables have a column {both[0]!r}. Set "
-                f"'id: {both[0]}' to join them by it, or rename it in ground_truth_dialect.columns if their order is "
-                "the same"
-            )
-
-    @check
     def _windows_cover_their_documents(self) -> Iterator[str]:
         stride, room = self.window_stride, self.max_tokens - 2
         if self.label_per != "span" and stride != type(self).model_fields["window_stride"].default:

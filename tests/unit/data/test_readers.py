@@ -622,3 +622,35 @@ def test_a_damaged_archive_of_labels_is_named(tmp_path):
     truth.write_text("<html>not found</html>")
     with pytest.raises(DataError, match="truth.zip: cannot be unpacked .*Expected a zip archive"):
         list(read_records({"train": [texts]}, id="id", label="label", labels=["a"], ground_truth={"train": [truth]}))
+
+
+@pytest.mark.parametrize("texts", FORMATS)
+@pytest.mark.parametrize("labels", FORMATS)
+def test_labels_by_order_are_refused_where_a_common_column_shows_another_order(tmp_path, texts, labels):
+    rows = [{"number": 1, "text": "x", "from": "a"}, {"number": 2, "text": "y", "from": "a"}]
+    bodies = write(tmp_path, texts, FORMATS[texts](rows))
+
+    def classes(ids, **settings):
+        rows = [{"label": f"c{number}", "from": f"{number}", "number": number} for number in ids]
+        truth = write(tmp_path / "truth", labels, FORMATS[labels](rows))
+        options = {"label": "label", "labels": ["c1", "c2", "c3"], "ground_truth": {"train": [truth]}}
+        return [record.label for record in read(bodies, **options, **settings)]
+
+    (tmp_path / "truth").mkdir()
+    assert classes([1, 2]) == [0, 1]
+    for ids in ([2, 1], [1, 3]):
+        with pytest.raises(DataError, match=rf"truth/raw{labels}: without 'id', .* 'number' is .* Set 'id: number'"):
+            classes(ids)
+    assert classes([2, 1], id="number") == [0, 1]
+
+
+def test_labels_by_order_may_have_columns_of_their_own_that_are_called_alike(tmp_path):
+    texts, labels = tmp_path / "texts.csv", tmp_path / "labels.csv"
+    texts.write_text("note|x\nlong|y\nlong|z\n")
+    labels.write_text("short|no\nlong|yes\nlong|no\n")
+    dialects = {"dialect": Dialect(delimiter="|", columns=["note", "text"])}
+    dialects["ground_truth_dialect"] = Dialect(delimiter="|", columns=["note", "label"])
+    options = {"label": "label", "labels": ["no", "yes"], "ground_truth": {"train": [labels]}, **dialects}
+    assert [record.label for record in read(texts, **options)] == [0, 1, 0]
+    labels.write_text("long|no\nnote|yes\nlong|no\n")  # the values of the texts in another order
+    refuse(texts, "labels.csv: .*in row 1 'note' is 'long' here and 'note' in .*texts.csv", **options)

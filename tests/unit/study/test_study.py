@@ -733,15 +733,6 @@ GRAPH = {
         {"datasets/imdb/ground_truth_dialect": {"delimiter": ";"}},
         "datasets.imdb: ground_truth_dialect does nothing without ground_truth",
     ),
-    "labels of other texts": (
-        {
-            "datasets/imdb/source": "local",
-            "datasets/imdb/local": {"files": {"train": ["a.csv"]}, "ground_truth": {"train": ["b.csv"]}},
-            "datasets/imdb/dialect": {"columns": ["number", "text"]},
-            "datasets/imdb/ground_truth_dialect": {"columns": ["label", "number"]},
-        },
-        r"datasets.imdb: id = null gives label n .*'number'. Set 'id: number'",
-    ),
     "spans of more than two classes": (
         {**SPANS, "datasets/imdb/labels": ["a", "b", "c"]},
         r"datasets.imdb: labels = \['a', 'b', 'c'\].*spans",
