@@ -102,7 +102,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         start = start_advice(test, chosen, language, at_hand=at_hand)
         encoder = published_encoder(labelled=own.labelled, multilingual=start.multilingual, folder=question.encoder)
         ngrams = ngram_settings(own.texts) if own.labelled else {}
-        evidence = evidence_hint(own, lengths, min(encoder.reach, chosen), ngrams, question.seconds)
+        read = min(encoder.reach, chosen) if start.published and question.weights is None else chosen
+        evidence = evidence_hint(own, lengths, read, ngrams, question.seconds)
         load = Load()
         left, of_encoder = question.seconds - (time.monotonic() - begun) - _LEFT, None
         if start.published and not start.multilingual and question.weights is None:

@@ -161,6 +161,22 @@ def test_texts_without_labels_cost_their_adaptation_alone(folder, capsys):
     assert float(seconds) == pytest.approx(60 * float(minutes) * 2, rel=0.3), "two epochs"
 
 
+def test_no_text_is_cut_where_the_advised_model_reads_all(folder, tmp_path, capsys):
+    """Although a published encoder, which is not advised, would read 512 tokens, and the evidence is in a tenth."""
+    rows = [["review", "sentiment"]]
+    for number in range(100):
+        words = random.Random(number).choices(WORDS, k=600)
+        words[number % 60] = ["awful", "great"][number % 2]
+        rows.append([" ".join(words), ["no", "yes"][number % 2]])
+    with (tmp_path / "long.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    options = ("--label", "sentiment", "--limits", 1024, "--weights", "there/model", "--out", tmp_path / "own.yaml")
+    advise(folder, "--texts", tmp_path / "long.csv", *options)
+    printed = capsys.readouterr().out
+    assert "A limit of 1,024 loses 0.0 % of the text" in printed
+    assert "## Where the evidence stands" not in printed
+
+
 @pytest.mark.parametrize(
     ("splits", "evaluated"),
     [({"train": 80, "validation": 10, "test": 10}, 3 * 10 + 20), ({"train": 80, "held_out": 20}, 3 * 20)],
