@@ -153,7 +153,7 @@ def group_sizes_note(grid: pd.DataFrame, group: str, names: Sequence[str] | None
 
     Args:
         grid: runs on the dataset, as `Scope.grid` gives them.
-        group: what the groups are, such as `distance`.
+        group: the meaning of the groups, such as `distance`.
         names: of the groups, by number; None = they are numbers.
         title: of the dataset, where others are shown as well.
 

@@ -72,7 +72,7 @@ def read_run_as(
         ("task", "teacher_weights", options.teacher),
         ("backbone", "vectors_folder", options.word_vectors),
     ):
-        if folder and isinstance(settings.get(section), dict):  # what else it is will be refused
+        if folder and isinstance(settings.get(section), dict):  # any other value will be refused
             settings[section] |= {name: folder}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
