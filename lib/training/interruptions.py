@@ -3,11 +3,13 @@
 import contextlib
 import gc
 import logging
+import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver, resource_tracker
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -179,6 +181,22 @@ def explained_memory(execution: Training, documents: int, longest: int, *, evalu
         ) from error
 
 
+def _spare_workers() -> None:
+    """Start the server that the data loader workers of a distributed training are forked from, without the signals.
+
+    torchrun and Slurm send them to it and to the workers as well, and the training needs both up to its checkpoint.
+    Processes inherit blocked signals; the tracker of resources, which unblocks them when it starts, comes first.
+    """
+    if multiprocessing.get_start_method() != "forkserver":
+        return  # workers are forked from the training, and its handler does nothing in them
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @contextlib.contextmanager
 def explained_workers(execution: Training, interruption: Interruption | None = None) -> Iterator[None]:
     """Turn the death of a data loader worker into an error with a remedy.
@@ -190,6 +208,8 @@ def explained_workers(execution: Training, interruption: Interruption | None = N
     Raises:
         RunError: a data loader worker died, or received the signal, too.
     """
+    if execution.workers and interruption is not None:
+        _spare_workers()
     try:
         with _with_its_signal():
             yield

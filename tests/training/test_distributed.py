@@ -200,3 +200,34 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
     assert same(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
     records = [read_record(tmp_path / name) for name in ("whole", "killed")]
     assert (records[0].tokens, records[0].metrics) == (records[1].tokens, records[1].metrics)
+
+
+SPARED = """
+import multiprocessing, os, signal, time
+from multiprocessing import forkserver
+from lib.study.execution import Training
+from lib.training.interruptions import SIGNALS, Interruption, explained_workers
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")
+    with Interruption() as interruption, explained_workers(Training(workers=1), interruption):
+        interruption.waits = True
+        for _ in range(2):  # as in the evaluation before the checkpoint, whose workers are new
+            worker = multiprocessing.Process(target=time.sleep, args=(1,))
+            worker.start()
+            for number in SIGNALS:
+                for process in (worker.pid, forkserver._forkserver._forkserver_pid, os.getpid()):
+                    os.kill(process, number)
+            worker.join()
+            assert worker.exitcode == 0, worker.exitcode
+    assert interruption.is_wanted
+"""
+
+
+def test_a_signal_to_all_processes_spares_the_workers_until_the_checkpoint(tmp_path):
+    """torchrun and Slurm send it to the workers, too, and to the server that they are forked from."""
+    (tmp_path / "spared.py").write_text(SPARED)
+    ended = subprocess.run(
+        [sys.executable, tmp_path / "spared.py"], env=environment(), capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr

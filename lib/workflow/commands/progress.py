@@ -125,8 +125,8 @@ def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
         if run.state == "done":
             taken.setdefault((key.stage, key.dataset), []).append(run.seconds)
         elif run.heartbeat is not None and run.heartbeat.ends is not None:
-            whole = (run.heartbeat.ends - run.heartbeat.started).total_seconds()
-            taken.setdefault((key.stage, key.dataset), []).append(whole)
+            rest = (run.heartbeat.ends - run.heartbeat.updated).total_seconds()
+            taken.setdefault((key.stage, key.dataset), []).append(run.seconds + rest)
     left, unknown = 0.0, 0
     for key, run in found.items():
         if run.state == "done":

@@ -205,6 +205,15 @@ def test_what_is_left_follows_from_runs_alike(plan, tmp_path):
     assert f"without {unknown} runs: none of their stage and dataset has finished yet" in progress_report(plan, found)
 
 
+def test_a_resumed_run_takes_as_long_as_all_its_attempts(plan):
+    ended = moment(-90)
+    beat(plan, LSH, state="failed", started=moment(-90 - 300), updated=ended)
+    beat(plan, LSH, 2, started=moment(-60), ends=moment(60))
+    left, unknown = seconds_left(progress(plan))
+    assert unknown == len(plan.runs) - 3
+    assert left == pytest.approx(3600 + 2 * (300 + 60 + 60) * 60, rel=0.01)
+
+
 def test_rubbish_and_half_written_heartbeats_are_passed_over(plan):
     work = Path(plan.paths.results, "work")
     for name in ("pretrain-sdpa-key/0001-host-aa", ".trash-1/0001-host-bb", "pretrain-lsh-key"):
