@@ -49,8 +49,13 @@ def share(project, *arguments):
 
 def test_the_card_is_that_of_the_run_and_the_model_loads(project):
     place = RUN.format(model="sdpa")
+    model = project.results / "runs" / place / "model"
+    for kept in ("last", "state"):  # as with `recipe.keep`
+        (model / kept).mkdir()
+        shutil.copy(model / "model.safetensors", model / kept)
     status, said = share(project, "--run", place, "--out", "shared", "--license", "apache-2.0", "--language", "en")
     assert status == 0, said
+    assert not [path for path in (project.folder / "shared").iterdir() if path.is_dir()]
     card = ModelCard((project.folder / "shared/README.md").read_text())
     record = read_record(project.results / "runs" / place)
     assert card.data.license == "apache-2.0"

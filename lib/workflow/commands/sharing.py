@@ -52,12 +52,16 @@ SCORES = {
 }
 """What a card shows of the record, by the name there without the split."""
 CONFIDENCE = 0.95
+KEPT = ("best", "last", "state")
+"""Folders inside that of a model, by `recipe.keep`: weights of other epochs, and the state of the training."""
 
 
 def share(
     plan: Plan, place: str, out: str | Path, licence: str | None = None, languages: Sequence[str] = ()
 ) -> list[str]:
     """Copy the model of a finished run to `out`, with a model card made from the study and the run's record.
+
+    Weights of other epochs and the state of the training, which `recipe.keep` names, stay behind.
 
     Args:
         plan: the study.
@@ -87,7 +91,10 @@ def share(
     _require_whole(folder / MODEL, run.work.task.kind)
     with atomic_path(out) as partial:
         for file in files_in(folder / MODEL):
-            copy = partial / file.relative_to(folder / MODEL)
+            name = file.relative_to(folder / MODEL)
+            if name.parts[0] in KEPT:
+                continue
+            copy = partial / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
         (partial / READ_ME).write_text(card(plan, run, record, licence, languages), encoding="utf-8")
