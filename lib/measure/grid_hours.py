@@ -196,7 +196,8 @@ def training_lengths(plan: Plan, entry: str, tokenizer: str) -> tuple[np.ndarray
 def described(statistics: Mapping[str, Any], documents: int) -> np.ndarray:
     """Return token lengths that statistics describe [documents]: same median, mean and share at the limit.
 
-    Lengths grow evenly up to the median, and from there to the limit by a power that makes the mean right.
+    Lengths grow evenly up to the median, and from there to the limit by a power that makes the mean right. Where most
+    are nearly as long as the longest, no power does, and the mean is lower.
 
     Args:
         statistics: of a split, see `lib.data.tokenizing`.
