@@ -232,7 +232,13 @@ def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> It
     parser.setContentHandler(articles)
     found = False
     while chunk := stream.read(_BUFFER_BYTES):
-        parser.feed(chunk)
+        try:
+            parser.feed(chunk)
+        except LookupError as error:
+            raise DataError(
+                f"{path}: its first line names an encoding that does not exist ({error}). Expected that of the file, "
+                "such as utf-8; correct the line."
+            ) from error
         found = found or bool(articles.finished)
         yield from ((*article, None, None, None) for article in articles.finished)
         articles.finished.clear()

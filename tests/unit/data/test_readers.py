@@ -422,6 +422,8 @@ def test_articles_without_ground_truth_or_id_or_article(tmp_path):
     refuse(write(tmp_path, ".xml", ARTICLES), "Name its 'ground_truth'", label="label", labels=["no", "yes"])
     refuse(write(tmp_path, ".xml", "<articles><article><p>x</p></article></articles>"), "has no id")
     refuse(write(tmp_path, ".xml", "<html><p>x</p></html>"), "has no <article>")
+    unknown = '<?xml version="1.0" encoding="TTF-8"?><articles/>'
+    refuse(write(tmp_path, ".xml", unknown), "names an encoding that does not exist .*TTF-8.*such as utf-8")
 
 
 def test_an_id_twice_would_leak(tmp_path):
