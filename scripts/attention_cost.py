@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         heads=8,
         head_size=64,
         lengths=LENGTHS,
+        keep_memory=False,
         seconds=0.25 if torch.cuda.is_available() else 1.0,
     )
     options.measure(parser, attention_cost, argv)

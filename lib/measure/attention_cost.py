@@ -21,7 +21,7 @@ from lib.measure.compared import (
     REACH,
 )
 from lib.measure.comparison import Name, compare
-from lib.measure.cost import Computation, repeated
+from lib.measure.cost import Computation, keep_freed_memory, repeated
 from lib.measure.implementations import AttentionCase, Padding, is_installed, own_cases
 from lib.measure.tables import COLUMNS, LEAST
 
@@ -34,7 +34,7 @@ PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
 
 def attention_cost(
-    mechanisms: Mapping[str, Any], *, lengths: Sequence[int], seconds: float, **setting: Any
+    mechanisms: Mapping[str, Any], *, lengths: Sequence[int], seconds: float, keep_memory: bool = False, **setting: Any
 ) -> pd.DataFrame:
     """Return the cost of a forward and backward pass, one row per implementation, mechanism, length and padding.
 
@@ -45,6 +45,7 @@ def attention_cost(
             projections are added.
         lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
         seconds: time for the repetitions of a row, `LEAST` at least, see `lib.measure.cost.repeated`.
+        keep_memory: whether the allocator keeps freed memory from now on, see `keep_freed_memory`.
         setting: `heads`, `head_size`, `device` and `dtype` of the cases, see `AttentionCase`.
 
     Returns:
@@ -54,6 +55,8 @@ def attention_cost(
         RunError: memory did not suffice.
     """
     place = torch.device(setting["device"])
+    if keep_memory:
+        keep_freed_memory()
     expected: dict[Name, float] = {}  # seconds; a row is not faster than it was with shorter sequences
 
     def times(passes: dict[Name, Computation]) -> dict[Name, list[float]]:
@@ -66,7 +69,7 @@ def attention_cost(
     for (length, padding), group in itertools.groupby(planned, key=lambda case: (case.length, case.padding)):
         logger.info("%d tokens, padding %s", length, padding)
         rows += compare([case for case in group if is_installed(case.implementation)], times)
-    return pd.DataFrame(rows, columns=COLUMNS["attention_cost"])
+    return pd.DataFrame(rows).assign(memory_kept=keep_memory)[COLUMNS["attention_cost"]]
 
 
 def attention_cases(mechanisms: Mapping[str, Any], lengths: Sequence[int], **setting: Any) -> Iterator[AttentionCase]:

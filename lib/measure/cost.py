@@ -1,5 +1,6 @@
 """Time, kept bytes, arithmetic and peak memory of a computation."""
 
+import ctypes
 import functools
 import logging
 import math
@@ -43,6 +44,9 @@ GPU_WARM_UPS = 3
 
 MATRIX = {"cpu": 2048, "cuda": 8192}
 """Rows and columns of the matrices whose product gives the machine's own rate: enough to keep all of it busy."""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Options of glibc's `mallopt`. Source: malloc.h."""
 
 PRELOADED = (
     "lib.measure.attention_cost",
@@ -208,6 +212,16 @@ def machine(device: str, dtype: str) -> dict[str, Any]:
         "processor": processor(torch.device(device)),
         "torch": torch.__version__,
     }
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep the memory that this process frees, for its next allocation.
+
+    By default it returns large blocks to the system, and the next pass maps them again, page by page.
+    """
+    glibc = ctypes.CDLL(None)
+    for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+        glibc.mallopt(option, 2**31 - 1)
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float]:

@@ -31,6 +31,7 @@ MEANINGS = {
     "hashes": "hash rounds",
     "head_size": "width of a head",
     "heads": "attention heads",
+    "keep_memory": "the allocator keeps freed memory",
     "length": "tokens of a sequence",
     "lengths": "tokens of a sequence",
     "mechanism": "name in config/config.yaml",

@@ -35,11 +35,13 @@ PASSES = {"forward": "Forward pass", "forward_backward": "Forward and backward p
 def attention_summary(costs: pd.DataFrame) -> str:
     """Return milliseconds by length, kept bytes as a multiple of exact attention's, and crossovers, as Markdown.
 
-    There is a table without padding and one with. Times that were measured once are marked and counted.
+    There is a table without padding and one with. Times that were measured once are marked and counted. Rows measured
+    again while the allocator kept freed memory are only in a table of their own, compared with other implementations.
 
     Raises:
         DataError: exact attention to compare with is missing.
     """
+    every, costs = costs, costs[~costs["memory_kept"]]
     first, lengths = costs.iloc[0], sorted(costs["length"].unique())
     texts = [
         f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
@@ -57,6 +59,8 @@ def attention_summary(costs: pd.DataFrame) -> str:
             if fused := sorted(set(costs[costs["padding"] == padding]["kernels"]) - {"torch", "triton"}):
                 texts.append(f"Torch computes exact attention by its kernel `{'` or `'.join(fused)}`.")
             texts.append(_markdown(rows))
+    if every["memory_kept"].any():
+        texts.append(f"### Compared with other implementations\n\n{_markdown(_leads(every))}")
     return "\n\n".join(texts) + "\n"
 
 
@@ -226,6 +230,23 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
                 "faster than exact from": _crossing(crossing, mechanism) if implementation == OURS else "-",
             }
         )
+    return rows
+
+
+def _leads(costs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return how many times as long as ours every other implementation takes, by what became of freed memory."""
+    columns = {False: "freed memory returned", True: "freed memory kept"}
+    kept = costs[costs["memory_kept"]]
+    same = costs["length"].isin(kept["length"]) & (costs["padding"] == "none")
+    times = costs[same].set_index(["implementation", "mechanism", "length", "memory_kept"])["median_ms"]
+    rows = []
+    for implementation, mechanism, length in dict.fromkeys(index[:3] for index in times.index if index[0] != OURS):
+        ratios = {
+            kind: times[implementation, mechanism, length, kind] / times[OURS, mechanism, length, kind]
+            for kind in columns
+        }
+        cells = {columns[kind]: f"{ratio:.2f}x" for kind, ratio in ratios.items()}
+        rows.append({"implementation": implementation, "mechanism": mechanism, "tokens": f"{length:,}", **cells})
     return rows
 
 

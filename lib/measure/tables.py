@@ -12,7 +12,7 @@ COLUMNS: dict[str, list[str]] = {
     "attention_cost": [
         "implementation", "mechanism", "kernels", "length", "batch", "padding", "heads", "head_size",
         "device", "dtype", "threads", "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb",
-        "host_ms", "clock_mhz", "repetitions", "processor", "torch",
+        "host_ms", "clock_mhz", "repetitions", "memory_kept", "processor", "torch",
     ],
     "training_cost": [
         "implementation", "model", "kernels", "compiled", "step", "length", "batch", "tokens", "median_ms",

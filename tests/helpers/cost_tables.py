@@ -12,6 +12,7 @@ MADE = {
     "tokens": 2048, "vocabulary": 32_000, "tokens_per_s": 1000.0, "processor": "Some Processor", "torch": "2.0",
     "kernels": "torch", "compiled": False, "length": 512, "host_ms": float("nan"), "clock_mhz": float("nan"),
     "family": "attention", "hidden_size": 512, "us_per_token": 50.0, "skipped": None, "seconds": 1.0, "kept_mb": 5.0,
+    "memory_kept": False,
 }  # fmt: skip
 
 

@@ -42,8 +42,19 @@ def test_costs_are_measured_drawn_and_summed_up(script, tmp_path):
         script("measure_figure", name, "--table", costs, "--out", *figures)
         assert all(figure.stat().st_size > 5_000 for figure in figures)
         assert "favor-m16" in figures[0].read_text()
-    script("measure_summary", "attention_cost", "--table", costs, "--out", summary)
-    assert [len(table) for table in markdown_tables(summary.read_text())] == [5, 4]
+    kept = tmp_path / "attention_cost_kept.csv"
+    script("attention_cost", "--mechanisms", json.dumps(MECHANISMS), *sizes, "--dtype", "float32", "--keep-memory",
+           "--out", kept)  # fmt: skip
+    script("measure_summary", "attention_cost", "--table", costs, kept, "--out", summary)
+    without, padded, leads = markdown_tables(summary.read_text())
+    assert (len(without), len(padded)) == (5, 4)
+    medians = [
+        pd.read_csv(path).query("padding == 'none' and length == 32 and mechanism == 'sdpa'") for path in (costs, kept)
+    ]
+    first, second = (table.set_index("implementation")["median_ms"] for table in medians)
+    torch_row = next(row for row in leads if row["mechanism"] == "sdpa" and row["tokens"] == "32")
+    assert torch_row["freed memory returned"] == f"{first['torch'] / first['ours']:.2f}x"
+    assert torch_row["freed memory kept"] == f"{second['torch'] / second['ours']:.2f}x"
     page = tmp_path / "page.md"
     page.write_text("# Page\n<!-- attention_cost: written by make bench-page -->\n<!-- end of attention_cost -->\n")
     script("tools/cost_page", "--page", page, "--summaries", summary)
