@@ -20,7 +20,7 @@ from lib.measure.cost import processor
 from lib.measure.estimates import Hardware, ModelSteps
 
 EXACT_SUFFICES = 1024
-"""Up to this length in tokens no mechanism learnt more than exact attention in the same time (benchmarks.md)."""
+"""Tokens up to which no mechanism was shown to learn more than exact attention in the same time (benchmarks.md)."""
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
