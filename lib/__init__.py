@@ -1,4 +1,4 @@
-"""Which attention mechanism for long documents, at what price: a grid in which only the attention differs."""
+"""Which attention mechanism for long documents, at what price: a grid where only the attention differs."""
 
 import logging
 from importlib.util import find_spec
