@@ -104,3 +104,34 @@ def test_the_plan_of_the_study_of_evidence_has_its_runs_and_adds_up(page, reposi
     assert float(total[5]) <= 10
     for row, number, hour in zip(rows, runs, hours, strict=True):
         assert hour == pytest.approx(number * float(row[4]) / 60, abs=0.051 + number * 0.05 / 60), row[0]
+
+
+def test_times_of_the_readme_follow_from_the_page_of_costs(page):
+    """Two columns are of attention alone, two of a step of the whole encoder."""
+    shares = []
+    for title in ("Without padding", "Training step"):
+        text = page("docs/attention_cost.md").partition(f"\n### {title}\n")[2].strip()
+        titles, _, *rows = [cells(line) for line in text.partition("\n\n")[0].splitlines()]
+        times = {}
+        for row in rows:
+            if row[0] == "ours":
+                row = dict(zip(titles, row, strict=True))
+                times[row.get("mechanism", row.get("model"))] = [row["512 [ms]"], row["16,384 [ms]"]]
+        numbers = {
+            name: [float(time.split(" ")[0].strip("*").replace(",", "")) for time in found]
+            for name, found in times.items()
+            if "-" not in found
+        }
+        shares.append(
+            {
+                name: [f"{a / b:.2f}" for a, b in zip(found, numbers["sdpa"], strict=True)]
+                for name, found in numbers.items()
+            }
+        )
+    alone, steps = shares
+    steps["window-w256-g1"] = steps["window-w128-g0"]
+    table = page("README.md").partition("| mechanism | a token sees |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) == 11
+    for name, _, *said in map(cells, table):
+        expected = alone[name.strip("`")] + steps.get(name.strip("`"), ["-", "-"])
+        assert [cell.replace("1.00", "1") for cell in expected] == said, name
