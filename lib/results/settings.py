@@ -133,14 +133,6 @@ class ResultSettings(KindSettings):
                 continue  # kinds that take several stages know which may be named twice
             yield from repeats(name, values)
 
-    @check
-    def _models_are_of_runs(self) -> Iterator[str]:
-        if self.reads != "runs" and self.models:
-            shown = self.reads.replace("_", " ")
-            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
-        if self.reads == "word_vectors" and self.datasets:
-            yield f"datasets = {self.datasets} does nothing where word vectors are shown. Leave it out"
-
 
 MODEL = "model"
 """Column of the rows' names."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from lib.core.settings import PositiveInt, Probability, check
+from lib.core.settings import PositiveInt, Probability
 from lib.tasks import contract
 from lib.tasks.settings import TaskSettings
 
@@ -38,14 +38,6 @@ class ClassifierSettings(TaskSettings):
         "bert", description="`bert`: dense, tanh, dropout; `roberta`: dropout before that too; `none`: dropout only."
     )
     classifier_dropout: Probability = Field(0.1, description="Dropout before the last projection.")
-
-    @check
-    def _steps_have_a_pooling(self) -> Iterator[str]:
-        if self.pooling_step > 1 and self.classifier_pooling != "mean_step":
-            yield (
-                f"pooling_step = {self.pooling_step} does nothing with classifier_pooling = "
-                f"'{self.classifier_pooling}'. Choose 'mean_step', or leave the step out"
-            )
 
 
 class DocumentClassification(contract.Task):

@@ -70,11 +70,6 @@ class Settings(TaskSettings):
         except (ConfigError, ValidationError) as error:
             yield f"teacher_backbone: {error}"
 
-    @check
-    def _attention_has_no_other_layers(self) -> Iterator[str]:
-        if self.match != "states" and self.layers == "all":
-            yield f"layers = all does nothing with match = {self.match}, which is of all layers anyway. Leave it out"
-
     def imitates(self) -> str | None:
         """See `TaskSettings.imitates`."""
         return self.teacher

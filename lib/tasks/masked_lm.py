@@ -53,11 +53,6 @@ class Settings(TaskSettings):
         if total > 1:
             yield f"mask_token_probability + random_token_probability = {total:g}; expected at most 1"
 
-    @check
-    def _only_spans_have_a_length(self) -> Iterator[str]:
-        if self.masking != "spans" and self.span_length != type(self).model_fields["span_length"].default:
-            yield f"span_length = {self.span_length:g} does nothing with masking = {self.masking}. Leave it out"
-
     def predicted_share(self) -> float:
         """See `TaskSettings.predicted_share`."""
         return self.mask_probability

@@ -76,19 +76,8 @@ class WordVectors(BaseSettings):
         for name in ("path", "format"):
             if self.source == "local" and getattr(self, name) is None:
                 yield f"source is 'local', but '{name}' is missing. Give the file and its format"
-            if self.source == "trained" and getattr(self, name) is not None:
-                yield f"{name} = {getattr(self, name)!r} does nothing where vectors are trained. Leave it out"
         if self.source == "local" and "dimension" not in self.model_fields_set:
             yield "source is 'local', but 'dimension' is missing. Give the numbers of each vector of the file"
-
-    @check
-    def _nothing_is_set_in_vain(self) -> Iterator[str]:
-        idle = {name: "in a file" for name in TRAINING if self.source == "local"}
-        if self.source == "trained" and self.model == "word2vec":
-            idle = dict.fromkeys(NGRAMS, "with model = 'word2vec'")
-        for name, where in idle.items():
-            if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                yield f"{name} = {value!r} does nothing {where}. Leave it out"
 
     @check
     def _ngrams_have_a_length(self) -> Iterator[str]:

@@ -1,12 +1,11 @@
 """Settings of LSH attention (Reformer)."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from lib.attention.settings import MechanismSettings
-from lib.core.settings import Few, Size, check
+from lib.core.settings import Few, Size
 
 
 def _usual(value: Any) -> bool:
@@ -31,11 +30,6 @@ class Settings(MechanismSettings):
         description="How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; "
         "`union`, one softmax over all tokens that it sees in any round, each counted once (Reformer).",
     )
-
-    @check
-    def _one_round_has_nothing_to_join(self) -> Iterator[str]:
-        if self.join != "mean" and self.num_hashes == 1:
-            yield f"join = '{self.join}' does nothing with num_hashes = 1. Leave it out, or raise num_hashes"
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: two chunks are neighbours, so hashes decide nothing.

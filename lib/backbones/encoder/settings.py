@@ -131,37 +131,10 @@ class Settings(BackboneSettings):
                 )
 
     @check
-    def _positions_read_their_settings(self) -> Iterator[str]:
-        rotary = ("rope_theta", "rope_scale", "rope_type", "rope_factor", "rope_original_length")
-        readers = dict.fromkeys(rotary, "rope") | {"max_position_embeddings": "learned"}
-        for name, reader in readers.items():
-            value = getattr(self, name)
-            if self._is_set(name) and self.position_embedding_type != reader:
-                yield (
-                    f"{name} = {value} does nothing with position_embedding_type = '{self.position_embedding_type}'. "
-                    f"Choose '{reader}', or leave it out"
-                )
-
-    @check
     def _rotations_are_stretched_consistently(self) -> Iterator[str]:
         kind = self.rope_type
         if self.position_embedding_type != "rope":
             return
-        if kind == "default" and self._is_set("rope_factor"):
-            yield (
-                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
-                "or leave it out"
-            )
-        if kind != "default" and not self._is_set("rope_factor"):
-            yield (
-                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
-                "the old one, or leave rope_type out"
-            )
-        if kind != "yarn" and self._is_set("rope_original_length"):
-            yield (
-                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
-                "Choose 'yarn', or leave it out"
-            )
         if kind == "yarn" and self.rope_original_length is None:
             yield (
                 "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "

@@ -70,13 +70,6 @@ class Settings(BackboneSettings):
 
     @check
     def _settings_of_the_transformer_have_one(self) -> Iterator[str]:
-        for name in ("document_layers", "document_heads", "document_dropout"):
-            value = getattr(self, name)
-            if self.pooling != "transformer" and value != type(self).model_fields[name].default:
-                yield (
-                    f"{name} = {value} does nothing with pooling = '{self.pooling}'. Choose 'transformer', or leave it "
-                    "out"
-                )
         width = self.width()
         if self.pooling == "transformer" and width is not None and width % self.document_heads:
             yield (

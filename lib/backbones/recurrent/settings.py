@@ -40,15 +40,6 @@ class Settings(BackboneSettings):
         if self.bidirectional and self.hidden_size % 2:
             yield f"hidden_size = {self.hidden_size} is odd, but each direction takes half of it. Choose an even one"
 
-    @check
-    def _dropout_has_a_place(self) -> Iterator[str]:
-        default = type(self).model_fields["layer_dropout"].default
-        if self.num_hidden_layers == 1 and self.layer_dropout not in (0, default):
-            yield (
-                f"layer_dropout = {self.layer_dropout} does nothing with num_hidden_layers = 1. Add a layer, or leave "
-                "it out"
-            )
-
     @property
     def family(self) -> str:
         """The cell."""

@@ -82,10 +82,8 @@ class Settings(BackboneSettings):
     def _some_layers_attend(self) -> Iterator[str]:
         period, heads = self.attention_period, self.num_attention_heads
         if period is None:
-            for name in ("num_attention_heads", "mechanism"):
-                if getattr(self, name) is not None:
-                    yield f"{name} does nothing without attention_period. Set that, or leave {name} out"
-        elif not 2 <= period <= self.num_hidden_layers:
+            return
+        if not 2 <= period <= self.num_hidden_layers:
             yield (
                 f"attention_period = {period} leaves no layer with a state or none that attends, of "
                 f"{self.num_hidden_layers}. Choose 2 to {self.num_hidden_layers}, or leave it out"

@@ -16,7 +16,7 @@ from math import comb
 
 from pydantic import Field
 
-from lib.core.settings import Few, Size, check
+from lib.core.settings import Few, Size
 from lib.data import toys
 
 FILES = toys.FILES
@@ -39,11 +39,6 @@ class Options(toys.ToyOptions):
         description="`as_published`: copies of each training document; random ones are drawn for each copy. "
         "One epoch then equals this many epochs of the notebook, which draws whenever it reads.",
     )
-
-    @check
-    def _passes_have_something_to_draw(self) -> Iterator[str]:
-        if self.passes > 1 and not self.as_published:
-            yield f"passes = {self.passes} does nothing with as_published = false. Leave it out"
 
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.data.generators.GeneratorOptions.obstacles`."""

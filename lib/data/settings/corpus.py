@@ -63,11 +63,6 @@ class Corpus(ArticleFilter, Documents):
         if not self.short.articles + self.long.articles:
             yield "short and long have 0 articles together. Give at least one of them some"
 
-    @check
-    def _has_no_labels(self) -> Iterator[str]:
-        if getattr(self.chosen, "ground_truth", None):
-            yield f"{self.source}.ground_truth does nothing in a corpus, whose texts have no labels. Leave it out"
-
     @property
     def filter(self) -> ArticleFilter:
         """The settings that the filtering of a raw file reads."""

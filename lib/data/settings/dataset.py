@@ -102,11 +102,6 @@ class Dataset(Preparation, Documents):
         return [*super().remote_files, *(file for file in archives if file is not None)]
 
     @check
-    def _pairs_are_there(self) -> Iterator[str]:
-        if self.text_pair is None and self.pairs == "separately":
-            yield "pairs = 'separately' does nothing without text_pair. Name the column of the second text"
-
-    @check
     def _single_texts_are_placed(self) -> Iterator[str]:
         if self.placement is None:
             return
@@ -144,15 +139,8 @@ class Dataset(Preparation, Documents):
             yield f"label_per = '{self.label_per}', but ground_truth holds a label per document. Leave one of them out"
 
     @check
-    def _ground_truth_has_a_dialect(self) -> Iterator[str]:
-        if self.ground_truth_dialect is not None and not getattr(self.chosen, "ground_truth", None):
-            yield "ground_truth_dialect does nothing without ground_truth. Leave it out"
-
-    @check
     def _windows_cover_their_documents(self) -> Iterator[str]:
         stride, room = self.window_stride, self.max_tokens - 2
-        if self.label_per != "span" and stride != type(self).model_fields["window_stride"].default:
-            yield f"window_stride = {stride} does nothing with label_per = '{self.label_per}'. Leave it out"
         if self.label_per == "span" and stride > room:
             yield (
                 f"window_stride = {stride}, but with max_tokens = {self.max_tokens} a window holds {room} tokens "

@@ -118,23 +118,6 @@ class Tokenizer(BaseSettings):
             yield "source is 'trained', but with algorithm = 'published' nothing is. Set source: hub, or local"
 
     @check
-    def _nothing_is_set_in_vain(self) -> Iterator[str]:
-        enclosed = ("wordpiece", "words", "bpe", "bytes")
-        only = {"lowercase": ("wordpiece",), "strip_accents": ("wordpiece",), "enclose": enclosed}
-        for name, algorithms in only.items():
-            if self.algorithm not in algorithms and not getattr(self, name):
-                taken = "the tokeniser as it is" if self.algorithm == "published" else "texts as they are"
-                yield (
-                    f"{name} = False does nothing with algorithm = '{self.algorithm}', which takes {taken}. Leave it "
-                    "out"
-                )
-        if self.mask_token is not None and self.algorithm != "published":
-            yield (
-                f"mask_token = {self.mask_token!r} does nothing with algorithm = '{self.algorithm}', whose vocabulary "
-                "has [MASK]. Leave it out"
-            )
-
-    @check
     def _bytes_fit(self) -> Iterator[str]:
         if self.algorithm == "bpe" and self.vocab_size <= BYTES + SPECIAL:
             yield (

@@ -55,8 +55,6 @@ class ComputeTable(TableSettings):
     def _rates_have_what_they_need(self) -> Iterator[str]:
         if self.currency is None and any(each.price_per_hour is not None for each in self.rates.values()):
             yield "currency: missing, but rates has a price_per_hour. Name the currency"
-        if self.carbon_intensity is not None and all(each.watts is None for each in self.rates.values()):
-            yield "carbon_intensity: does nothing without watts in rates. Give the power draw, or leave it out"
 
     def make(self, scope: Scope) -> Table:
         """Return hours by stage and in all, of each model and of all together, one row per hardware.

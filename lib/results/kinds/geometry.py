@@ -341,11 +341,6 @@ class GeometryFigure(GeometrySettings, FigureSettings):
 
     @check
     def _what_is_set_does_something(self) -> Iterator[str]:
-        if self.measure not in OF_WEIGHTS:
-            for name in ("weights", "positions"):
-                value = getattr(self, name)
-                if value != type(self).model_fields[name].default:
-                    yield f"{name} = {value} does nothing with measure = '{self.measure}'. Leave it out"
         if self.measure == "gradient_norm" and self.per == "head":
             yield "per = 'head': gradients are measured by layer. Choose per: layer"
 
