@@ -54,6 +54,18 @@ class Settings(MechanismSettings):
             )
 
     @check
+    def _the_map_reads_its_settings(self) -> Iterator[str]:
+        idle = {
+            "exp": [],
+            "relu": ["features", "stabilize"],
+            "elu": ["features", "nb_features", "ortho_features", "redraw_interval", "stabilize"],
+        }
+        for name in idle[self.phi]:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
+
+    @check
     def _fitted_features_are_stabilised(self) -> Iterator[str]:
         if self.features == "saderf" and not self.stabilize:
             yield "stabilize = False: features = 'saderf' are always stabilised. Leave it out"

@@ -135,6 +135,21 @@ class Settings(BackboneSettings):
         kind = self.rope_type
         if self.position_embedding_type != "rope":
             return
+        if kind == "default" and self._is_set("rope_factor"):
+            yield (
+                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
+                "or leave it out"
+            )
+        if kind != "default" and not self._is_set("rope_factor"):
+            yield (
+                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
+                "the old one, or leave rope_type out"
+            )
+        if kind != "yarn" and self._is_set("rope_original_length"):
+            yield (
+                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
+                "Choose 'yarn', or leave it out"
+            )
         if kind == "yarn" and self.rope_original_length is None:
             yield (
                 "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "

@@ -104,10 +104,6 @@ BAD = {
         [varied(task__classifier_dropout=[0.1, 1.5])],
         "variants.task.classifier_dropout: .*less than 1.*Found 1.5",
     ),
-    "a value that only some combinations allow": (
-        [varied(task__classifier_pooling=["mean", "mean_step"], task__pooling_step=[4])],
-        r"variants.task: pooling_step = 4 does nothing with.*\(in classifier_pooling-mean\+pooling_step-4\)",
-    ),
     "a value on one dataset that another lacks": (
         [varied(recipe__freeze_epochs=[1]), ("stages/search/data/arxiv/recipe/freeze_layers", 1)],
         r"variants.recipe: freeze_epochs = 1, but nothing is frozen.*\(in freeze_epochs-1\)",

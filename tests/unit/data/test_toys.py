@@ -227,7 +227,6 @@ def test_what_cheap_looks_at_brackets_bring():
     [
         (33_594, {}, "documents: half of 33,594 are 16,797 distinct.*pairs = 10 there are 16,796. Lower it to 33,593"),
         (1000, {"pairs": 3, "as_published": True}, "half of 1,000 are 500 distinct .* there are 5. Lower it to 11,"),
-        (600, {"passes": 3}, "options: passes = 3 does nothing with as_published = false"),
         (600, {"pairs": 0}, "options.pairs: .*greater than 0. Found 0"),
     ],
 )

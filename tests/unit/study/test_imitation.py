@@ -189,10 +189,6 @@ REFUSED = {
         [*LEARNS, ("stages/imitate/recipe", RECIPE | {"lora": {"r": 2}})],
         "trains the weights of its attention mechanism alone, so recipe.lora, freeze_layers and freeze_embeddings",
     ),
-    "layers where all are learnt": (
-        [*LEARNS, ("stages/imitate/task/layers", "all")],
-        "layers = all does nothing with match = outputs, which is of all layers anyway. Leave it out",
-    ),
     "an earlier stage that leaves no model": (
         [
             ("models/sdpa/changes", {"pretrain": {"recipe": {"lora": {"merge": False}}}}),

@@ -444,18 +444,6 @@ IDLE = {
         {"mechanisms/favor-m64/phi": "relu", "mechanisms/favor-m64/stabilize": False},
         "stabilize = False.*phi = 'relu'",
     ),
-    "the case of bytes": (
-        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "bpe", "lowercase": False}},
-        "lowercase = False.*algorithm = 'bpe'",
-    ),
-    "a published tokeniser without what encloses": (
-        {"tokenizers/wordpiece": {"source": "local", "path": "a", "algorithm": "published", "enclose": False}},
-        "enclose = False.*algorithm = 'published'",
-    ),
-    "a new mask token beside [MASK]": (
-        {"tokenizers/wordpiece/mask_token": "<mask>"},
-        "mask_token = '<mask>'.*algorithm = 'wordpiece'.*.MASK.",
-    ),
     "a thaw without freezing": (
         {"stages/finetune/recipe/freeze_epochs": 1},
         "stages.finetune.recipe: freeze_epochs = 1",
@@ -463,18 +451,6 @@ IDLE = {
     "a thaw before the first epoch": (
         {"stages/finetune/recipe/freeze_layers": 1, "stages/finetune/recipe/freeze_epochs": 0},
         "stages.finetune.recipe.freeze_epochs: .*greater than 0.*Found 0",
-    ),
-    "a step without steps": (
-        {"stages/finetune/task/pooling_step": 4},
-        "stages.finetune.task: pooling_step = 4.*classifier_pooling = 'mean'",
-    ),
-    "a base without rotations": (
-        {"backbones/encoder/position_embedding_type": "learned", "backbones/encoder/rope_theta": 5.0},
-        "rope_theta = 5.0.*position_embedding_type = 'learned'.*Choose 'rope'",
-    ),
-    "a stretch without rotations": (
-        {"backbones/encoder/position_embedding_type": "sinusoidal", "backbones/encoder/rope_type": "yarn"},
-        "rope_type = yarn.*position_embedding_type = 'sinusoidal'.*Choose 'rope'",
     ),
     "a stretch of unknown kind": (
         {"backbones/encoder/rope_factor": 4.0},
@@ -508,14 +484,6 @@ IDLE = {
     "a bias without scores": (
         {"backbones/encoder/position_embedding_type": "alibi"},
         "models.favor-m64: position_embedding_type = 'alibi', but favor-m64",
-    ),
-    "an end of what has none": (
-        {"backbones/encoder/max_position_embeddings": 512},
-        "max_position_embeddings = 512.*position_embedding_type = 'rope'.*Choose 'learned'",
-    ),
-    "case of words": (
-        {"tokenizers/wordpiece": {"source": "trained", "algorithm": "words", "lowercase": False}},
-        "tokenizers.wordpiece: lowercase = False.*algorithm = 'words'",
     ),
     "columns of classes": (
         {"report/tables/x": {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]}},
@@ -722,17 +690,6 @@ GRAPH = {
         },
         "datasets.imdb.local.ground_truth: has labels of trian, but files has train",
     ),
-    "labels of articles": (
-        {
-            "corpora/wikipedia/source": "local",
-            "corpora/wikipedia/local": {"files": {"train": ["a.csv"]}, "ground_truth": {"train": ["b.csv"]}},
-        },
-        "corpora.wikipedia: local.ground_truth does nothing in a corpus",
-    ),
-    "a dialect of no labels": (
-        {"datasets/imdb/ground_truth_dialect": {"delimiter": ";"}},
-        "datasets.imdb: ground_truth_dialect does nothing without ground_truth",
-    ),
     "spans of more than two classes": (
         {**SPANS, "datasets/imdb/labels": ["a", "b", "c"]},
         r"datasets.imdb: labels = \['a', 'b', 'c'\].*spans",
@@ -741,10 +698,6 @@ GRAPH = {
     "windows that leave tokens out": (
         {**SPANS, "datasets/imdb/window_stride": 127},
         "datasets.imdb: window_stride = 127, but with max_tokens = 128.*126 tokens",
-    ),
-    "windows of documents": (
-        {"datasets/imdb/window_stride": 0.25},
-        "datasets.imdb: window_stride = 0.25.*label_per = 'document'",
     ),
     "an augmentation of an unknown class": (
         {"datasets/imdb/augmentation": AUGMENTATION | {"labels": ["maybe", "yes"]}},

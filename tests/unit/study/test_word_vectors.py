@@ -76,8 +76,6 @@ def test_what_does_not_fit_is_refused(changes, message):
     ("table", "message"),
     [
         ({"kind": "analogies", "word_vectors": ["none"]}, "tables.a.word_vectors: there is no 'none'. Known: film"),
-        ({"kind": "analogies", "models": ["sdpa"]}, "does nothing where word vectors are shown"),
-        ({"kind": "analogies", "datasets": ["imdb"]}, "datasets = ['imdb'] does nothing where word vectors are shown"),
     ],
 )
 def test_what_a_table_cannot_show_is_refused(table, message):

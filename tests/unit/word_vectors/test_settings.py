@@ -15,16 +15,12 @@ TRAINED = {"source": "trained"}
         ({"source": "local", "dimension": 50}, "'path' is missing"),
         ({"source": "local", "dimension": 50, "path": "a"}, "'format' is missing"),
         ({"source": "local", "path": "a", "format": "glove"}, "'dimension' is missing"),
-        (LOCAL | {"window": 3}, "window = 3 does nothing in a file"),
-        (LOCAL | {"corpus": "wikipedia"}, "corpus = 'wikipedia' does nothing in a file"),
-        (TRAINED | {"path": "a"}, "path = 'a' does nothing where vectors are trained"),
-        (TRAINED | {"buckets": 10}, "buckets = 10 does nothing with model = 'word2vec'"),
         (TRAINED | {"model": "fasttext", "min_n": 7}, "min_n = 7 is above max_n = 6"),
         (TRAINED | {"dimension": 0}, "dimension"),
         (TRAINED | {"words": 1}, "words"),
     ],
 )
-def test_what_does_nothing_or_cannot_be_is_refused(settings, message):
+def test_what_cannot_be_is_refused(settings, message):
     with pytest.raises(ValidationError, match=message):
         WordVectors(**settings)
 

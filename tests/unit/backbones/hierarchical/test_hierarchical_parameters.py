@@ -58,7 +58,6 @@ def test_tokens_in_two_segments_count_twice():
         ({"segment": 600, "encoder": BERT}, "segment = 600, but the encoder reads 512 tokens at most"),
         ({"encoder": {"kind": "tfidf"}}, "encoder: a backbone of kind tfidf gives no states"),
         ({"encoder": {"kind": "hierarchical", "encoder": BERT}}, "encoder: a backbone of kind hierarchical gives no"),
-        ({"document_layers": 3}, "document_layers = 3 does nothing with pooling = 'mean'"),
         ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3 does not divide the encoder's width 16"),
         ({"encoder": {"kind": "encoder", "hidden": 3}}, "hidden"),
     ],

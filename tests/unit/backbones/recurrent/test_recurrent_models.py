@@ -194,7 +194,6 @@ def test_what_the_study_asks_of_a_backbone():
     ("changes", "message"),
     [
         ({"hidden_size": 15}, "hidden_size = 15 is odd, but each direction takes half"),
-        ({"num_hidden_layers": 1, "layer_dropout": 0.3}, "layer_dropout = 0.3 does nothing with num_hidden_layers = 1"),
         ({"cell": "tree"}, "'rnn', 'lstm' or 'gru'"),
     ],
 )

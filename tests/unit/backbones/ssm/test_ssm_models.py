@@ -292,8 +292,6 @@ def test_what_the_study_asks_of_a_backbone():
         ({"attention_period": 8, "num_attention_heads": 8}, "none that attends, of 7. Choose 2 to 7"),
         ({"attention_period": 2}, "num_attention_heads: missing"),
         ({"attention_period": 2, "num_attention_heads": 7}, "num_attention_heads: 7 does not divide hidden_size = 512"),
-        ({"num_attention_heads": 8}, "num_attention_heads does nothing without attention_period"),
-        ({"mechanism": {"kind": "sdpa"}}, "mechanism does nothing without attention_period"),
         (
             {"attention_period": 3, "num_attention_heads": 8, "mechanism": [{"kind": "sdpa"}, WINDOW, WINDOW]},
             "3 entries for 2 layers",

@@ -138,8 +138,6 @@ def test_what_was_not_measured_is_named(tmp_path):
     ("shown", "changes", "problem"),
     [
         ({"measure": "symmetry"}, [], "figures.x: shows geometry, but stages.tapt.geometry is null"),
-        ({"measure": "upper_triangle", "weights": "delta"}, [SECTION], "weights = delta does nothing with measure"),
-        ({"measure": "gradient_norm", "positions": [1]}, [SECTION], r"positions = \[1\] does nothing with measure"),
         ({"measure": "gradient_norm", "per": "head"}, [SECTION], "gradients are measured by layer"),
         (
             {"measure": "symmetry"},
