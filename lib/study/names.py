@@ -13,7 +13,7 @@ from lib.study.stages import Model, Override, Stage
 
 MEASURED = {
     "tables": (
-        *("attention_cost", "training_cost", "encoder_cost", "adaptation_cost", "sequence_cost", "memory_cost"),
+        *("attention_cost", "attention_cost_kept", "training_cost", "encoder_cost", "adaptation_cost", "sequence_cost", "memory_cost"),
         *("favor_error", "lsh_recall"),
     ),
     "figures": (

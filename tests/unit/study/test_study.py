@@ -493,14 +493,6 @@ IDLE = {
         {"report/tables/x": {"kind": "token_lengths", "stage": "tapt"}},
         "report.tables.x.stage: unknown key",
     ),
-    "a model of token lengths": (
-        {"report/tables/x": {"kind": "token_lengths", "models": ["sdpa"]}},
-        r"report.tables.x: models = \['sdpa'\]",
-    ),
-    "a model of texts": (
-        {"report/figures/x": {"kind": "words", "models": ["sdpa"]}},
-        r"report.figures.x: models = \['sdpa'\]",
-    ),
     "texts of a corpus": (
         {"report/tables/x": {"kind": "texts", "datasets": ["wikipedia"]}},
         "report.tables.x.datasets:.*'wikipedia'. Known: imdb, arxiv",
