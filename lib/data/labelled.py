@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import logging
+import math
 import re
 from array import array
 from collections import Counter
@@ -426,7 +427,7 @@ def _drawn_splits(
 
 def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
     members = [group[labels[group] == label] for label in np.unique(labels[group])]
-    most = int(ratio * min(map(len, members)))
+    most = int(round(ratio * min(map(len, members)), 9))
     drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
     return np.sort(np.concatenate(drawn))
 
@@ -435,7 +436,8 @@ def _halves(
     group: np.ndarray, labels: np.ndarray, names: Sequence[str], second_share: float, seed: int
 ) -> list[np.ndarray]:
     try:
-        return train_test_split(group, test_size=second_share, stratify=labels[group], random_state=seed)
+        size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
+        return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
         raise SplitError(
             f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class, at a share of "

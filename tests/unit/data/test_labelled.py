@@ -86,6 +86,14 @@ def test_sizes_of_the_published_datasets(documents_of_class, sizes):
     assert tuple(np.bincount(assignment)) == sizes
 
 
+def test_shares_and_ratios_are_what_their_decimals_say():
+    """Unlike 0.14 * 100 and 1.16 * 25 in floats."""
+    split = Split(validation=0.07, test=0.07)
+    assert np.bincount(assign_splits(np.arange(100) % 2, ["no", "yes"], split)).tolist() == [86, 7, 7]
+    found = assign_splits((np.arange(125) < 25).astype(int), ["no", "yes"], Split(), balance=1.16)
+    assert (found >= 0).sum() == 25 + 29
+
+
 def test_hyperpartisan_sizes():
     generator = np.random.default_rng(0)
     labels = generator.choice(2, 80_000, p=[0.4, 0.6])
