@@ -350,9 +350,7 @@ def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -
 def _refuse_other_positions(where: str, parameters: MechanismSettings) -> None:
     """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
     if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
-        raise ConfigError(
-            f"{where}: {parameters.kind} needs the padding of queries, which cross-attention hides. {EXACT}"
-        )
+        raise ConfigError(f"{where}: {parameters.kind} needs the padding of queries, not given here. {EXACT}")
 
 
 def _check_shapes(where: str, name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:

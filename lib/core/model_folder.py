@@ -132,9 +132,7 @@ def shards(index: Path) -> list[str]:
         raise DownloadError(f"{index.name}: not an index of weights ({error!r}). Name another revision.") from error
     found, kind = [first, *others], index.suffixes[0]
     if strange := [str(shard) for shard in found if shard.name != str(shard) or shard.suffix != kind]:
-        raise DownloadError(
-            f"{index.name}: names the shard {strange[0]!r}, no {kind} file here. Name another revision."
-        )
+        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}, no {kind} file. Name another revision.")
     return [shard.name for shard in found]
 
 

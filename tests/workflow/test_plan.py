@@ -123,6 +123,7 @@ def test_a_swap_is_adapted_from_the_other_mechanisms_pretraining(project):
 def test_a_model_from_another_studys_run_needs_no_pretraining(project):
     folder = project.folder / "results/runs/pretrain/favor-m256/wikipedia/seed-420/model"
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.safetensors").touch()
     start = {"folder": str(folder.relative_to(project.folder))}
     values = one_model({"mechanism": "favor-m256", "skip": ["pretrain"], "start": start})
     output = planned(project, values | {"execution": {"results": "results/mine"}}, "results/mine/tables/f1.csv")

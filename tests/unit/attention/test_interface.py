@@ -331,7 +331,7 @@ def test_keys_of_another_sequence_of_the_same_length():
 def test_positions_of_another_sequence_are_not_counted_by_the_padding_of_keys():
     register_attention({"nystrom-m4": {"kind": "nystrom", "landmarks": 4}})
     queries, keys = torch.randn(2, 2, 9, 32, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ConfigError, match="nystrom needs the padding of queries, which cross-attention hides"):
+    with pytest.raises(ConfigError, match="nystrom needs the padding of queries, not given here"):
         cross_attention("nystrom-m4")(queries, keys, attention_mask=masks(9, 4))
 
 
