@@ -26,7 +26,7 @@ from lib.core.inputs import unknown_format
 from lib.data.cells import HALF, half_found
 from lib.data.raw_files import DAMAGE, Columns, check_columns, opened, text_lines, too_large, unpacked_bytes
 from lib.data.settings.sources import Dialect
-from lib.data.tables import other_dialects, read_table, table_header
+from lib.data.tables import WRITTEN, read_table, table_header
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
@@ -56,19 +56,16 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
         raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
-        raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, path, columns, dialect)}"
-        ) from error
-
-
-def _remedy(error: Exception, path: Path, columns: Columns, dialect: Dialect) -> str:
-    if isinstance(error, UnicodeError):
-        return f"Expected {dialect.encoding}; name the file's own encoding under 'dialect.encoding', or convert it."
-    whole = "Expected a whole, readable file; fetch or make it again."
-    return f"{whole}{other_dialects(path, columns, dialect)}" if isinstance(error, csv.Error) else whole
+        remedy = "Expected a whole, readable file; fetch or make it again."
+        if isinstance(error, UnicodeError):
+            remedy = f"Expected {dialect.encoding}; name its own encoding under 'dialect.encoding', or convert it."
+        elif isinstance(error, csv.Error):
+            remedy += WRITTEN
+        raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {remedy}") from error
 
 
 # ValueError covers broken JSON and refused XML, too.
+_OF_TABLES = ("columns", "quotes", "quotechar", "escape", "comment", "skiprows")
 _DAMAGE = (*DAMAGE, csv.Error, pa.ArrowException, xml.sax.SAXException, DefusedXmlException)
 
 
@@ -77,10 +74,10 @@ def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
         return _read_document
     if suffix == ".txt" and dialect.delimiter is not None:
         return read_table
-    if suffix == ".txt" and (dialect.columns or dialect.quotes is not None or dialect.escape):
+    if suffix == ".txt" and any(getattr(dialect, name) is not None for name in _OF_TABLES):
         raise DataError(
             f"{path}: 'dialect' describes a table, but a .txt file has one document per line. Expected a delimiter of "
-            "its fields; set 'dialect.delimiter', or leave columns, quotes and escape out."
+            f"its fields; set 'dialect.delimiter', or leave {', '.join(_OF_TABLES)} out."
         )
     if suffix not in _READERS:
         raise DataError(f"{path}: {unknown_format(suffix)}.")
@@ -219,14 +216,11 @@ def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:
-    if columns.label is not None:
-        raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
-    if columns.group is not None:
-        raise DataError(f"{path}: the XML of the articles holds no groups. Set 'group' to null.")
-    if columns.fold is not None:
-        raise DataError(f"{path}: the XML of the articles holds no folds. Name a file of them in 'split.folds.file'.")
-    if columns.text_pair is not None:
-        raise DataError(f"{path}: the XML of the articles holds no pairs of texts. Set 'text_pair' to null.")
+    if any(value is not None for name, value in columns._asdict().items() if name not in ("id", "text")):
+        raise DataError(
+            f"{path}: the XML of the articles holds no labels, groups, folds or pairs. Name its 'ground_truth' and "
+            "'split.folds.file', and set 'group' and 'text_pair' to null."
+        )
     parser = defusedxml.sax.make_parser()
     articles = _Articles()
     parser.setContentHandler(articles)
