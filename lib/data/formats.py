@@ -31,6 +31,7 @@ from lib.data.tables import WRITTEN, read_table, table_header
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
 _BUFFER_BYTES = 1 << 18
+_OBJECTS = "Expected one object per line, as pandas writes it with to_json(path, orient='records', lines=True)."
 
 
 def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
@@ -56,12 +57,16 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
         raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
-        remedy = "Expected a whole, readable file; fetch or make it again."
-        if isinstance(error, UnicodeError):
-            remedy = f"Expected {dialect.encoding}; name its own encoding under 'dialect.encoding', or convert it."
-        elif isinstance(error, csv.Error):
-            remedy += WRITTEN
-        raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {remedy}") from error
+        raise DataError(
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, dialect)}"
+        ) from error
+
+
+def _remedy(error: Exception, dialect: Dialect) -> str:
+    if isinstance(error, UnicodeError):
+        return f"Expected {dialect.encoding}; name the file's own encoding under 'dialect.encoding', or convert it."
+    whole = "Expected a whole, readable file; fetch or make it again."
+    return f"{whole}{WRITTEN}" if isinstance(error, csv.Error) else whole
 
 
 # ValueError covers broken JSON and refused XML, too.
@@ -166,17 +171,9 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
         try:
             entry = json.loads(line, object_pairs_hook=functools.partial(_with_distinct_keys, where))
         except json.JSONDecodeError as error:
-            raise DataError(
-                f"{where}: is not JSON ({error}). Expected one object in each line. Repair the line; if the file is a "
-                "single list or object, write each document in a line of its own, as pandas does with "
-                "to_json(path, orient='records', lines=True)."
-            ) from error
+            raise DataError(f"{where}: is not JSON ({error}). {_OBJECTS}") from error
         if not isinstance(entry, dict):
-            raise DataError(
-                f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which is not an object with named values. Expected "
-                "one object per line; pandas writes a file of objects so with to_json(path, orient='records', "
-                "lines=True)."
-            )
+            raise DataError(f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which has no names. {_OBJECTS}")
         hint = " In JSON Lines the first document has all of them, null where it has none; each has its texts."
         check_columns(list(entry), of_text if named else columns, where, hint, dialect.encoding)
         named = True

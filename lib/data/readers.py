@@ -257,8 +257,7 @@ class _Classes:
         if self._misleading:
             names += f" (numbers are names, since {self._misleading[0]!r} is not the number of its class)"
         elif self._numbered:
-            truth = ", true or false" if self._truths else ""
-            names = f"a number from 0 to {len(self._names) - 1}, {names}{truth}"
+            names = f"a number from 0 to {len(self._names) - 1}, {names}{', true or false' if self._truths else ''}"
         other = "say what other values mean under 'values'"
         if text == MISSING:
             other = "add '\"\": null' to 'values' to leave out documents without a label"

@@ -32,15 +32,14 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
         if not row:
             continue
         if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
-            given = "Joined files have them in the middle; remove this line."
-            if dialect.columns is not None:
-                given = "If the file has a header, leave out 'dialect.columns'; otherwise remove this line."
-            raise DataError(f"{path}, line {table.line}: has the names of the columns. Expected a document. {given}")
-        if len(row) != len(header):
-            expected = "the header" if dialect.columns is None else "dialect.columns"
             raise DataError(
-                f"{path}, line {table.line}: has {len(row)} fields; expected {len(header)} as in {expected}. Repair "
-                f"the file.{WRITTEN}"
+                f"{path}, line {table.line}: has the names of the columns. Expected a document; remove this line, or "
+                "leave out 'dialect.columns' if it is the header."
+            )
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, line {table.line}: has {len(row)} fields; expected {len(header)} as in "
+                f"{'the header' if dialect.columns is None else 'dialect.columns'}. Repair the file.{WRITTEN}"
             )
         yield tuple(None if place is None else row[place] for place in places)
 
