@@ -39,6 +39,7 @@ FEWEST_OF_CLASS = 4
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""
 
+OPTIONS = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
 
 _LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
 
@@ -112,8 +113,7 @@ def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> t
             return reading, _labels(files, columns, reading)
         except DataError as error:
             problems.append(error)
-    remedy = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
-    raise DataError(f"{problems[0]} {remedy}") from problems[0]
+    raise DataError(f"{problems[0]} {OPTIONS}") from problems[0]
 
 
 def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
