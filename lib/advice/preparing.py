@@ -207,11 +207,11 @@ def _for_rare_classes(settings: Preparation, sizes: Mapping[str, int]) -> dict[s
             found.append(((1 - 2 * share) * sum(sizes[each] for each in names[gone:]), share, names[:gone]))
     if not found:
         return {}
-    _, share, gone = max(found)
+    _, share, rare = max(found)
     changes: dict[str, Any] = {"split": {"validation": share, "test": share}} if share > least else {}
-    if gone:
-        labels = [name for name in settings.labels if name not in gone]
-        changes |= {"labels": labels, "values": settings.values | dict.fromkeys(gone)}
+    if rare:
+        labels = [name for name in settings.labels if name not in rare]
+        changes |= {"labels": labels, "values": settings.values | dict.fromkeys(rare)}
     return changes
 
 

@@ -108,12 +108,14 @@ def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, d
         signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith(mark))
     if dialect.escape is None:
         signs["escape"] = lambda field: field.endswith("\\") or (quoted and f"\\{mark}" in field)
+    changes: dict[str, list[dict[str, Any]]] = {
+        "quotes": [{"quotes": False}] if quoted else [{"quotes": True}, {"quotes": True, "escape": "backslash"}],
+        "escape": [{"escape": "backslash"}],
+    }
     for row in rows:
         for key in [key for key, sign in signs.items() if any(map(sign, row))]:
             del signs[key]  # one look at the whole file is enough
-            known = {"escape": [_ESCAPED], "quotes": [_PLAIN] if quoted else [_QUOTED, _QUOTED | _ESCAPED]}[key]
-            if quoted and len(row) == 1:  # lines of one field always fit
-                known = []
+            known = changes[key] if len(row) > 1 or not quoted else []  # lines of one field always fit
             others = [each for each in known if all(getattr(dialect, name) is None for name in each)]
             # A quotation mark without another one may be where a file was cut.
             may_be_cut = key == "quotes" and not quoted
@@ -125,7 +127,6 @@ def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, d
         yield row
 
 
-_PLAIN, _QUOTED, _ESCAPED = {"quotes": False}, {"quotes": True}, {"escape": "backslash"}
 DELIMITERS = ",;\t|"
 """Signs that may divide the fields of a table whose delimiter is not given."""
 
