@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
-from lib.core.settings import BaseSettings, Repository, Revision, Seed, Size, check, unset
+from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, check, unset
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -165,6 +165,17 @@ class Dialect(BaseSettings):
         description="Whether quotation marks can enclose a field of a table (`true`), as spreadsheets and pandas "
         "write it, or are part of its text (`false`), as in the TSV files of GLUE; null = `true`, but `false` between "
         "tabs, where a file that can be read both ways is refused.",
+    )
+    quotechar: Annotated[str, Field(pattern=r"^[^\r\n\\,;\t|]$")] | None = Field(
+        None, exclude_if=unset, description="Quotation mark of a table, such as `'`; null = `\"`."
+    )
+    comment: Annotated[str, Field(pattern=r"^[^\r\n]+$")] | None = Field(
+        None, exclude_if=unset, description="Begin of lines of a table that are left out, such as `#`; null = none are."
+    )
+    skiprows: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Number of first lines of a table that are left out, such as a title; null = 0.",
     )
     escape: Literal["none", "backslash"] | None = Field(
         None,
