@@ -124,6 +124,8 @@ class RunRecord(NamesRun):
     shared: dict[str, float] = Field(default_factory=dict)
     """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
     unknown, or nothing was fitted."""
+    hardly_learnt: str = ""
+    """What shows that a classifier of documents has hardly learnt, in words. Empty = nothing, or unknown."""
     processes: int = 1
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""
