@@ -143,23 +143,19 @@ def _log_usage(seconds: float) -> None:
 
 
 def _explained(error: Exception) -> str | None:
-    """Return the error message if the disk or a permission is the cause, else None.
+    """Return the error message if a file, its disk or a permission is the cause, else None.
 
     Libraries in other languages report it only as text, without saying whether they were reading or writing.
     """
-    from lib.core.files import unreadable
+    from lib.core.files import unreadable, where
 
     number = error.errno if isinstance(error, OSError) else None
     if any(number == code or os.strerror(code) in str(error) for code in (errno.EACCES, errno.EPERM)):
-        return unreadable(error) or (
-            f"{error}. Expected permission to read inputs and to write results. Correct the permission, or ask the "
-            "owner of the file for it, and run again."
-        )
+        return unreadable(error) or f"{error}. Expected permission to read inputs and to write results; correct it."
     if any(number == code or os.strerror(code) in str(error) for code in DISK):
-        return (
-            f"{error}. Expected write permission and free space; nothing was left half-written. Free "
-            "some space or correct the permission, and run again."
-        )
+        return f"{error}. Expected write permission and free space; nothing was left half-written. Free some space."
+    if isinstance(error, OSError) and number is not None and (file := where(error)):
+        return f"{file}: cannot be used ({error.strerror}). Expected a sound file or folder; check its path and disk."
     return None
 
 

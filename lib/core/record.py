@@ -213,9 +213,15 @@ def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
     return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
 
 
-def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Describe the files of a run in `folder` that are missing, differ or are not in its record."""
-    gone = missing_files(folder, record)
+def differing_files(folder: str | Path, record: RunRecord, below: str = "") -> list[str]:
+    """Describe the files of a run in `folder` that are missing, differ or are not in its record.
+
+    Args:
+        folder: folder of the run.
+        record: its record.
+        below: how the names of the files begin that are compared.
+    """
+    gone = [name for name in missing_files(folder, record) if name.startswith(below)]
     unnamed = record.imported is None and CONFIG not in record.files
     return (
         [f"{RUN} has changed since the run"] * (not is_unchanged(folder))
@@ -224,7 +230,7 @@ def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
         + [
             f"{name} is not what the run left"
             for name, digest in record.files.items()
-            if name not in gone and file_digest(Path(folder, name)) != digest
+            if name not in gone and name.startswith(below) and file_digest(Path(folder, name)) != digest
         ]
     )
 

@@ -192,8 +192,11 @@ def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, A
 
 def _read_text(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
     _refuse_columns(path, columns, "text")
-    for line in text_lines(stream, path, dialect):
-        yield None, line.rstrip("\n"), None, None, None, None
+    for number, line in enumerate(text_lines(stream, path, dialect, newline="\n")):
+        text = line.rstrip("\r\n")
+        # Without any line feed, as on old Macs, carriage returns end the lines.
+        for document in [text] if number or line.endswith("\n") else text.split("\r"):
+            yield None, document, None, None, None, None
 
 
 def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:

@@ -54,7 +54,8 @@ def prepare_dataset(
 
     Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group` and
     `text_pair`) and `summary.json` (documents read, dropped and kept by part, split and class, or the words or
-    characters where these are labelled; duplicate texts, or pairs of them). The same arguments give the same files.
+    characters where these are labelled; duplicate texts, or pairs of them; the columns of the texts). The same
+    arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -102,7 +103,8 @@ def prepare_dataset(
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
-        write_json(folder / SUMMARY, _summarise(index, assignment))
+        columns = settings.model_dump(include={"text", "text_pair"})
+        write_json(folder / SUMMARY, _summarise(index, assignment) | columns)
 
 
 class SplitError(DataError):

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from lib.core.files import write_text
+from lib.core.files import csv_cell, write_text
 from lib.results.escapes import latex, markdown, page, unquoted
 from lib.results.quantities import shown_decimals, time_unit, times_note
 
@@ -92,9 +92,7 @@ class Table:
             str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
             for name in self.frame
         }
-        # The library quotes a line feed, but no carriage return, which would end the row.
-        frame = pd.DataFrame(text).map(lambda cell: str(cell).replace("\r", " "))
-        return frame.rename(columns=lambda name: name.replace("\r", " ")).to_csv(index=False, lineterminator="\n")
+        return pd.DataFrame(text).map(csv_cell).rename(columns=csv_cell).to_csv(index=False, lineterminator="\n")
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, a standard deviation behind its mean."""

@@ -25,7 +25,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
-from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
+from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, where, write_text
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
@@ -431,6 +431,6 @@ def parents_of(run: RunSettings) -> dict[str, Parent]:
         return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
     except OSError as error:
         raise DataError(
-            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
+            f"{where(error)}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
             "correct the path in the settings."
         ) from error

@@ -171,6 +171,9 @@ def test_a_missing_or_truncated_file_is_named(values, splits, tmp_path):
     splits["test"].unlink()
     with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
         evaluate(RunSettings.model_validate(values), tmp_path / "out")
+    splits["test"].symlink_to("/proc/self/mem")  # whose first byte cannot be read, as of a damaged disk
+    with pytest.raises(DataError, match=r"test\.parquet: cannot be read \(Input/output error"):
+        evaluate(RunSettings.model_validate(values), tmp_path / "out")
 
 
 def test_settings_are_checked_with_all_problems_at_once(values, tmp_path):

@@ -106,6 +106,18 @@ def test_text_has_one_document_a_line(tmp_path, packing):
     assert texts == ["first\u2028still first", "", "third"]
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("one\rstill one\ntwo\n", ["one\rstill one", "two"]),
+        ("one\ntwo\rstill two", ["one", "two\rstill two"]),
+        ("one\rtwo\r", ["one", "two"]),
+    ],
+)
+def test_a_carriage_return_ends_a_line_only_where_nothing_else_does(tmp_path, content, texts):
+    assert [record.text for record in read(write(tmp_path, ".txt", content))] == texts
+
+
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
 def test_articles_keep_all_text(tmp_path, packing):
     (tmp_path / "truth").mkdir()
