@@ -52,6 +52,8 @@ class Stretch(BaseModel):
     """CPU threads of each process."""
     processes: int
     versions: dict[str, str]
+    git_commit: str | None = None
+    """Commit when its process began; None = unknown."""
     execution: dict[str, Any]
     """Settings of the execution that can change a number."""
 
@@ -131,6 +133,7 @@ class RunRecord(NamesRun):
     over them."""
     versions: dict[str, str]
     git_commit: str | None
+    """Commit when the process began that finished the run."""
     code: str | None = None
     """Digest of the code that the run executed; None = run by hand, or imported."""
     stretches: list[Stretch] = Field(default_factory=list)
@@ -158,7 +161,7 @@ class RunRecord(NamesRun):
             return None
         conditions = []
         for stretch in self.stretches:
-            found = stretch.model_dump()
+            found = stretch.model_dump(exclude={"git_commit"})  # the code that counts is the same
             nested = found.pop("versions") | found.pop("execution")
             conditions.append({name.replace("_", " "): value for name, value in (found | nested).items()})
         names = [name for name in dict(chain.from_iterable(map(dict.items, conditions))) if name != "step"]
@@ -168,7 +171,7 @@ class RunRecord(NamesRun):
         parts = [f"up to step {first}: unknown"] if first else []
         for each in conditions:
             parts.append(f"from step {each['step']}: {', '.join(f'{name} {each.get(name)}' for name in differing)}")
-        return "; ".join(parts if differing else parts[:1])
+        return "; ".join(parts if differing else parts[: bool(first)]) or None
 
 
 def read_record(folder: str | Path) -> RunRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import platform
-import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from lib.core.identity import NamesRun
 from lib.core.record import HISTORY, PREDICTIONS, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
+from lib.training.folders import git_commit
 
 if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from torch import nn
@@ -108,7 +109,7 @@ def run_record(
         processes=distributed.count(),
         versions=_versions(environment),
         stretches=list(stretches),
-        git_commit=_git_commit(),
+        git_commit=git_commit(),
         shared=dict(shared or {}),
         metrics={
             name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()
@@ -133,12 +134,16 @@ def stretch(run: RunSettings, environment: Environment, step: int, threads: int)
         threads=threads,
         processes=distributed.count(),
         versions=_versions(environment),
+        git_commit=git_commit(),
         execution=run.execution.model_dump(mode="json", include=NUMERICAL_SETTINGS),
     )
 
 
 def _versions(environment: Environment) -> dict[str, str]:
-    return {"python": platform.python_version()} | {package: version(package) for package in environment.packages}
+    """Return the versions that this process has imported; another one may be installed since."""
+    modules = {name: sys.modules.get("sklearn" if name == "scikit-learn" else name) for name in environment.packages}
+    found = {name: str(getattr(module, "__version__", "") or version(name)) for name, module in modules.items()}
+    return {"python": platform.python_version()} | found
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
@@ -219,21 +224,3 @@ def _weights(module: nn.Module, part: str, declared: Mapping[nn.Module, str]) ->
     yield from ((weight, "norms" if is_norm else part) for weight in own)
     for child in module.children():
         yield from _weights(child, part, declared)
-
-
-def _git_commit() -> str | None:
-    """Return the commit of the code, marked if files differ from it; None outside a git checkout.
-
-    The cluster profile does not count: every user sets an account and a partition there.
-    """
-    changed_files = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)slurm"]
-    try:
-        commit, changed = (
-            subprocess.run(
-                ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for arguments in (["rev-parse", "HEAD"], changed_files)
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}-dirty" if changed else commit

@@ -20,6 +20,12 @@ _GROUND_TRUTH = (
     "one label per line: `{train: [train_labels.txt]}`."
 )
 
+_SECRET = re.compile(
+    "^[^/]*//[^/?#]*@|[?&;#][^=&]*(token(?!i)|key(?!w)|secret|sig(?!nif)|pass|pwd|auth(?!o)|cred|session|jwt)[^=&]*=",
+    re.IGNORECASE,
+)
+"""User name and password in an address, or a value by whose name it lets somebody read the file."""
+
 
 def _format_problem(name: str) -> str | None:
     """Return why the name of a file says no format; None if it does. That of an archive is inside."""
@@ -75,14 +81,22 @@ class HubSource(BaseSettings):
 class RemoteFile(BaseSettings):
     """One file behind a URL."""
 
-    url: str = Field(description="https address; the last part of its path is the file's name.")
+    url: str = Field(
+        description="https address without passwords and tokens, since results keep it (user name and password go into "
+        "`~/.netrc`); the last part of its path is the file's name."
+    )
     size: Annotated[int, Field(gt=0, le=10**15)] | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
     unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
 
     @check
     def _file_has_a_safe_address(self) -> Iterator[str]:
-        if not self.url.isprintable():
+        if _SECRET.search(self.url):
+            yield (
+                "url: holds a user name, password, token or signature, which results would keep. Write name and "
+                "password in ~/.netrc; with a token, fetch the file by hand and name it as a local source"
+            )
+        elif not self.url.isprintable():
             yield f"url: {self.url!r} has signs that no address has. Write them as %0A and the like, or leave them out"
         elif not is_safe_address(self.url):
             yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
@@ -96,7 +110,7 @@ class RemoteFile(BaseSettings):
 
     @check
     def _file_is_pinned(self) -> Iterator[str]:
-        if not self.unpinned and self.sha256 is None:
+        if not self.unpinned and self.sha256 is None and not _SECRET.search(self.url):
             yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
 
 
