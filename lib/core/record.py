@@ -124,6 +124,10 @@ class RunRecord(NamesRun):
     shared: dict[str, float] = Field(default_factory=dict)
     """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
     unknown, or nothing was fitted."""
+    chosen: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the backbone that were chosen on validation, by name. Empty = none."""
+    candidates: list[dict[str, Any]] = Field(default_factory=list)
+    """Settings that they were chosen from, each with its `score`, the metric of validation that selects epochs."""
     processes: int = 1
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""

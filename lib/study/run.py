@@ -54,8 +54,10 @@ class RunSettings(BaseSettings):
     backbone: AnyBackbone = Field(description="The model that maps tokens to states, its attention mechanism included.")
     tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
     max_tokens: PositiveInt | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
-    data: dict[Literal["train", "validation", "test"], str] = Field(
-        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts."
+    data: dict[Literal["train", "validation", "test", "choice"], str] = Field(
+        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts. "
+        "`choice` are the validation documents that go with `train`, where those of `validation` are of another "
+        "dataset."
     )
     recipe: Recipe | None = Field(None, description="How it trains; null = it does not train.")
     geometry: Geometry | None = Field(
