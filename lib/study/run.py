@@ -55,9 +55,8 @@ class RunSettings(BaseSettings):
     tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
     max_tokens: PositiveInt | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
     data: dict[Literal["train", "validation", "test", "choice"], str] = Field(
-        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts. "
-        "`choice` are the validation documents that go with `train`, where those of `validation` are of another "
-        "dataset."
+        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts; "
+        "`choice` = validation of the dataset that such a backbone is fitted to, where it is evaluated on another."
     )
     recipe: Recipe | None = Field(None, description="How it trains; null = it does not train.")
     geometry: Geometry | None = Field(
