@@ -128,6 +128,10 @@ class RunRecord(NamesRun):
     unknown, or nothing was fitted."""
     hardly_learnt: str = ""
     """What shows that a classifier of documents has hardly learnt, in words. Empty = nothing, or unknown."""
+    chosen: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the backbone that were chosen on validation, by name. Empty = none."""
+    candidates: list[dict[str, Any]] = Field(default_factory=list)
+    """Settings that they were chosen from, each with its `score`, the metric of validation that selects epochs."""
     processes: int = 1
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""

@@ -164,7 +164,9 @@ class Plan:
         """Return what a run reads, by split: folders of tokens, or documents."""
         if run.tokenizer is None:
             names = {split: run.fitted_to if split == "train" else run.id.dataset for split in run.splits}
-            return {split: self.corpora.documents(name, split) for split, name in names.items()}
+            data = {split: self.corpora.documents(name, split) for split, name in names.items()}
+            elsewhere = run.fitted_to != run.id.dataset
+            return data | ({"choice": self.corpora.documents(run.fitted_to, "validation")} if elsewhere else {})
         return self.tokens(run) | ({"train": self.paths.taught(run.id)} if run.teacher else {})
 
     def tokens(self, run: Run) -> dict[str, str]:
