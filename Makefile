@@ -31,8 +31,8 @@ setup: .venv/.done ## Make the virtual environment
 
 # torch first and alone, so that no other package's requirement chooses another build of it.
 .venv/.done: requirements.lock pyproject.toml
-	@$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else '$(PYTHON) is Python ' + \
-		sys.version.split()[0] + ', but 3.11 or newer is needed. Name one: make setup PYTHON=python3.11')"
+	@$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11, 4) else '$(PYTHON) is Python ' + \
+		sys.version.split()[0] + ', but 3.11.4 or newer is needed. Name one: make setup PYTHON=<its path>')"
 	@echo "Setting up .venv: a few minutes, once."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -107,13 +107,14 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextS
     from lib.analysis.computations.subject import TextSubject
     from lib.backbones.settings import BACKBONES
     from lib.core.files import read_mapping
-    from lib.core.record import CONFIG
+    from lib.core.record import CONFIG, read_record
     from lib.data.tokenizer import TextTokenizer
     from lib.data.tokens import load_tokens
     from lib.study.run import RunSettings
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG))
-    classifier = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    settings = run.backbone.model_copy(update=read_record(folder).chosen)
+    classifier = BACKBONES.load(run.backbone.kind, "backbone").Backbone(settings, seed=run.seed)
     documents = pd.read_parquet(texts, columns=["text", "label"])
     classifier.fit(documents["text"], documents["label"])
     classes = int(documents["label"].max()) + 1

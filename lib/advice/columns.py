@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lib.advice.preparing import MOST_CLASSES
+from lib.advice.preparing import MOST_CLASSES, OPTIONS
 from lib.core.errors import DataError
 from lib.core.settings import FEW
 from lib.data.cells import HALF, MISSING, cell_text, half_found
@@ -52,7 +52,7 @@ def find_columns(
         files: files in any format of `lib.data.formats`, with the same columns.
         text: column of the text; None = it is found.
         label: column of the label; None = it is found, if there is one.
-        dialect: how text files are written; None = the first dialect that reads the first file.
+        dialect: how text files are written; None = as by default, but for the delimiter, which is found.
         labelled: whether there may be labels.
 
     Raises:
@@ -72,7 +72,10 @@ def find_columns(
     if not names:
         none = ("The format has no columns, so the texts have no labels.",) if label is None and labelled else ()
         return OwnColumns(text or TEXT, label, none)
-    sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
+    try:
+        sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
+    except DataError as error:
+        raise DataError(f"{error} {OPTIONS}") from error
     notes = []
     if text is None:
         sample.pop(label or "", None)

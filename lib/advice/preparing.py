@@ -1,5 +1,6 @@
 """A user's own texts, prepared as the advised study prepares them, by the same functions."""
 
+import math
 import random
 import tempfile
 from collections import Counter
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.core.files import read_mapping
+from lib.core.files import mapping_text, read_mapping
 from lib.core.randomness import derive_seed
 from lib.core.settings import FEW
 from lib.data.cells import HALF, MISSING, cell_text, half_found
@@ -21,11 +22,10 @@ from lib.data.folds import SPLITS
 from lib.data.formats import read_rows
 from lib.data.labelled import SUMMARY, SplitError, prepare_dataset
 from lib.data.raw_files import Columns
-from lib.data.remedies import changed, written
 from lib.data.settings.corpus import ArticleFilter
 from lib.data.settings.preparation import Preparation
 from lib.data.settings.sources import Dialect
-from lib.data.tables import only_dialect
+from lib.data.tables import dialects
 
 HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
@@ -33,9 +33,13 @@ HELD_OUT = 0.1
 MOST_CLASSES = 100
 """Different values of a column of labels, at most; more are hardly classes."""
 
+FEWEST_OF_CLASS = 4
+"""Documents of a class that stays in the study, at least."""
+
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""
 
+OPTIONS = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
 
 _LEFT_OUT = {"unlabelled": "without one of these classes", "empty": "without text"}
 
@@ -73,25 +77,25 @@ def own_texts(
 ) -> OwnTexts:
     """Return texts as the study prepares them, with settings that the preparation accepts.
 
-    Labels are counted in the file. A dialect is found if the files can be read in one way only. Copies of texts are
-    dropped if a split has texts of another one. If some classes have too few documents to be split, the change of
-    settings is made that keeps the most training documents.
+    Labels are counted in the file. A delimiter that is not given is found. Copies of texts are dropped if a split has
+    texts of another one. If some classes have too few documents to be split, the settings change so that the most
+    training documents stay.
 
     Args:
         files: files in any format of `lib.data.formats`.
         column: column of the text.
         label: column of the label; None = there is none.
-        dialect: how text files are written; None = as by default, or in the only other way.
+        dialect: how text files are written; None = as by default, but for the delimiter.
         size: documents to draw, at most.
 
     Raises:
-        DataError: the files cannot be read, in one way; or no settings split the documents.
+        DataError: the files cannot be read, or can be read in two ways; or no settings split the documents.
     """
     columns = Columns(None, column, label)
-    dialect, values = _read(files, columns, dialect)
+    reading, values = _read(files, columns, dialect)
     settings: dict[str, Any] = {"text": column}
-    if dialect is not None:
-        settings["dialect"] = dialect.model_dump(exclude_defaults=True)
+    if written := reading.model_dump(exclude_defaults=True):
+        settings["dialect"] = written
     with tempfile.TemporaryDirectory() as folder:
         if label is None:
             return _corpus(files, settings, Path(folder), size)
@@ -101,16 +105,15 @@ def own_texts(
         return _dataset(files, Preparation.model_validate(settings), Path(folder), size)
 
 
-def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> tuple[Dialect | None, Counter[str]]:
-    """Return the dialect of files, None = the default, and how often they have each label."""
-    try:
-        return dialect, _labels(files, columns, dialect or Dialect())
-    except DataError as error:
-        remedy = "Name columns with --column and --label, and a dialect with --dialect '{...}'."
-        other, *others = (only_dialect(path, columns, dialect or Dialect()) for path in files)
-        if other is None or any(each != other for each in others):
-            raise DataError(f"{error} {remedy}") from error
-        return _read(files, columns, other)
+def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> tuple[Dialect, Counter[str]]:
+    """Return the first dialect that reads files, and how often they have each label."""
+    problems = []
+    for reading in dialects(files[0], dialect):
+        try:
+            return reading, _labels(files, columns, reading)
+        except DataError as error:
+            problems.append(error)
+    raise DataError(f"{problems[0]} {OPTIONS}") from problems[0]
 
 
 def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
@@ -152,7 +155,7 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: i
         copies, before, apart = shared["test in train"], sum(_sizes(target).values()), folder / "without-copies"
         note = f"{copies:,} of {_sizes(target)['test']:,} test documents have the text of a training document"
         try:
-            settings, changes = _prepared(files, changed(settings, {"duplicates": "drop"}), apart)
+            settings, changes = _prepared(files, settings.model_copy(update={"duplicates": "drop"}), apart)
             fewer = before - sum(_sizes(apart).values())
             notes += [f"{note}, so `duplicates: drop` keeps one document of each text ({fewer:,} fewer).", *changes]
             target = apart
@@ -178,23 +181,38 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: i
 
 
 def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:
-    """Prepare documents, and return the settings that worked, with a sentence per change."""
+    """Prepare documents, and return the settings, with a sentence if they had to change for rare classes."""
     try:
         prepare_dataset({"train": files}, target, settings)
         return settings, []
     except SplitError as error:
-        if not error.remedies:
+        if not (changes := _for_rare_classes(settings, error.sizes)):
             raise
-        works: list[tuple[int, Preparation, Path, str]] = []
-        for number, changes in enumerate(error.remedies):
-            trial, own = target.with_name(f"{target.name}-{number}"), changed(settings, changes)
-            prepare_dataset({"train": files}, trial, own)
-            works.append((_sizes(trial)[SPLITS[0]], own, trial, written(changes)))
-        _, own, trial, change = max(works, key=lambda each: each[0])
-        trial.rename(target)
-        others = [each[-1] for each in works if each[-1] != change]
-        instead = f" Instead, this would work: {'; or '.join(others)}." if others else ""
-        return own, [f"Some classes have too few documents to be split, so the study has {change}.{instead}"]
+        own = Preparation.model_validate(settings.model_dump(exclude_unset=True) | changes)
+        prepare_dataset({"train": files}, target, own)
+        named = " and ".join(f"`{mapping_text({key: value}, one_line=True)[1:-1]}`" for key, value in changes.items())
+        return own, [f"Some classes have too few documents to be split, so the study has {named}."]
+
+
+def _for_rare_classes(settings: Preparation, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return the settings that leave the most training documents: without rare classes, or with larger splits.
+
+    Validation and test have a document of every class if their shares are those of a document of the rarest one.
+    """
+    names, least = sorted(sizes, key=lambda name: sizes[name]), settings.split.test
+    found = []
+    for gone, name in enumerate(names[:-1]):
+        if sizes[name] >= FEWEST_OF_CLASS:
+            share = max(least, math.ceil(1000 / sizes[name]) / 1000)
+            found.append(((1 - 2 * share) * sum(sizes[each] for each in names[gone:]), share, names[:gone]))
+    if not found:
+        return {}
+    _, share, rare = max(found)
+    changes: dict[str, Any] = {"split": {"validation": share, "test": share}} if share > least else {}
+    if rare:
+        labels = [name for name in settings.labels if name not in rare]
+        changes |= {"labels": labels, "values": settings.values | dict.fromkeys(rare)}
+    return changes
 
 
 def _sizes(folder: Path) -> dict[str, int]:

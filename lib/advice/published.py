@@ -1,6 +1,7 @@
 """Published encoders that are advised, and the study that fine-tunes one on own texts."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,18 @@ TEXTS = "texts"
 
 UNLIMITED = 2**20
 """Tokens that an encoder without a limit is said to read."""
+
+BATCH_SIZE, STEPS = 16, 250
+"""Documents per optimiser step, and optimiser steps that a training has, at least, if the most epochs allow it."""
+
+EPOCHS = (3, 20)
+"""Epochs of a training, at least and at most. Source: Mosbach et al. (2021), who take 20 for small datasets."""
+
+RATES = ((50e6, 1.0e-4), (300e6, 5.0e-5), (math.inf, 2.0e-5))
+"""Learning rates of encoders with fewer weights than this, embeddings included.
+
+Only the first was measured here, with MiniLM. The others are of the range in Devlin et al. (2019), BERT, appendix A.3.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,18 @@ class PublishedEncoder:
     def parameters(self) -> Any:
         """Return the parameters of its backbone."""
         return BACKBONES.parse({"kind": "pretrained", "architecture": dict(self.architecture)})
+
+    def recipe(self, documents: int, *, labelled: bool) -> dict[str, Any]:
+        """Return the recipe to train it with; the epoch with the best score on validation is kept if `labelled`.
+
+        Args:
+            documents: number of training documents.
+            labelled: whether it gets a head with random weights, which learns faster than the encoder.
+        """
+        epochs = min(max(EPOCHS[0], math.ceil(STEPS / math.ceil(documents / BATCH_SIZE))), EPOCHS[1])
+        rate = next(rate for weights, rate in RATES if self.parameters().weights(0) < weights)
+        recipe = {"epochs": epochs, "learning_rate": rate, "min_lr_ratio": 0.0, "batch_size": BATCH_SIZE}
+        return recipe | {"warmup_ratio": 0.1} | ({"head_lr_multiplier": 10.0} if labelled else {})
 
 
 @dataclass(frozen=True)
@@ -102,9 +127,6 @@ MULTILINGUAL = PublishedEncoder(
 )
 
 SEEDS = (1, 2, 3)
-
-RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size": 16, "warmup_ratio": 0.1}
-"""Common recipe for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
@@ -173,6 +195,7 @@ def published_study(
     longer = own.labelled and limit > encoder.reach
     size = {"max_tokens": limit if longer else min(limit, encoder.reach)}
     texts = local_texts(question, own, size)
+    recipe = encoder.recipe(own.splits["train"], labelled=own.labelled)
     model: dict[str, Any] = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
         "seeds": list(SEEDS),
@@ -185,13 +208,13 @@ def published_study(
     report: dict[str, Any]
     if not own.labelled:
         experiment["corpora"] = {TEXTS: texts}
-        stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": recipe, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
         report = {"tables": {"tapt": {"stage": "tapt", "columns": ["memory", "minutes", "loss"]}}}
     else:
         experiment["datasets"] = {TEXTS: texts}
         task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
-        stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        stages = {"finetune": {"task": task, "recipe": recipe, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
         report = {
             "tables": {"f1": {"stage": "finetune", "columns": ["f1", "minutes"]}},

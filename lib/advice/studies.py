@@ -104,12 +104,9 @@ class OwnStudy:
             kept.add(str(baseline))
         values: dict[str, Any] = {} if self.precision == graph.experiment.precision else {"precision": self.precision}
         values |= self._models(graph, kept)
-        if (
-            self.ngrams
-            and baseline in kept
-            and graph.backbone_at(str(baseline), stages.classification, None).kind == "tfidf"
-        ):
-            values["backbones"] = {graph.experiment.models[str(baseline)].backbone: dict(self.ngrams)}
+        if baseline in kept and graph.backbone_at(str(baseline), stages.classification, None).kind == "tfidf":
+            own = dict.fromkeys(("C", "class_weight"), "validation") | dict(self.ngrams or {})
+            values["backbones"] = {graph.experiment.models[str(baseline)].backbone: own}
         if tokenizers := self._tokenizers(graph):
             values["tokenizers"] = tokenizers
         values |= self._texts(graph)

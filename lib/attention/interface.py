@@ -83,8 +83,9 @@ def register_attention(
 
     Args:
         mechanisms: parameters by name, `kind` included, or a list of them that repeats over the layers without a window
-            of their own. A name is the kind (`favor`), or the grid's spelling of the parameters (`favor-m64`), which
-            may have a suffix (`favor-m64-relu`); that of a list has each once (`window+sdpa`).
+            of their own, no longer than their number; layers that share their weights are one. A name is the kind
+            (`favor`), or the grid's spelling of the parameters (`favor-m64`), which may have a suffix
+            (`favor-m64-relu`); that of a list has each once (`window+sdpa`).
         seed: seed of the draws.
         kernels: their implementation; `auto` takes Triton kernels on a GPU in half precision.
 
@@ -118,14 +119,12 @@ def number_layers(model: nn.Module) -> None:
     """
     attending = [module for module in model.modules() if _looks_up_attention(type(module).forward)]
     if not attending:
-        raise ConfigError(
-            f"{type(model).__name__}: no module looks up its attention in transformers' interface, so none can be "
-            f"swapped. {ANOTHER}"
-        )
+        raise ConfigError(f"{type(model).__name__}: no module looks up its attention in the interface. {ANOTHER}")
     module: Any
     for position, module in enumerate(attending):
         if getattr(module, "layer_idx", None) is None:
             module.layer_idx = position
+            module.numbered_layers = len(attending)
 
 
 def _looks_up_attention(forward: Callable[..., Any]) -> bool:
@@ -169,10 +168,7 @@ def _check_mechanism(name: str, parameters: MechanismSettings) -> None:
             "Train a model of this project with it (backbone encoder or pretrained), or register another mechanism."
         )
     if interval := getattr(parameters, "redraw_interval", 0):
-        raise ConfigError(
-            f"{name}: redraw_interval = {interval}, but a foreign model does not tell its attention "
-            "the optimiser step. Set it to 0."
-        )
+        raise ConfigError(f"{name}: redraw_interval = {interval}, but a foreign model tells no step. Set it to 0.")
 
 
 def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, **arguments: Any) -> Tensor | None:
@@ -206,10 +202,8 @@ def _refuse_own_attention(module: nn.Module, name: str, part: nn.Module | None) 
         return
     asked = getattr(getattr(module, "config", None), "_attn_implementation", None)
     if asked in _registered and _keeps_attention(type(module)):
-        raise ConfigError(
-            f'attn_implementation="{asked}": {type(module).__name__} keeps an attention of its own, or has none. '
-            f"{ANOTHER}"
-        )
+        where = f'attn_implementation="{asked}": {type(module).__name__}'
+        raise ConfigError(f"{where} keeps an attention of its own, or has none. {ANOTHER}")
 
 
 # Here and below: compiled code ignores the cache, and would check, or draw, at every call.
@@ -268,7 +262,9 @@ def _attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
     layer = _layer_of(where, module)
-    parameters = entry.mechanisms[_attending_before(module, layer) % len(entry.mechanisms)]
+    if (entries := len(entry.mechanisms)) > 1:
+        _refuse_longer_list(where, entries, module)
+    parameters = entry.mechanisms[_attending_before(module, layer) % entries]
     _refuse_dropout(where, parameters, dropout)
     _refuse_other_positions(where, parameters)
     key, value = for_every_head(query, key), for_every_head(query, value)
@@ -327,12 +323,18 @@ def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[
     """Raise a ConfigError if a layer hides tokens to come, or asks for more than scaled scores and padding."""
     if causal:
         raise ConfigError(
-            f"{where}: the layer is causal, or does not say `is_causal = False`, but {name} sees the tokens to come "
-            f"too. {EXACT}"
+            f"{where}: is causal, or does not say `is_causal = False`; {name} sees the tokens to come. {EXACT}"
         )
     asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
     if asked:
         raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
+
+
+def _refuse_longer_list(where: str, entries: int, module: Any) -> None:
+    """Raise a ConfigError if a list has more entries than there are layers; layers that share weights count once."""
+    layers = _attending_before(module, getattr(module, "numbered_layers", module.config.num_hidden_layers))
+    if entries > layers:
+        raise ConfigError(f"{where}: {entries} entries for {layers} layers without a window. Shorten the list.")
 
 
 def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -> None:
@@ -348,10 +350,7 @@ def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -
 def _refuse_other_positions(where: str, parameters: MechanismSettings) -> None:
     """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
     if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
-        raise ConfigError(
-            f"{where}: {parameters.kind} counts the real tokens before a query, but in cross-attention only the "
-            f"padding of keys is known. {EXACT}"
-        )
+        raise ConfigError(f"{where}: {parameters.kind} needs the padding of queries, not given here. {EXACT}")
 
 
 def _check_shapes(where: str, name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
@@ -374,10 +373,7 @@ def _layer_of(where: str, module: nn.Module) -> int:
     """Return the number of a layer; a ConfigError if it has none."""
     layer = getattr(module, "layer_idx", None)
     if layer is None:
-        raise ConfigError(
-            f"{where}: has no `layer_idx`, yet the draws belong to (seed, layer). Call "
-            "lib.attention.number_layers(model) once, after loading."
-        )
+        raise ConfigError(f"{where}: has no `layer_idx`. Call lib.attention.number_layers(model) once, after loading.")
     return layer
 
 

@@ -63,6 +63,6 @@ def _start(path: Path) -> Path:
     if not (isinstance(start, str) and Path(start).is_dir()):
         raise RunError(
             f"{path}: base_model_name_or_path is {start!r}, where no folder is. Expected the weights that the adapters "
-            "were trained on; write the path of their folder there."
+            "were trained on; write the path of their folder there, in a copy of the model's folder."
         )
     return Path(start)

@@ -6,7 +6,7 @@ The workflow reads backbones of one file, and must not import torch, so this mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
@@ -90,12 +90,30 @@ class TokenBackbone(ABC):
         """Prepare for an optimiser step, counted from 0; None = for an evaluation, as the stored model computes."""
 
 
+class Validation(NamedTuple):
+    """What a backbone chooses settings by."""
+
+    texts: pd.Series | pd.DataFrame
+    """The validation texts, or pairs of texts (two columns)."""
+    classes: int
+    """Number of classes of a text; 0 = texts have none."""
+    score: Callable[[Any], float]
+    """Returns the task's score of what a backbone finds in the texts: probabilities of classes, or pieces. The greatest
+    is the best."""
+
+
 class TextBackbone(ABC):
     """Reads texts and does its task without a training loop; arguments as in `TokenBackbone`."""
 
     def __init__(self, parameters: BackboneSettings, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
+        self.validation: Validation | None = None
+        """What the next fit chooses settings by; None = nothing, so that it has no choice."""
+        self.chosen: dict[str, Any] = {}
+        """Settings that the fit chose, by name."""
+        self.candidates: list[dict[str, Any]] = []
+        """Settings that it chose from, each with its `score`."""
 
     @property
     @abstractmethod

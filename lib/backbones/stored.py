@@ -19,12 +19,11 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
-from transformers.utils.peft_utils import ADAPTER_CONFIG_NAME
 
 from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ProjectError, RunError
-from lib.core.model_folder import FIELDS, WEIGHTS, read_fields, unreadable
+from lib.core.model_folder import FIELDS, WEIGHTS, in_time, read_fields, require_whole, unreadable
 from lib.core.record import ADAPTER
 from lib.core.settings import sentences
 
@@ -59,10 +58,7 @@ def _only_adapters(folder: Path) -> bool:
 
 def _require_weights(folder: Path) -> None:
     if _only_adapters(folder):
-        raise RunError(
-            f"{folder}: holds adapters without the weights of their model. Expected a whole model; train with "
-            "recipe.lora.merge: true."
-        )
+        raise RunError(f"{folder}: holds adapters without the weights of their model. Set recipe.lora.merge: true.")
 
 
 def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -113,15 +109,10 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         options: further arguments of `from_pretrained`.
 
     Raises:
-        RunError: it cannot be loaded, has an adapter next to its weights, or a weight has another shape or holds
-            NaN or inf.
+        RunError: as `require_whole` raises it; or it cannot be loaded, or a weight has another shape or holds NaN or
+            inf.
     """
-    if (path := folder / ADAPTER_CONFIG_NAME).exists():
-        raise RunError(
-            f"{path}: an adapter of peft, which transformers would put into the model. Expected whole weights without "
-            "one. Merge it into them (`merge_and_unload` of peft) and name the folder of the result; or, to begin "
-            "without it, name the model that it was trained on, or a copy of this folder without that file."
-        )
+    require_whole(folder)
     safe = {"output_loading_info": True, "trust_remote_code": False, "local_files_only": True}
     safe["ignore_mismatched_sizes"] = True  # to name them in an error of ours
     # It calls a model without its head corrupted. The caller names the missing weights.
@@ -129,7 +120,8 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
     level = theirs.level
     theirs.setLevel(logging.ERROR)
     try:
-        model, report = auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
+        with in_time(folder):
+            model, report = auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
     except ProjectError:
         raise
     except Exception as error:  # damaged files raise errors of many kinds
@@ -161,10 +153,7 @@ def _unusable(folder: Path, error: Exception) -> RunError:
     problem = str(error)
     if isinstance(error, ValidationError):
         problem = "; ".join(f"{'.'.join(place)} {sentence}" for place, sentence in sentences(error))
-    return RunError(
-        f"{folder / FIELDS}: transformers cannot make a model of it ({problem}). Expected the configuration that "
-        "was saved with the weights; run the stage again, or download the model again."
-    )
+    return RunError(f"{folder / FIELDS}: transformers cannot make a model of it ({problem}). Make or fetch it again.")
 
 
 def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
@@ -246,10 +235,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     source = _read_config(folder, type(model.config))
     expected, found = model.config.parameters, source.parameters
     if reasons := list(expected.takeover_errors(found)):
-        raise RunError(
-            f"{folder}: its weights do not fit ({'; '.join(reasons)}). Start from a run with the same settings of "
-            f"the backbone {expected.kind}."
-        )
+        raise RunError(f"{folder}: its weights do not fit ({'; '.join(reasons)}). Start from a run with the same ones.")
     task, tasks = type(model).__name__, source.architectures or []
     if with_head and task not in tasks:
         raise RunError(
@@ -303,8 +289,7 @@ def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
     path, values = folder / CONFIG_NAME, read_fields(folder)
     if values.get("model_type") != kind.model_type:
         raise RunError(
-            f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Start from a model "
-            "that this project trained with the same kind of backbone."
+            f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Name another."
         )
     try:
         return kind.from_dict(values)

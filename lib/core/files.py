@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import shlex
 import shutil
 import stat
 import tempfile
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +20,8 @@ import yaml
 
 from lib.core.errors import MOST_OF_VALUE, ConfigError, ProjectError, cut
 
+STANDARD_OUTPUT = ("-", "/dev/stdout")
+
 
 @contextlib.contextmanager
 def atomic_path(target: str | Path) -> Iterator[Path]:
@@ -25,35 +29,47 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
 
     The body may create a file or a folder at the yielded path. The temporary path keeps the suffix of
     `target`, since many writers choose the format by it. The file or folder gets the permissions of the umask, also if
-    its writer set others.
+    its writer set others. What `is_stream` is not replaced: the finished file is written into it.
 
     Args:
-        target: file or folder to appear. Parent folders are made.
+        target: file or folder to appear. Parent folders are made. A link stays, and what it names is replaced.
 
     Raises:
         ProjectError: the folder cannot be written, the disk is full, or a folder is in the place of a file.
     """
-    target = Path(target)
+    stream = is_stream(target)
+    target = Path(os.path.realpath(target) if os.path.islink(target) and not stream else target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=None if stream else target.parent))
     except OSError as error:
         raise ProjectError(explained(target, error)) from error
     try:
         partial = scratch / target.name
         yield partial
+        if stream:
+            place = 1 if str(target) in STANDARD_OUTPUT else target
+            with partial.open("rb") as file, open(place, "wb", closefd=place != 1) as out:
+                shutil.copyfileobj(file, out)
+            return
         _give_usual_rights(partial)
-        if target.is_dir() and not target.is_symlink():
+        if target.is_dir():
             if not partial.is_dir():
                 raise ConfigError(f"{target}: is a folder, which a file cannot replace. Name a file, or remove it.")
             shutil.rmtree(target)
         os.replace(partial, target)
     except OSError as error:
-        if error.errno is None or isinstance(error, FileNotFoundError):
+        if error.errno is None or isinstance(error, FileNotFoundError) or str(target) in STANDARD_OUTPUT:
             raise
         raise ProjectError(explained(target, error)) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def is_stream(target: str | Path) -> bool:
+    """Whether a file to be written is standard output, a device or a pipe, which nothing can replace."""
+    exists, replaceable = os.path.exists(target), os.path.isfile(target) or os.path.isdir(target)
+    return str(target) in STANDARD_OUTPUT or (exists and not replaceable)
 
 
 def check_target(target: Path, *inputs: str | Path) -> None:
@@ -301,6 +317,15 @@ def _too_deep(source: str | Path) -> str:
     )
 
 
+_FORMULA = re.compile(r"(?![-+][\d.,]+( [(±]|$))[=+\-@\t].", re.DOTALL)
+
+
+def csv_cell(text: object) -> str:
+    """Return a text as CSV shows it to people: with ' before what a spreadsheet would compute, and in one row."""
+    cell = str(text).replace("\r", " ")  # pandas quotes a line feed, but no carriage return
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
@@ -387,6 +412,14 @@ def explained(target: Path, error: OSError) -> str:
         f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
         "and free space; nothing was left half-written. Free some space or change the folder, and run again."
     )
+
+
+def where(error: OSError) -> str | None:
+    """Return the file that an error is about. A failed read does not name it, but had it open."""
+    frames = reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)])
+    held = [value for frame in frames for value in frame.f_locals.values() if isinstance(value, io.IOBase)]
+    names = [error.filename, *(getattr(file, "name", None) for file in held)]
+    return next((os.fsdecode(name) for name in names if isinstance(name, str | bytes)), None)
 
 
 def unreadable(error: Exception) -> str | None:

@@ -1,17 +1,25 @@
-"""The configuration in a model folder, checked against its weights before the model is built.
+"""What a model folder holds, checked before the model is built, and a limit of the time that its files may take.
 
 Loaders build all layers of a configuration, even a billion.
 """
 
+import contextlib
 import json
+import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.core.errors import RunError
-from lib.core.files import files_in, not_fetched
+from lib.core.errors import DownloadError, RunError
+from lib.core.files import not_fetched
 
 FIELDS, WEIGHTS = "config.json", "model.safetensors"
+FORMS = (WEIGHTS, "pytorch_model.bin")
+"""Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
+ADAPTER_FIELDS = "adapter_config.json"
+MOST_SECONDS, BYTES_PER_SECOND = 300, 10**7
+"""Time to open a model or a tokeniser: so many seconds, and those that a slow disk needs to read its files."""
 ALWAYS_ALLOWED = 1_000
 """Number of layers or labels that is always accepted."""
 
@@ -20,22 +28,17 @@ def read_fields(folder: Path) -> dict[str, Any]:
     """Return the fields of a model's configuration.
 
     Raises:
-        RunError: it cannot be read, has more layers or labels than the weights in the folder allow, or a file of the
-            folder is a pointer of Git LFS.
+        RunError: it cannot be read, has more layers or labels than the weights in the folder allow, or as `files_of`
+            raises it.
     """
     path = folder / FIELDS
+    files_of(folder)
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(fields, dict):
             raise ValueError(f"it holds {type(fields).__name__}, expected a mapping")
     except (OSError, ValueError, RecursionError) as error:
-        raise RunError(
-            f"{path}: cannot be read ({error}). Expected the model folder of a finished run; let that run finish, or "
-            "fix the path."
-        ) from error
-    for file in files_in(folder, "*"):
-        if problem := not_fetched(file):
-            raise RunError(problem)
+        raise RunError(f"{path}: cannot be read ({error}). Name the folder of a model, of a finished run.") from error
     shapes = _shapes(folder)
     # Every layer has a tensor, and every label a row of one.
     bounds = {"layer": len(shapes), "label": max((max(shape, default=0) for shape in shapes.values()), default=0)}
@@ -81,8 +84,75 @@ def _shapes(folder: Path) -> dict[str, list[int]]:
     return shapes
 
 
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a model or a tokeniser, which lie directly in its folder.
+
+    Raises:
+        RunError: one is a pipe or a device, which may never end, or a pointer of Git LFS.
+    """
+    found = [path for path in folder.glob("[!.]*") if path.exists() and not path.is_dir()]
+    for path in found:
+        if not path.is_file():
+            raise RunError(f"{path}: is a pipe, a socket or a device. Expected a regular file; remove it.")
+        if problem := not_fetched(path):
+            raise RunError(problem)
+    return found
+
+
+def require_whole(folder: Path) -> None:
+    """Refuse a folder without the whole weights of a model, by the names of its files alone.
+
+    Raises:
+        DownloadError: as `shards` raises it.
+        RunError: there is an adapter, no file of weights in a form of torch, or not every shard that an index names.
+    """
+    names = {path.name for path in files_of(folder)}
+    if ADAPTER_FIELDS in names:
+        raise RunError(
+            f"{folder / ADAPTER_FIELDS}: an adapter of peft. Merge it into the weights (`merge_and_unload`)."
+        )
+    form = next((name for each in FORMS for name in (each, f"{each}.index.json") if name in names), None)
+    if form is None:
+        raise RunError(
+            f"{folder}: holds neither {' nor '.join(FORMS)}, nor shards of one. Save it by torch, or name another."
+        )
+    if form not in FORMS and (missing := sorted({*shards(folder / form)} - names)):
+        raise RunError(f"{folder}: lacks {missing[0]}, which {form} names. Expected every shard; download it again.")
+
+
+def shards(index: Path) -> list[str]:
+    """Return the files that an index of weights names.
+
+    Raises:
+        DownloadError: it is none, or names other files than shards next to it.
+    """
+    try:
+        first, *others = sorted(set(map(Path, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DownloadError(f"{index.name}: not an index of weights ({error!r}). Name another revision.") from error
+    found, kind = [first, *others], index.suffixes[0]
+    if strange := [str(shard) for shard in found if shard.name != str(shard) or shard.suffix != kind]:
+        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}, no {kind} file. Name another revision.")
+    return [shard.name for shard in found]
+
+
+@contextlib.contextmanager
+def in_time(folder: Path) -> Iterator[None]:
+    """End this process with a message if the block, which opens the files of a folder, takes too long.
+
+    Another process watches, since libraries in Rust or C may keep the interpreter's lock, so that no thread and no
+    signal handler of this one would run. It ends with the block, or with this process.
+
+    Raises:
+        RunError: as `files_of` raises it.
+    """
+    seconds = MOST_SECONDS + sum(path.stat().st_size for path in files_of(folder)) // BYTES_PER_SECOND
+    message = f"ERROR {folder}: not opened after {seconds} s, the limit for files of this size. Name another model."
+    script = 'read -rt "$0" || [ $? -le 128 ] || { echo "$1" >&2; kill -ALRM "$2"; }'
+    with subprocess.Popen(["bash", "-c", script, str(seconds), message, str(os.getpid())], stdin=subprocess.PIPE):
+        yield
+
+
 def unreadable(path: Path, error: Exception) -> RunError:
     """Return the error for a file of weights that is damaged or missing."""
-    return RunError(
-        f"{path}: cannot be read ({error}). Expected the weights of a model; run its stage again, or download it again."
-    )
+    return RunError(f"{path}: cannot be read ({error}). Expected the weights of a model; make or download it again.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import gc
 import json
 import logging
@@ -19,11 +20,12 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from lib.core.errors import ConfigError, ProjectError
+from lib.core.errors import ConfigError, ProjectError, RunError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -39,6 +41,51 @@ FINISHED = ".py finished in "
 
 MEMORY_UNIT = 1 if sys.platform == "darwin" else 2**10
 """Unit of the system's memory counts, in bytes: 1 on macOS, 1024 elsewhere."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CHECKED = "ATTENTION_GRID_CHECKED"
+"""Environment variable: the states of the source files when they were found to be those of the plan."""
+
+
+def states_of(*files: str | Path) -> dict[str, list[int]]:
+    """Return what differs after any edit of a file, also after one that was undone, by its path in the project."""
+    found = {os.path.relpath(os.path.realpath(file), ROOT): os.stat(file) for file in files}
+    return {name: [each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for name, each in found.items()}
+
+
+class Imports(PathFinder):
+    """Finds the modules of the project, and refuses those that were edited since their code was checked.
+
+    Attributes:
+        states: those in which source files were imported.
+    """
+
+    states: ClassVar[dict[str, list[int]]] = {}
+
+    @classmethod
+    def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return where a module of the project is; None for any other.
+
+        Raises:
+            RunError: a file was edited.
+        """
+        spec = super().find_spec(fullname, path, target) if fullname.startswith("lib.") else None
+        if spec is not None and spec.origin is not None:
+            cls.states |= states_of(spec.origin)
+            if files := edited(os.environ):
+                raise RunError(f"{files[0]}: edited while this program started. Expected planned code; start again.")
+        return spec
+
+
+sys.meta_path.insert(0, Imports)
+_read_once = functools.cache(json.loads)
+
+
+def edited(environment: Mapping[str, str]) -> list[str]:
+    """Return the source files that were imported in another state than the checked one, if the environment has that."""
+    checked = _read_once(environment.get(CHECKED, "{}"))
+    return [file for file, state in Imports.states.items() if checked and checked.get(file) != state]
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -143,23 +190,19 @@ def _log_usage(seconds: float) -> None:
 
 
 def _explained(error: Exception) -> str | None:
-    """Return the error message if the disk or a permission is the cause, else None.
+    """Return the error message if a file, its disk or a permission is the cause, else None.
 
     Libraries in other languages report it only as text, without saying whether they were reading or writing.
     """
-    from lib.core.files import unreadable
+    from lib.core.files import unreadable, where
 
     number = error.errno if isinstance(error, OSError) else None
     if any(number == code or os.strerror(code) in str(error) for code in (errno.EACCES, errno.EPERM)):
-        return unreadable(error) or (
-            f"{error}. Expected permission to read inputs and to write results. Correct the permission, or ask the "
-            "owner of the file for it, and run again."
-        )
+        return unreadable(error) or f"{error}. Expected permission to read inputs and to write results; correct it."
     if any(number == code or os.strerror(code) in str(error) for code in DISK):
-        return (
-            f"{error}. Expected write permission and free space; nothing was left half-written. Free "
-            "some space or correct the permission, and run again."
-        )
+        return f"{error}. Expected write permission and free space; nothing was left half-written. Free some space."
+    if isinstance(error, OSError) and number is not None and (file := where(error)):
+        return f"{file}: cannot be used ({error.strerror}). Expected a sound file or folder; check its path and disk."
     return None
 
 

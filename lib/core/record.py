@@ -52,6 +52,8 @@ class Stretch(BaseModel):
     """CPU threads of each process."""
     processes: int
     versions: dict[str, str]
+    git_commit: str | None = None
+    """Commit when its process began; None = unknown."""
     execution: dict[str, Any]
     """Settings of the execution that can change a number."""
 
@@ -124,11 +126,18 @@ class RunRecord(NamesRun):
     shared: dict[str, float] = Field(default_factory=dict)
     """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
     unknown, or nothing was fitted."""
+    hardly_learnt: str = ""
+    """What shows that a classifier of documents has hardly learnt, in words. Empty = nothing, or unknown."""
+    chosen: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the backbone that were chosen on validation, by name. Empty = none."""
+    candidates: list[dict[str, Any]] = Field(default_factory=list)
+    """Settings that they were chosen from, each with its `score`, the metric of validation that selects epochs."""
     processes: int = 1
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""
     versions: dict[str, str]
     git_commit: str | None
+    """Commit when the process began that finished the run."""
     code: str | None = None
     """Digest of the code that the run executed; None = run by hand, or imported."""
     stretches: list[Stretch] = Field(default_factory=list)
@@ -156,7 +165,7 @@ class RunRecord(NamesRun):
             return None
         conditions = []
         for stretch in self.stretches:
-            found = stretch.model_dump()
+            found = stretch.model_dump(exclude={"git_commit"})  # the code that counts is the same
             nested = found.pop("versions") | found.pop("execution")
             conditions.append({name.replace("_", " "): value for name, value in (found | nested).items()})
         names = [name for name in dict(chain.from_iterable(map(dict.items, conditions))) if name != "step"]
@@ -166,7 +175,7 @@ class RunRecord(NamesRun):
         parts = [f"up to step {first}: unknown"] if first else []
         for each in conditions:
             parts.append(f"from step {each['step']}: {', '.join(f'{name} {each.get(name)}' for name in differing)}")
-        return "; ".join(parts if differing else parts[:1])
+        return "; ".join(parts if differing else parts[: bool(first)]) or None
 
 
 def read_record(folder: str | Path) -> RunRecord:
@@ -211,9 +220,15 @@ def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
     return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
 
 
-def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Describe the files of a run in `folder` that are missing, differ or are not in its record."""
-    gone = missing_files(folder, record)
+def differing_files(folder: str | Path, record: RunRecord, below: str = "") -> list[str]:
+    """Describe the files of a run in `folder` that are missing, differ or are not in its record.
+
+    Args:
+        folder: folder of the run.
+        record: its record.
+        below: how the names of the files begin that are compared.
+    """
+    gone = [name for name in missing_files(folder, record) if name.startswith(below)]
     unnamed = record.imported is None and CONFIG not in record.files
     return (
         [f"{RUN} has changed since the run"] * (not is_unchanged(folder))
@@ -222,7 +237,7 @@ def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
         + [
             f"{name} is not what the run left"
             for name, digest in record.files.items()
-            if name not in gone and file_digest(Path(folder, name)) != digest
+            if name not in gone and name.startswith(below) and file_digest(Path(folder, name)) != digest
         ]
     )
 

@@ -66,9 +66,10 @@ PATTERNS = {
     REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
 }
 """Error message per pattern."""
-Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
+Name = Annotated[str, Field(pattern=NAME, max_length=200, description="Letters, digits, '.', '_' and '-'.")]
+"""A name that becomes part of a file's name; file systems take about 255 bytes."""
 FolderName = Annotated[Name, Field(max_length=100)]
-"""A name that comes from outside a study and becomes a folder; file systems take about 255 bytes."""
+"""A name that comes from outside a study, and shares the name of a folder with others."""
 Folder = Annotated[str, Field(pattern=FOLDER)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 Revision = Annotated[str, Field(pattern=REVISION)]

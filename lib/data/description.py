@@ -5,7 +5,6 @@ sensitive hashing in bands (J. Leskovec, A. Rajaraman and J. Ullman, "Mining of 
 compared exactly: so every near copy found is one, and the probability of finding one is known.
 """
 
-import hashlib
 import json
 import logging
 import re
@@ -26,6 +25,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
 from lib.data.folds import SPLITS
+from lib.data.same_texts import text_digest
 from lib.data.settings.dataset import NearCopies, TextDescription
 
 logger = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ def _rows(
 ) -> Iterator[tuple[str, str | None, int, str, bool, bool]]:
     seen = set()
     for name, text, label in _documents(file):
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        digest = text_digest(text)
         language, _ = identifier.classify(text[:IDENTIFIED_BY])
         named = labels[label] if labels and label is not None else None
         yield name, named, len(words_of(text)), language, digest in seen, features.isdisjoint(_features(text))

@@ -1,6 +1,5 @@
 """Folds that decide which split a document belongs to."""
 
-import json
 import logging
 import re
 from collections import Counter
@@ -96,8 +95,7 @@ class FoldSplits:
         if unknown := self._unknown(others):
             raise DataError(
                 f"split.folds: no setting gives a split to {_counted(unknown)}. One of them may be misspelt. Correct "
-                "the file, or name all folds that train: 'split.folds.train: "
-                f"{json.dumps([*(self._settings.train or ()), *others], ensure_ascii=False)}'."
+                "the file, or name all folds that train under 'split.folds.train'."
             )
         folds = {split: Counter[str]() for split in SPLITS}
         for name, count in self._met.items():

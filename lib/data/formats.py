@@ -26,11 +26,12 @@ from lib.core.inputs import unknown_format
 from lib.data.cells import HALF, half_found
 from lib.data.raw_files import DAMAGE, Columns, check_columns, opened, text_lines, too_large, unpacked_bytes
 from lib.data.settings.sources import Dialect
-from lib.data.tables import other_dialects, read_table, table_header
+from lib.data.tables import WRITTEN, read_table, table_header
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
 _BUFFER_BYTES = 1 << 18
+_OBJECTS = "Expected one object per line, as pandas writes it with to_json(path, orient='records', lines=True)."
 
 
 def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
@@ -57,18 +58,19 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, path, columns, dialect)}"
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, dialect)}"
         ) from error
 
 
-def _remedy(error: Exception, path: Path, columns: Columns, dialect: Dialect) -> str:
+def _remedy(error: Exception, dialect: Dialect) -> str:
     if isinstance(error, UnicodeError):
         return f"Expected {dialect.encoding}; name the file's own encoding under 'dialect.encoding', or convert it."
     whole = "Expected a whole, readable file; fetch or make it again."
-    return f"{whole}{other_dialects(path, columns, dialect)}" if isinstance(error, csv.Error) else whole
+    return f"{whole}{WRITTEN}" if isinstance(error, csv.Error) else whole
 
 
 # ValueError covers broken JSON and refused XML, too.
+_OF_TABLES = ("columns", "quotes", "quotechar", "escape", "comment", "skiprows")
 _DAMAGE = (*DAMAGE, csv.Error, pa.ArrowException, xml.sax.SAXException, DefusedXmlException)
 
 
@@ -77,10 +79,10 @@ def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
         return _read_document
     if suffix == ".txt" and dialect.delimiter is not None:
         return read_table
-    if suffix == ".txt" and (dialect.columns or dialect.quotes is not None or dialect.escape):
+    if suffix == ".txt" and any(getattr(dialect, name) is not None for name in _OF_TABLES):
         raise DataError(
             f"{path}: 'dialect' describes a table, but a .txt file has one document per line. Expected a delimiter of "
-            "its fields; set 'dialect.delimiter', or leave columns, quotes and escape out."
+            f"its fields; set 'dialect.delimiter', or leave {', '.join(_OF_TABLES)} out."
         )
     if suffix not in _READERS:
         raise DataError(f"{path}: {unknown_format(suffix)}.")
@@ -169,17 +171,9 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
         try:
             entry = json.loads(line, object_pairs_hook=functools.partial(_with_distinct_keys, where))
         except json.JSONDecodeError as error:
-            raise DataError(
-                f"{where}: is not JSON ({error}). Expected one object in each line. Repair the line; if the file is a "
-                "single list or object, write each document in a line of its own, as pandas does with "
-                "to_json(path, orient='records', lines=True)."
-            ) from error
+            raise DataError(f"{where}: is not JSON ({error}). {_OBJECTS}") from error
         if not isinstance(entry, dict):
-            raise DataError(
-                f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which is not an object with named values. Expected "
-                "one object per line; pandas writes a file of objects so with to_json(path, orient='records', "
-                "lines=True)."
-            )
+            raise DataError(f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which has no names. {_OBJECTS}")
         hint = " In JSON Lines the first document has all of them, null where it has none; each has its texts."
         check_columns(list(entry), of_text if named else columns, where, hint, dialect.encoding)
         named = True
@@ -198,8 +192,11 @@ def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, A
 
 def _read_text(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
     _refuse_columns(path, columns, "text")
-    for line in text_lines(stream, path, dialect):
-        yield None, line.rstrip("\n"), None, None, None, None
+    for number, line in enumerate(text_lines(stream, path, dialect, newline="\n")):
+        text = line.rstrip("\r\n")
+        # Without any line feed, as on old Macs, carriage returns end the lines.
+        for document in [text] if number or line.endswith("\n") else text.split("\r"):
+            yield None, document, None, None, None, None
 
 
 def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
@@ -219,14 +216,11 @@ def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:
-    if columns.label is not None:
-        raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
-    if columns.group is not None:
-        raise DataError(f"{path}: the XML of the articles holds no groups. Set 'group' to null.")
-    if columns.fold is not None:
-        raise DataError(f"{path}: the XML of the articles holds no folds. Name a file of them in 'split.folds.file'.")
-    if columns.text_pair is not None:
-        raise DataError(f"{path}: the XML of the articles holds no pairs of texts. Set 'text_pair' to null.")
+    if any(value is not None for name, value in columns._asdict().items() if name not in ("id", "text")):
+        raise DataError(
+            f"{path}: the XML of the articles holds no labels, groups, folds or pairs. Name its 'ground_truth' and "
+            "'split.folds.file', and set 'group' and 'text_pair' to null."
+        )
     parser = defusedxml.sax.make_parser()
     articles = _Articles()
     parser.setContentHandler(articles)

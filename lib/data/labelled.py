@@ -6,20 +6,19 @@ shuffles for itself).
 """
 
 import contextlib
-import hashlib
 import itertools
 import logging
-import re
+import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import regex
 from sklearn.model_selection import train_test_split
 from sklearn.utils import resample
 
@@ -30,13 +29,16 @@ from lib.data.folds import SPLITS, FoldSplits
 from lib.data.labels import words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
-from lib.data.remedies import Changes, remedies, sentence
+from lib.data.same_texts import text_digest
 from lib.data.settings.preparation import Preparation, Split
 from lib.data.spans import marked
 
 logger = logging.getLogger(__name__)
 
 SUMMARY = "summary.json"
+
+MOST_SECONDS = 60
+"""Time for removing what a pattern matches from one text."""
 
 UNLABELLED = 2**16 - 1
 """Number for the class of a document without a label; above the number of classes of any dataset."""
@@ -52,7 +54,8 @@ def prepare_dataset(
 
     Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group` and
     `text_pair`) and `summary.json` (documents read, dropped and kept by part, split and class, or the words or
-    characters where these are labelled; duplicate texts, or pairs of them). The same arguments give the same files.
+    characters where these are labelled; duplicate texts, or pairs of them; the columns of the texts). The same
+    arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -95,42 +98,20 @@ def prepare_dataset(
     with atomic_path(target) as folder:
         folder.mkdir()
         candidates = folder / "candidates.parquet"
-        read = partial(_collect, {part: files[part] for part in parts}, ground_truth)
-        assign = partial(_assignment, held_out=parts.index(split.held_out) if halve and split.held_out else None)
-        index = read(settings, candidates)
-        try:
-            assignment = assign(index, settings)
-        except SplitError as error:
-            sizes = _class_counts(index.labels, settings.classes)
-            works = remedies(
-                settings,
-                sizes,
-                error.available,
-                split=partial(assign, index),
-                prepare=lambda changed: assign(read(changed, folder / "trial.parquet"), changed),
-            )
-            raise SplitError(f"{error} {sentence(works)}", error.available, works) from error
+        index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
+        assignment = _assignment(index, settings, parts.index(split.held_out) if halve and split.held_out else None)
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
-        write_json(folder / SUMMARY, _summarise(index, assignment))
+        columns = settings.model_dump(include={"text", "text_pair"})
+        write_json(folder / SUMMARY, _summarise(index, assignment) | columns)
 
 
 class SplitError(DataError):
-    """Documents do not suffice for a split.
+    """Documents do not suffice for a split."""
 
-    Args:
-        message: description of the missing documents.
-        available: documents of each split that asks for more than it has.
-        remedies: changes of the settings; each one works.
-    """
-
-    def __init__(
-        self, message: str, available: Mapping[str, int] | None = None, remedies: Sequence[Changes] = ()
-    ) -> None:
-        super().__init__(message)
-        self.available = available or {}
-        self.remedies = remedies
+    sizes: Mapping[str, int] = {}
+    """Documents of each class that could be split."""
 
 
 class Index:
@@ -177,9 +158,7 @@ class Index:
             items = [] if not isinstance(label, list) else label if label_per == "word" else marked(label, len(text))
             counts = Counter(map(int, items))
             self._items_of_class.extend(counts[number] for number in range(len(self._names)))
-        # The length tells where the second text begins, so that no two pairs are alike that differ in this alone.
-        whole = text if text_pair is None else f"{len(text)} {text}{text_pair}"
-        digest = hashlib.blake2b(whole.encode(), digest_size=8).digest()
+        digest = text_digest(text) if text_pair is None else text_digest(text, text_pair)
         self._texts.append(int.from_bytes(digest, "little"))
 
     @property
@@ -230,7 +209,7 @@ def _collect(
         for part, paths in files.items()
     }
     numbers = {part: number for number, part in enumerate(files)}
-    remove = re.compile(settings.remove) if settings.remove is not None else None
+    remove = regex.compile(settings.remove) if settings.remove is not None else None
     folds = settings.split.folds
     splits = None if folds is None else FoldSplits(folds)
     records = read_records(
@@ -252,11 +231,18 @@ def _collect(
     )
     with PartWriter(candidates, _schema(settings, None if settings.group is None else pa.string())) as writer:
         for record in records:
+            where = f"{record.part}, document {record.id!r}"
             texts = [text for text in (record.text, record.text_pair) if text is not None]
-            text, *second = texts if remove is None else [remove.sub("", text) for text in texts]
+            try:
+                texts = texts if remove is None else [remove.sub("", text, timeout=MOST_SECONDS) for text in texts]
+            except TimeoutError as error:
+                raise DataError(
+                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Expected a pattern "
+                    "without repetitions of repetitions, such as (a+)+."
+                ) from error
+            text, *second = texts
             counts = index.counts[record.part]
             counts["read"] += 1
-            where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
             label = record.label
             if label is None and record.part not in _unlabelled(settings.split):
@@ -302,25 +288,26 @@ def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
     )
 
 
-def _assignment(index: Index, settings: Preparation, gone: Collection[str] = (), *, held_out: int | None) -> np.ndarray:
-    """Return the split of every document that has none of the classes `gone`, see `assign_splits`."""
-    split, names = settings.split, settings.classes
-    kept = [number for number, name in enumerate(names) if name not in gone]
-    renumbered = np.full(UNLABELLED + 1, UNLABELLED, np.uint16)
-    renumbered[kept] = range(len(kept))
+def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np.ndarray:
+    """Return the split of every document, see `assign_splits`."""
+    split = settings.split
     given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
-    there = ~np.isin(index.labels, [names.index(name) for name in gone])
+    there = np.ones(len(index.labels), bool)
     if settings.duplicates == "drop":
-        there &= _first_of_each(index.texts, given)
+        there = _first_of_each(index.texts, given)
     assignment = np.full(len(there), -1, np.int8)
-    assignment[there] = assign_splits(
-        renumbered[index.labels[there]],
-        [names[number] for number in kept],
-        split,
-        settings.balance,
-        None if held_out is None else (index.parts == held_out)[there],
-        None if given is None else given[there],
-    )
+    try:
+        assignment[there] = assign_splits(
+            index.labels[there],
+            settings.classes,
+            split,
+            settings.balance,
+            None if held_out is None else (index.parts == held_out)[there],
+            None if given is None else given[there],
+        )
+    except SplitError as error:
+        error.sizes = _class_counts(index.labels[there], settings.classes)
+        raise
     return assignment
 
 
@@ -378,20 +365,10 @@ def assign_splits(
         if wanted > len(chosen):
             raise SplitError(
                 f"split.documents.{name}: asks for {wanted:,} documents, but there are {len(chosen):,} "
-                f"({_by_class(labels[chosen], names)}).",
-                {name: len(chosen)},
+                f"({_by_class(labels[chosen], names)}). Expected at most those."
             )
         if wanted < len(chosen):
-            try:
-                chosen = resample(
-                    chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed
-                )
-            except ValueError as error:
-                raise SplitError(
-                    f"split.documents.{name}: of {len(chosen):,} documents ({_by_class(labels[chosen], names)}), "
-                    f"{wanted:,} cannot be drawn by class, since a class has too few.",
-                    {name: len(chosen)},
-                ) from error
+            chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
         if name == "train" or given is None:
             _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         elif not len(chosen):
@@ -426,7 +403,7 @@ def _drawn_splits(
 
 def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
     members = [group[labels[group] == label] for label in np.unique(labels[group])]
-    most = int(ratio * min(map(len, members)))
+    most = int(round(ratio * min(map(len, members)), 9))
     drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
     return np.sort(np.concatenate(drawn))
 
@@ -435,18 +412,21 @@ def _halves(
     group: np.ndarray, labels: np.ndarray, names: Sequence[str], second_share: float, seed: int
 ) -> list[np.ndarray]:
     try:
-        return train_test_split(group, test_size=second_share, stratify=labels[group], random_state=seed)
+        size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
+        return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
         raise SplitError(
             f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class, at a share of "
-            f"{second_share:g}."
+            f"{second_share:g}. Expected one document of every class at least on each side. Add documents, or change "
+            "split.validation and split.test."
         ) from error
 
 
 def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
     if np.bincount(labels, minlength=len(names)).min() < needed:
         raise SplitError(
-            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class."
+            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class. Add "
+            "documents."
         )
 
 

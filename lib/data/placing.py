@@ -4,7 +4,6 @@ Datasets that differ in `place` alone have the same texts and the same articles 
 sentences. So the difference between two places is that of the place.
 """
 
-import hashlib
 import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +15,8 @@ from lib.core.files import atomic_path, write_json
 from lib.core.randomness import derive_seed
 from lib.data.folds import SPLITS
 from lib.data.labelled import SUMMARY
-from lib.data.labels import words
 from lib.data.parts import PartWriter, read_part, schema_of_part
+from lib.data.same_texts import text_digest
 from lib.data.sentences import sentences
 from lib.data.settings.placement import Place, Placement
 
@@ -132,10 +131,10 @@ def _take(supply: Iterator[str], room: int) -> tuple[Sentences, int]:
 
 
 def _articles(files: Sequence[str | Path], used: int, settings: Placement) -> Iterator[str]:
-    """Yield the articles after those that others read; of articles with the same words, only the first."""
+    """Yield the articles after those that others read; of the same articles, only the first."""
     seen: set[bytes] = set()
     for number, row in enumerate(row for file in files for row in read_part(file)):
-        digest = hashlib.blake2b(" ".join(words(row["text"])).encode(), digest_size=8).digest()
+        digest = text_digest(row["text"])
         if number >= used and digest not in seen:
             yield row["text"]
         seen.add(digest)

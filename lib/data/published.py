@@ -10,12 +10,11 @@ from typing import Any
 
 from lib.core.errors import DownloadError
 from lib.core.files import atomic_path
+from lib.core.model_folder import FORMS, shards
 from lib.data.sources import NoSuchFileError, download_hub
 from lib.data.tokenizer_files import LAYOUTS, NEXT_TO_IT, layouts
 
 CONFIG = "config.json"
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-"""Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
 
 
 def download_model(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
@@ -35,23 +34,20 @@ def download_model(repository: str, folder: str | Path, *, revision: str, **pati
     fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
     with atomic_path(folder) as partial:
         commit = fetch(CONFIG, partial / CONFIG, revision=revision)
-        for name in [form for weights in WEIGHTS for form in (weights, f"{weights}.index.json")]:
+        for name in [form for weights in FORMS for form in (weights, f"{weights}.index.json")]:
             with contextlib.suppress(NoSuchFileError):
                 fetch(name, partial / name, revision=commit)
                 break
         else:
             raise DownloadError(
-                f"{repository}, revision {revision}: holds neither {' nor '.join(WEIGHTS)}, in one piece or in shards. "
+                f"{repository}, revision {revision}: holds neither {' nor '.join(FORMS)}, in one piece or in shards. "
                 "Expected the weights of a model of transformers. Name another repository or revision."
             )
-        for shard in _shards(partial / name) if name.endswith(".index.json") else ():
+        for shard in shards(partial / name) if name.endswith(".index.json") else ():
             try:
                 fetch(shard, partial / shard, revision=commit)
             except NoSuchFileError as error:
-                raise DownloadError(
-                    f"{error} {name} names this file, so the weights are incomplete without it. If the repository "
-                    "lacks it, name another revision."
-                ) from error
+                raise DownloadError(f"{error} {name} names this file. Name another revision.") from error
 
 
 def read_config(repository: str, *, revision: str) -> dict[str, Any]:
@@ -90,21 +86,3 @@ def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **
         for name in NEXT_TO_IT:
             with contextlib.suppress(NoSuchFileError):
                 fetch(name, partial / name, revision=commit)
-
-
-def _shards(index: Path) -> list[str]:
-    """Return the files that an index names."""
-    try:
-        first, *others = sorted(set(map(Path, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DownloadError(
-            f"{index.name}: not an index of weights ({error!r}). Expected the shard of every weight. Name "
-            "another revision."
-        ) from error
-    shards, kind = [first, *others], index.suffixes[0]
-    if strange := [str(shard) for shard in shards if shard.name != str(shard) or shard.suffix != kind]:
-        raise DownloadError(
-            f"{index.name}: names the shard {strange[0]!r}. Expected a {kind} file in the same folder. Name another "
-            "revision."
-        )
-    return [shard.name for shard in shards]

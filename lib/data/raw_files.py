@@ -149,7 +149,7 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str 
     if not names:
         raise DataError(
             f"{where}: holds nothing, or nothing in its first line. Expected the names of columns, above documents; "
-            "make the file again, or, if it has documents, name their columns under 'dialect.columns'."
+            f"make the file again, or name their columns under 'dialect.columns'.{hint}"
         )
     missing = [name for name in columns if name is not None and name not in names]
     of_interest = names if missing else [name for name in columns if name is not None]
@@ -159,8 +159,7 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str 
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
             "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns. A "
-            "table has them in its first line; if it has no such line, name them under 'dialect.columns'."
-            f"{hint}"
+            f"table has them in its first line, or under 'dialect.columns'.{hint}"
         )
     if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
         raise DataError(

@@ -242,37 +242,26 @@ class _Classes:
         if self._met:
             false, true = self._names
             logger.warning(
-                "'label: %s': false was read as %r, true as %r, in the order of 'labels'. If it is the other way "
-                "round, set 'values: %s'",
+                "'label: %s': false was read as %r, true as %r, in the order of 'labels'. If that is wrong, say under "
+                "'values' what they mean",
                 self._column,
                 false,
                 true,
-                json.dumps({"true": false, "false": true}, ensure_ascii=False),
             )
 
     def _expectation(self, text: str | None) -> str:
-        """Return the expected labels, and the remedy."""
+        """Return the expected labels."""
         names = f"one of {'' if self._numbered else 'the names '}{_listed(self._names)}"
         if self._values:
             names += f" or of the values {_listed(self._values)}"
         if self._misleading:
             names += f" (numbers are names, since {self._misleading[0]!r} is not the number of its class)"
         elif self._numbered:
-            truth = ", true or false" if self._truths else ""
-            names = f"a number from 0 to {len(self._names) - 1}, {names}{truth}"
-        if text is None:
-            return f"expected {names}. Check the file and 'label: {self._column}'."
-        # Numbers that are not listed would lose their meaning.
-        unnamed = set(map(str, range(len(self._names)))) - set(map(cell_text, self._names))
-        listed = self._numbered and text != MISSING
-        numbers = {str(n): name for n, name in enumerate(self._names) if listed and str(n) in unnamed}
-        mapping = json.dumps({**numbers, **self._values, text: None}, ensure_ascii=False)
-        of_yaml = text.lower() in ("yes", "no", "on", "off") and {"true", "false"} & self._values.keys()
-        hint = " YAML reads yes, no, on and off without quotation marks as true and false." if of_yaml else ""
-        return (
-            f"expected {names}. Check 'label: {self._column}' and 'labels'. If this value has another meaning, say so: "
-            f"'values: {mapping}' drops its documents, and the name of a class instead of null keeps them.{hint}"
-        )
+            names = f"a number from 0 to {len(self._names) - 1}, {names}{', true or false' if self._truths else ''}"
+        other = "say what other values mean under 'values'"
+        if text == MISSING:
+            other = "add '\"\": null' to 'values' to leave out documents without a label"
+        return f"expected {names}. Check 'label: {self._column}' and 'labels'; {other}."
 
 
 MOST_NAMED = 20
@@ -412,8 +401,7 @@ def _number(
             return float(value)
     raise DataError(
         f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
-        f"'label: {column}' and 'label_range', or drop the documents with this value by 'values: "
-        f"{json.dumps({**values, cell_text(value) or MISSING: None}, ensure_ascii=False)}'."
+        f"'label: {column}' and 'label_range'; a value that is null under 'values' leaves its documents out."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from lib.data.same_texts import text_digest
 from lib.data.tokens import load_tokens
 
 
@@ -15,8 +16,8 @@ def shared_documents(data: Mapping[Any, str | Path]) -> dict[str, float]:
     """Return which share of the documents of each other split has the text of a training document.
 
     Args:
-        data: file of prepared documents by split, or folder of tokenised ones, whose texts count as far as they are
-            read. Without `train`, nothing is shared.
+        data: file of prepared documents by split, or folder of tokenised ones, whose tokens are compared as far as
+            they are read. Without `train`, nothing is shared.
     """
     digests = {split: _digests(Path(place)) for split, place in data.items()} if "train" in data else {}
     training = set(digests.pop("train", ()))
@@ -25,18 +26,15 @@ def shared_documents(data: Mapping[Any, str | Path]) -> dict[str, float]:
 
 def _digests(place: Path) -> list[bytes]:
     """Return a digest of each document, of all its windows and both texts of a pair."""
+    if place.is_file():
+        with pq.ParquetFile(place) as source:
+            columns = [name for name in ("text", "text_pair") if name in source.schema_arrow.names]
+            batches = source.iter_batches(512, columns=columns)
+            return [text_digest(*row.values()) for batch in batches for row in batch.to_pylist()]
     found: defaultdict[str, Any] = defaultdict(lambda: hashlib.blake2b(digest_size=8))
-    for name, content in _texts(place) if place.is_file() else _tokens(place):
+    for name, content in _tokens(place):
         found[name].update(content)
     return [each.digest() for each in found.values()]
-
-
-def _texts(file: Path) -> Iterator[tuple[str, bytes]]:
-    with pq.ParquetFile(file) as source:
-        columns = [name for name in ("text", "text_pair") if name in source.schema_arrow.names]
-        for batch in source.iter_batches(512, columns=["id", *columns]):
-            for row in batch.to_pylist():
-                yield row["id"], "\0".join(row[name] for name in columns).encode(errors="replace")
 
 
 def _tokens(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -1,7 +1,6 @@
 """Tables in CSV and TSV, as a dialect reads them. One that another dialect reads as well is refused."""
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,50 +21,64 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     Raises:
         DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
     """
-    reader = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
-    rows = _with_one_meaning(_without_hint(reader), path, columns, dialect)
+    table = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    rows = _with_one_meaning(iter(table), path, columns, dialect)
     header = dialect.columns or next(rows, [])
     if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
-        check_columns(header, columns, str(path), other_dialects(path, columns, dialect), dialect.encoding)
+        check_columns(header, columns, str(path), WRITTEN, dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
     for row in rows:
         if not row:
             continue
         if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
-            given = "Joined files have them in the middle; remove this line."
-            if dialect.columns is not None:
-                given = "If the file has a header, leave out 'dialect.columns'; otherwise remove this line."
             raise DataError(
-                f"{path}, line {reader.line_num}: has the names of the columns. Expected a document. {given}"
+                f"{path}, line {table.line}: has the names of the columns. Expected a document; remove this line, or "
+                "leave out 'dialect.columns' if it is the header."
             )
         if len(row) != len(header):
-            expected = "the header" if dialect.columns is None else "dialect.columns"
             raise DataError(
-                f"{path}, line {reader.line_num}: has {len(row)} fields; expected {len(header)} as in {expected}. "
-                f"Repair the file.{other_dialects(path, columns, dialect)}"
+                f"{path}, line {table.line}: has {len(row)} fields; expected {len(header)} as in "
+                f"{'the header' if dialect.columns is None else 'dialect.columns'}. Repair the file.{WRITTEN}"
             )
         yield tuple(None if place is None else row[place] for place in places)
 
 
-def _parsed(lines: Iterator[str], path: Path, dialect: Dialect) -> Any:
-    return csv.reader(
-        lines,
-        delimiter=_delimiter(path, dialect),
-        quoting=csv.QUOTE_MINIMAL if _quoted(path, dialect) else csv.QUOTE_NONE,
-        escapechar="\\" if dialect.escape == "backslash" else None,
-        strict=True,
-    )
+class _Rows:
+    """The rows of a table, without the lines that are none.
 
+    These are the first `skiprows` lines, comments, and a first line such as `sep=;`, which tells spreadsheets the
+    delimiter. `line` is the number of the last line that was read.
+    """
 
-def _without_hint(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield rows but for a first line such as `sep=;`, which tells spreadsheets the delimiter and is no header."""
-    for number, row in enumerate(rows):
-        if number or not row or row[1:] not in ([], [""]) or not _HINT.fullmatch(row[0]):
-            yield row
+    def __init__(self, lines: Iterator[str], path: Path, dialect: Dialect) -> None:
+        self.line = 0
+        self._within_row = False
+        self._reader = csv.reader(
+            self._kept(lines, dialect),
+            delimiter=_delimiter(path, dialect),
+            quotechar=dialect.quotechar or '"',
+            quoting=csv.QUOTE_MINIMAL if _quoted(path, dialect) else csv.QUOTE_NONE,
+            escapechar="\\" if dialect.escape == "backslash" else None,
+            strict=True,
+        )
+
+    def _kept(self, lines: Iterator[str], dialect: Dialect) -> Iterator[str]:
+        for self.line, line in enumerate(lines, start=1):
+            is_comment = dialect.comment is not None and line.startswith(dialect.comment) and not self._within_row
+            if self.line > (dialect.skiprows or 0) and not is_comment:
+                self._within_row = True
+                yield line
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number, row in enumerate(self._reader):
+            self._within_row = False
+            if number or not row or row[1:] not in ([], [""]) or not _HINT.fullmatch(row[0]):
+                yield row
 
 
 _HINT = re.compile("sep=.?", re.IGNORECASE)
+WRITTEN = " If it is written in another way, say so under 'dialect'."
 
 
 def _delimiter(path: Path, dialect: Dialect) -> str:
@@ -73,7 +86,9 @@ def _delimiter(path: Path, dialect: Dialect) -> str:
 
 
 def _quoted(path: Path, dialect: Dialect) -> bool:
-    return dialect.quotes if dialect.quotes is not None else _delimiter(path, dialect) != "\t"
+    if dialect.quotes is not None:
+        return dialect.quotes
+    return dialect.quotechar is not None or _delimiter(path, dialect) != "\t"
 
 
 def _has(header: Sequence[str], columns: Columns) -> bool:
@@ -86,83 +101,34 @@ def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, d
     The signs are a quotation mark that may enclose a field, a line feed that may be the end of a row, and a backslash
     that may escape the end of a field.
     """
-    quoted = _quoted(path, dialect)
+    quoted, mark = _quoted(path, dialect), dialect.quotechar or '"'
     signs: dict[str, Callable[[str], bool]] = {}
-    if dialect.quotes is None and not (quoted and dialect.escape):  # an escape is one of a quotation mark
-        signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith('"'))
+    decided = dialect.quotechar or (quoted and dialect.escape)  # an escape is one of a quotation mark
+    if dialect.quotes is None and not decided:
+        signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith(mark))
     if dialect.escape is None:
-        signs["escape"] = lambda field: field.endswith("\\") or (quoted and '\\"' in field)
+        signs["escape"] = lambda field: field.endswith("\\") or (quoted and f"\\{mark}" in field)
+    changes: dict[str, list[dict[str, Any]]] = {
+        "quotes": [{"quotes": False}] if quoted else [{"quotes": True}, {"quotes": True, "escape": "backslash"}],
+        "escape": [{"escape": "backslash"}],
+    }
     for row in rows:
         for key in [key for key, sign in signs.items() if any(map(sign, row))]:
             del signs[key]  # one look at the whole file is enough
-            own = {"quotes": quoted} if key == "quotes" else {"escape": "none"}
-            known = _ALSO_READ_BY[key, quoted] if len(row) > 1 or not quoted else ()  # lines of one field always fit
+            known = changes[key] if len(row) > 1 or not quoted else []  # lines of one field always fit
             others = [each for each in known if all(getattr(dialect, name) is None for name in each)]
             # A quotation mark without another one may be where a file was cut.
             may_be_cut = key == "quotes" and not quoted
-            other = next((each for each in others if _fits(path, columns, dialect, each, may_be_cut=may_be_cut)), None)
-            if other is not None:
-                fitting = [each for each in (own, other) if each == other or _fits(path, columns, dialect, each)]
+            if any(_fits(path, columns, dialect, each, may_be_cut=may_be_cut) for each in others):
                 raise DataError(
                     f"{path}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
-                    f"text or of the table. Expected a setting that decides.{_readable_with(dialect, fitting)}"
+                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
                 )
         yield row
 
 
-_ALSO_READ_BY: dict[tuple[str, bool], tuple[dict[str, Any], ...]] = {
-    ("quotes", False): ({"quotes": True}, {"quotes": True, "escape": "backslash"}),
-    ("quotes", True): ({"quotes": False},),
-    ("escape", False): ({"escape": "backslash"},),
-    ("escape", True): ({"escape": "backslash"},),
-}
-"""Other dialects that are possible, by the setting whose sign a row shows and whether quotation marks enclose."""
 DELIMITERS = ",;\t|"
 """Signs that may divide the fields of a table whose delimiter is not given."""
-_OF_FIELDS: tuple[dict[str, Any], ...] = (
-    {"quotes": True},
-    {"quotes": False},
-    {"escape": "backslash"},
-    {"quotes": True, "escape": "backslash"},
-)
-_CHANGES: tuple[dict[str, Any], ...] = (
-    *_OF_FIELDS,
-    *({"delimiter": delimiter} for delimiter in DELIMITERS),
-    *({"delimiter": delimiter} | change for delimiter in DELIMITERS for change in _OF_FIELDS),
-)
-"""Changes of a dialect, in the order of trial."""
-
-
-def other_dialects(path: Path, columns: Columns, dialect: Dialect) -> str:
-    """Return a sentence about other dialects that read a table; nothing if there are none."""
-    return _readable_with(dialect, fitting_changes(path, columns, dialect))
-
-
-def only_dialect(path: Path, columns: Columns, dialect: Dialect) -> Dialect | None:
-    """Return the only dialect that reads a table, if `dialect` does not read it; None if there are none or several."""
-    if suffix_of(path) not in (".csv", ".tsv") or _fits(path, columns, dialect, {}):
-        return None
-    fitting = fitting_changes(path, columns, dialect)
-    return dialect.model_copy(update=fitting[0]) if len(fitting) == 1 else None
-
-
-def fitting_changes(path: Path, columns: Columns, dialect: Dialect) -> list[dict[str, Any]]:
-    """Return changes of a dialect that give a table the columns, and every row one field for each.
-
-    No change gives it a single column if another one gives several, or if the name of that column shows a delimiter.
-    Where a change is enough, it is not proposed again together with others.
-    """
-    readings = {_reading(path, dialect)}
-    fitting: list[dict[str, Any]] = []
-    for change in _CHANGES:
-        reading = _reading(path, dialect.model_copy(update=change))
-        enough = any(each.items() < change.items() for each in fitting)
-        if reading not in readings and not enough and _fits(path, columns, dialect, change):
-            fitting.append(change)
-        readings.add(reading)
-    names = [_names(path, dialect.model_copy(update=change)) for change in fitting]
-    several = [change for change, found in zip(fitting, names, strict=True) if len(found) > 1]
-    return several or [change for change, found in zip(fitting, names, strict=True) if not shown_delimiter(found)]
 
 
 def shown_delimiter(names: Sequence[str]) -> str | None:
@@ -171,41 +137,21 @@ def shown_delimiter(names: Sequence[str]) -> str | None:
 
 
 def dialects(path: Path, given: Dialect | None = None) -> list[Dialect]:
-    """Return the dialects that a table may have, the default first; of a file of another format a single one.
+    """Return the given dialect of a file and, if it is a table without a given delimiter, others with each delimiter.
 
     Args:
-        path: the table.
-        given: dialect whose settings hold in all of them, as far as they are set.
+        path: the file.
+        given: its dialect as far as it is known; None = as by default.
     """
     given = given or Dialect()
-    if suffix_of(path) not in (".csv", ".tsv"):
-        return [given]
-    readings: dict[tuple[str, bool, bool], Dialect] = {}
-    for change in ({}, *_CHANGES):
-        dialect = Dialect(**change | given.model_dump(exclude_unset=True))
-        readings.setdefault(_reading(path, dialect), dialect)
-    return list(readings.values())
-
-
-def _names(path: Path, dialect: Dialect) -> list[str]:
-    with opened(path) as (_, stream):
-        return table_header(stream, path, dialect)
+    others = DELIMITERS.replace(_delimiter(path, given), "") if suffix_of(path) in (".csv", ".tsv") else ""
+    return [given, *(given.model_copy(update={"delimiter": sign}) for sign in others if given.delimiter is None)]
 
 
 def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:
     """Return the names of the columns of a table."""
-    rows = _parsed(text_lines(stream, path, dialect, newline=""), path, dialect)
-    return list(dialect.columns or next(_without_hint(rows), []))
-
-
-def _reading(path: Path, dialect: Dialect) -> tuple[str, bool, bool]:
-    return _delimiter(path, dialect), _quoted(path, dialect), dialect.escape == "backslash"
-
-
-def _readable_with(dialect: Dialect, changes: Sequence[dict[str, Any]]) -> str:
-    given = dialect.model_dump(exclude_defaults=True)
-    found = " or ".join(f"'dialect: {_as_yaml(given | change)}'" for change in changes)
-    return f" It can be read with {found}." if changes else ""
+    rows = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    return list(dialect.columns or next(iter(rows), []))
 
 
 def _fits(
@@ -223,7 +169,7 @@ def _fits(
     dialect = dialect.model_copy(update=dict(change))
     with opened(path) as (_, stream):
         lines = text_lines(stream, path, dialect, newline="")
-        rows = _without_hint(_parsed(lines, path, dialect))
+        rows = iter(_Rows(lines, path, dialect))
         try:
             header = dialect.columns or next(rows, [])
             return _has(header, columns) and all(len(row) in (0, len(header)) for row in rows)
@@ -231,7 +177,3 @@ def _fits(
             return may_be_cut and next(lines, None) is None
         except DAMAGE:
             return False
-
-
-def _as_yaml(settings: Mapping[str, Any]) -> str:
-    return f"{{{', '.join(f'{key}: {json.dumps(value)}' for key, value in settings.items())}}}"

@@ -22,6 +22,7 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
 from lib.core.files import atomic_path, not_fetched
+from lib.core.model_folder import in_time
 from lib.core.vocabulary import rows
 from lib.data.labels import word_spans
 
@@ -80,11 +81,11 @@ class TextTokenizer:
         if not (folder / "tokenizer.json").is_file():
             return cls(bert(read_vocabulary(folder / VOCABULARY), lowercase=True, strip_accents=True))
         try:
-            # Which AutoTokenizer would find out as well, but it imports torch for that.
-            saved_by = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
-            kind = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
             read_core(folder)
-            with panics_are_errors():
+            with panics_are_errors(), in_time(folder):
+                # Which AutoTokenizer would find out as well, but it imports torch for that.
+                saved_by = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+                kind = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
                 return cls(kind.from_pretrained(folder, local_files_only=True))
         except DataError:
             raise
@@ -290,7 +291,7 @@ def read_core(folder: Path) -> Tokenizer:
     """
     path = folder / PUBLISHED
     try:
-        with panics_are_errors():
+        with panics_are_errors(), in_time(folder):
             core = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception on a broken file
         raise DataError(
@@ -315,7 +316,7 @@ def check_core(core: Tokenizer, path: Path) -> None:
             "without large gaps. Correct the vocabulary, or fetch the file again."
         )
     try:
-        with panics_are_errors():
+        with panics_are_errors(), in_time(path.parent):
             core.encode(UNKNOWN)
     except Exception as error:
         raise DataError(

@@ -3,7 +3,6 @@
 A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of bytes.
 """
 
-import contextlib
 import json
 import logging
 from collections import Counter
@@ -15,7 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, panics_are_errors
-from lib.core.files import not_fetched
+from lib.core.model_folder import in_time
 from lib.data.labels import words
 from lib.data.sentinels import sentinel, sentinel_ids
 from lib.data.tokenizer import (
@@ -30,7 +29,7 @@ from lib.data.tokenizer import (
     read_vocabulary,
     require_several,
 )
-from lib.data.tokenizer_files import LAYOUTS, NEXT_TO_IT, layouts
+from lib.data.tokenizer_files import NEXT_TO_IT, fields_of, layout_of, slow_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -174,18 +173,10 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             tokenizer.json differs from the tokeniser that transformers reads with the files next to it.
     """
     folder = Path(published)
-    files = next((layout for layout in LAYOUTS if all((folder / name).is_file() for name in layout)), None)
-    if files is None:
-        raise DataError(
-            f"{folder}: holds no {layouts()}. Expected a folder with a tokeniser. If it needs sentencepiece, convert "
-            f"it where that is installed: AutoTokenizer.from_pretrained('{folder}').save_pretrained('FOLDER')."
-        )
-    for name in files:
-        if problem := not_fetched(folder / name):
-            raise DataError(problem)
+    files = layout_of(folder)
     described = read_core(folder) if files == (PUBLISHED,) else None
     try:
-        with panics_are_errors():
+        with panics_are_errors(), in_time(folder):
             own = _loader(folder).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
     except Exception as error:  # the library raises bare Exception on a broken file
@@ -239,9 +230,9 @@ def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path, named: Colle
     Raises:
         DataError: they do.
     """
-    stated = _fields(folder / "tokenizer_config.json")
+    stated = fields_of(folder / "tokenizer_config.json")
     listed = stated.get("added_tokens_decoder")
-    tokens = [*_fields(folder / "added_tokens.json")]
+    tokens = [*fields_of(folder / "added_tokens.json")]
     tokens += [each.get("content") for each in listed.values()] if isinstance(listed, dict) else []
     tokens += [each.content for each in own.get_added_tokens_decoder().values() if each.content not in named]
     differences = [
@@ -270,14 +261,6 @@ def _seen(part: Any) -> Any:
     return [piece for piece, _ in part.pre_tokenize_str(_FLAGGED.strip())]
 
 
-def _fields(path: Path) -> dict[str, Any]:
-    """Return the fields of a file next to a tokeniser; none of a missing or broken file."""
-    with contextlib.suppress(OSError, ValueError):
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        return fields if isinstance(fields, dict) else {}
-    return {}
-
-
 def _add(core: Tokenizer, tokens: list[AddedToken], setting: str) -> None:
     """Add special tokens to a vocabulary that has none of them.
 
@@ -301,7 +284,7 @@ def _loader(folder: Path) -> Any:
     from transformers import AutoTokenizer  # it imports torch
 
     for name in NEXT_TO_IT:
-        fields = _fields(folder / name)
+        fields = fields_of(folder / name)
         if fields.get("tokenizer_class") or fields.get("model_type"):
             return AutoTokenizer
     bare = (folder / VOCABULARY).is_file() and not (folder / PUBLISHED).is_file()
@@ -317,10 +300,7 @@ def _core_of(own: Any, path: Path) -> Tokenizer:
     """
     kind = type(own).__name__
     if not own.is_fast:
-        raise DataError(
-            f"{path.parent}: {kind} is a slow tokeniser, which does not say where in a text a token stands. Expected a "
-            f"fast one. Name the tokeniser of another model, or add a {PUBLISHED}."
-        )
+        raise slow_tokenizer(path.parent, kind)
     core: Tokenizer = own.backend_tokenizer
     try:
         text = path.read_text(encoding="utf-8")

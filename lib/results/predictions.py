@@ -237,9 +237,7 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             f"One seed{on}: there is no variance over seeds, so intervals and tests hold for the trained models as "
             "they are, not for what other seeds would give."
         )
-    starts = grid.dropna(subset="start").groupby(["dataset", "row"])["start"]
-    narrowed = starts.nunique()[starts.size() > starts.nunique()].index.get_level_values("row")
-    if shared := sorted({*narrowed, *grid.loc[grid["one_start"], "row"]}):
+    if shared := sorted({row for _, row in shared_starts(grid)}):
         yield (
             f"The seeds of {', '.join(shared)} start from the same weights, at once or stages earlier, so they are no "
             "independent repetitions: intervals and tests leave out how much another pretraining would change the "
@@ -257,6 +255,13 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of F1 can be too "
             "short there."
         )
+
+
+def shared_starts(grid: pd.DataFrame) -> set[tuple[str, str]]:
+    """Return dataset and row of the runs, as `Scope.grid` gives them, whose seeds start from the same weights."""
+    starts = grid.dropna(subset="start").groupby(["dataset", "row"])["start"]
+    narrowed = starts.nunique()[starts.size() > starts.nunique()].index
+    return {*narrowed, *grid.loc[grid["one_start"], ["dataset", "row"]].itertuples(index=False, name=None)}
 
 
 def _spans(folder: Path) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from lib.results.quantities import F1_NAMES, OF_CLASS
 
 INSTRUCTIONS, HARDWARE, PRECISION = "instruction set", "hardware", "precision"
 SHOWN = 6
-"""How many resumed trainings a note names."""
+"""How many runs a note describes one by one."""
 SPLITS = ("eval", "test")
 SCORES = {f"{split}_score": " or ".join(f"{split}_{name}" for name in F1_NAMES) for split in SPLITS}
 """Columns of scores, and the metrics that they hold."""
@@ -100,7 +100,7 @@ def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def conditions_note(files: Iterable[str | Path]) -> str | None:
-    """Return sentences on how the conditions of runs differ: versions, processors, precision, resumed runs.
+    """Return sentences on runs that have hardly learnt, and on how conditions differ: versions, processors, precision.
 
     Hardware and precision count where trainings of one stage on one dataset differ in it.
 
@@ -108,8 +108,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         files: of a table; other files than run records are skipped.
 
     Returns:
-        The sentences, with the models of each version, instruction set, machine and precision; None if the conditions
-        are the same.
+        The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
     of_trainings = HARDWARE, PRECISION
@@ -138,16 +137,20 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
     sets, hardware, precisions = (differing.pop(name, []) for name in (INSTRUCTIONS, *of_trainings))
     versions = [f"{package} {value}" for package, values in differing.items() for value in values]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
-    if len(mixed) > SHOWN:
-        mixed = [*mixed[:SHOWN], f"and {len(mixed) - SHOWN} more, which make verify names"]
     sentences = {
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": sets,
         "Trainings ran on different hardware, so their times cannot be compared": hardware,
         "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
-        "Trainings resumed under other conditions": mixed,
+        "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
+        "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None
+
+
+def _listed(runs: Sequence[str], more: str = "") -> Sequence[str]:
+    """Return the first of the descriptions of runs, and how many `more` there are."""
+    return runs if len(runs) <= SHOWN else [*runs[:SHOWN], f"and {len(runs) - SHOWN} more{more}"]
 
 
 def shared_note(files: Iterable[str | Path]) -> str | None:

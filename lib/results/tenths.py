@@ -19,6 +19,8 @@ def predictions_by_part(
 ) -> np.ndarray:
     """Return the classes that TF-IDF predicts from all of each document, and from each tenth [1 + tenths, test].
 
+    There is no validation to choose by, so that its penalty is that of C = 1, and classes have no weights.
+
     Args:
         train: training texts.
         labels: their classes.
@@ -33,7 +35,8 @@ def predictions_by_part(
     parts = [None, *((number / PARTS, (number + 1) / PARTS) for number in range(PARTS))]
     found = []
     for part in parts:
-        backbone = tfidf.Backbone(BACKBONES.parse({"kind": "tfidf", "part": part} | dict(settings)), seed=0)
+        values = {"kind": "tfidf", "C": 1.0, "class_weight": None, "part": part} | dict(settings)
+        backbone = tfidf.Backbone(BACKBONES.parse(values), seed=0)
         backbone.fit(train, labels)
         found.append(backbone.class_probabilities(test, classes).argmax(axis=1))
     return np.stack(found)

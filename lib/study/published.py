@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
+from lib.core.model_folder import files_of
 from lib.core.weights import ForeignStart
 
 KIND = "pretrained"
@@ -23,6 +24,7 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         PydanticCustomError: the model's `config.json` cannot be read, or describes no model of a known family.
+        RunError: as `files_of` raises it.
     """
     published = values.get("published")
     if not isinstance(published, dict):
@@ -84,6 +86,7 @@ def _read_by(backbone: Any, backbones: dict[str, Any]) -> list[Any]:
 def _config(name: str, place: dict[str, Any]) -> Any:
     try:
         if "folder" in place:
+            files_of(Path(place["folder"]))
             return json.loads((Path(place["folder"]) / CONFIG).read_text(encoding="utf-8"))
         from lib.data.published import read_config  # the library of the hub is slow to import, and seldom needed
 

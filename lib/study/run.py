@@ -54,8 +54,9 @@ class RunSettings(BaseSettings):
     backbone: AnyBackbone = Field(description="The model that maps tokens to states, its attention mechanism included.")
     tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
     max_tokens: PositiveInt | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
-    data: dict[Literal["train", "validation", "test"], str] = Field(
-        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts."
+    data: dict[Literal["train", "validation", "test", "choice"], str] = Field(
+        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts; "
+        "`choice` = validation of the dataset that such a backbone is fitted to, where it is evaluated on another."
     )
     recipe: Recipe | None = Field(None, description="How it trains; null = it does not train.")
     geometry: Geometry | None = Field(

@@ -2,10 +2,13 @@
 
 import platform
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
+from lib.backbones.contract import Validation
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 from lib.core.program import resident_peak_mb
@@ -28,6 +31,15 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     classes = len(task.labels) if run.task.label_per == "document" else 0
     documents = {split: _read(path, classes, labelled=split != "test") for split, path in run.data.items()}
+    held_out = documents.pop("choice", documents["validation"])
+
+    def score(found: Any) -> float:
+        answers = dict.fromkeys(("fit", "class_probabilities", "pieces"), lambda *_: found)
+        as_validation = dict.fromkeys(documents, held_out)
+        metrics = task.evaluate(SimpleNamespace(**answers, featureless=0.0), as_validation)[1]
+        return metrics[f"eval_{task.best}"] * (1 if task.greater_is_better else -1)
+
+    backbone.validation = Validation(held_out.filter(["text", "text_pair"]).squeeze("columns"), classes, score)
     try:
         predictions, metrics = task.evaluate(backbone, documents)
     except DataError as error:
@@ -41,9 +53,9 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
         {"total": backbone.weights},
         metrics,
         seconds,
-        shared=shared_documents(run.data),
+        shared=shared_documents({split: run.data[split] for split in documents}),
     )
-    return record, predictions
+    return record.model_copy(update={"chosen": backbone.chosen, "candidates": backbone.candidates}), predictions
 
 
 def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:

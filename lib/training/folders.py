@@ -7,6 +7,7 @@ Results appear by one renaming, and a finished run is never replaced.
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import logging
@@ -14,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -25,7 +27,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
-from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, write_text
+from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, where, write_text
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
@@ -59,6 +61,7 @@ class RunFolders:
     """
 
     def __init__(self, run: RunSettings, out: str | Path, work: str | Path | None, code: str | None = None):
+        git_commit()  # of the start, for the record
         self.run, self.out, self.code = run, Path(out), code
         self.is_by_hand = work is None
         if self.is_by_hand:
@@ -412,7 +415,7 @@ def home_of(run: RunSettings, code: str | None, parents: Mapping[str, Parent]) -
     settings = run.model_dump_json(exclude={"execution"})
     key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
     folder = NamesRun.of(run).id._replace(variant="").path.replace("/", "-")  # the key includes the variant
-    return f"{folder}-{key}"
+    return f"{folder[:200]}-{key}"
 
 
 def parents_of(run: RunSettings) -> dict[str, Parent]:
@@ -431,6 +434,25 @@ def parents_of(run: RunSettings) -> dict[str, Parent]:
         return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
     except OSError as error:
         raise DataError(
-            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
+            f"{where(error)}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
             "correct the path in the settings."
         ) from error
+
+
+@functools.cache
+def git_commit() -> str | None:
+    """Return the commit of the code when this process began, marked if files differ from it; None outside a checkout.
+
+    The cluster profile does not count: every user sets an account and a partition there.
+    """
+    changed_files = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)slurm"]
+    try:
+        commit, changed = (
+            subprocess.run(
+                ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], changed_files)
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}-dirty" if changed else commit

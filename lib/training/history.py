@@ -83,7 +83,7 @@ class History:
             step: optimiser steps done.
             epoch: passes over the training documents.
             tokens: tokens seen in training.
-            rates: learning rate by part of the model.
+            rates: learning rate of the last step, by part of the model.
 
         Raises:
             RunError: the mean loss since the last row is NaN or inf.

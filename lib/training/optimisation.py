@@ -5,6 +5,7 @@ import logging
 import math
 import warnings
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -117,7 +118,7 @@ def load_moments(optimizer: Optimizer, model: PreTrainedModel, recipe: Recipe, s
 
 def warmup_steps(recipe: Recipe, steps: int) -> int:
     """Return the number of warm-up steps of a training run."""
-    return math.ceil(steps * recipe.warmup_ratio)
+    return math.ceil(Fraction(str(recipe.warmup_ratio)) * steps)  # floats make 8 steps of 0.07 x 100
 
 
 def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
@@ -136,14 +137,15 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
             optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
         )
     lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the initial rate
-    rising, warmup_ratio = recipe.warmup_ratio * steps, recipe.warmup_ratio
-    if rising in (1, steps):  # torch divides by the lengths of rise and fall, which are rising - 1 and steps - rising
-        warmup_ratio = (rising + (0.5 if rising < steps else -0.5)) / steps
+    # torch divides by the lengths of rise and fall, which are rising - 1 and total - rising.
+    rising = recipe.warmup_ratio * steps
+    total = steps + 1 if math.isclose(rising, steps) else steps  # a rise over all steps falls after the last one
+    rising = 1.5 if math.isclose(rising, 1) else rising
     return OneCycleLR(
         optimizer,
         max_lr=[group["lr"] for group in optimizer.param_groups],
-        total_steps=steps,
-        pct_start=warmup_ratio,
+        total_steps=total,
+        pct_start=rising / total,
         div_factor=ONE_CYCLE_RISE,
         final_div_factor=1 / lowest if lowest else math.inf,
     )

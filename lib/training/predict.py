@@ -4,15 +4,18 @@ Documents are read, tokenised and predicted in chunks, each of which is written 
 grow with the file, and a prediction that was killed resumes.
 """
 
+import fcntl
 import itertools
 import json
 import logging
 import math
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import pandas as pd
@@ -28,10 +31,13 @@ from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.onednn import use_onednn
 from lib.backbones.stored import open_config, open_model
-from lib.core.errors import ConfigError, DataError, RunError
-from lib.core.files import atomic_path, check_target, write_json
+from lib.core.errors import ConfigError, DataError, ProjectError, RunError
+from lib.core.files import atomic_path, check_target, csv_cell, is_stream, read_mapping, write_json
 from lib.core.inputs import check_name
-from lib.data.cutting import encode_cut, encode_cut_pairs
+from lib.core.record import RUN, differing_files, read_record
+from lib.data.cutting import WHOLE, encode_cut, encode_cut_pairs
+from lib.data.formats import column_names
+from lib.data.labelled import SUMMARY
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
 from lib.data.samplers import within_budget
@@ -63,7 +69,7 @@ def predict(
     source: str | Path,
     target: str | Path,
     *,
-    column: str = "text",
+    column: str | None = None,
     pair_column: str | None = None,
     id: str | None = None,
     dialect: Dialect | None = None,
@@ -79,9 +85,12 @@ def predict(
         model: model folder of a fine-tuning run.
         source: documents, in any format of `lib.data.formats`; a text file has one per line.
         target: CSV to appear, in the order of `source`: `id`, `label` and a column for each class, or, of a regression,
-            `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`.
-        column: column of the text, where the format has columns.
-        pair_column: column of the second texts, if documents are pairs; read as in the run of the model.
+            `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`. A class
+            that a spreadsheet would take for a formula has ' before its name.
+        column: column of the text, where the format has columns; None = that of the study if the documents have it,
+            else `text`.
+        pair_column: column of the second texts, if documents are pairs; read as in the run of the model. None = that of
+            the study if the documents have it.
         id: column of the ids to write; None = documents are numbered.
         dialect: how text files are written; None = as by default.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
@@ -90,8 +99,9 @@ def predict(
         device: `cpu`, `cuda`, ...; None = a GPU if there is one.
 
     Raises:
-        RunError: the folder has no complete fine-tuned model; or the model was trained on pairs and none are given, or
-            the other way round; or the device cannot be used; or a prediction is NaN or inf.
+        RunError: the folder has no complete fine-tuned model, or another one than its run left; or the model was
+            trained on pairs and none are given, or the other way round; or the device cannot be used; or a prediction
+            is NaN or inf; or another process predicts into `target`.
         ConfigError: pairs leave no room for their tokens, or the model cannot read texts of `max_tokens`; or
             `target` is `source`.
         DataError: the documents or the tokeniser cannot be read, or a file has a name that is not UTF-8.
@@ -100,6 +110,9 @@ def predict(
     for name in (path, source, target):
         check_name(name)
     check_target(target, source)
+    run = _run_of(path)
+    own = _columns_of(run, source, dialect or Dialect()) if run and source.is_file() else {}
+    column, pair_column = column or own.get("text", "text"), pair_column or own.get("text_pair")
     classifier = Classifier.open(
         path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
@@ -107,58 +120,91 @@ def predict(
     def records() -> Iterator[Record]:
         return read_records({source.stem: [source]}, text=column, text_pair=pair_column, id=id, dialect=dialect)
 
-    try:
-        total = sum(1 for _ in records())  # finds what cannot be read before anything is computed
+    try:  # finds what cannot be read before anything is computed
+        empty = Counter("" in (record.text.strip(), (record.text_pair or "-").strip()) for record in records())
     except DataError as error:
         raise DataError(f"{error} {_OPTIONS}") from error
-    parts = _Parts(target, [path, source], [column, pair_column, id, repr(dialect), classifier.limit, batch_size])
-    with closing(tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())) as bar:
+    if empty[True]:
+        logger.warning("%s: %d documents without text get a row all the same", source, empty[True])
+    total, arguments = empty.total(), [column, pair_column, id, repr(dialect), classifier.limit, batch_size]
+    bar = tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())
+    with _parts(target, [path, source], arguments) as folder, closing(bar):
         documents = records()
-        for number in range(max(1, math.ceil(total / CHUNK))):  # without documents, there is a header
+        parts = [folder / f"{number:06d}.csv" for number in range(max(1, math.ceil(total / CHUNK)))]
+        for part in parts:  # without documents, there is a header
             chunk = list(itertools.islice(documents, CHUNK))
-            if (part := parts.path(number)).exists():
+            if part.exists():
                 bar.update(len(chunk))
             else:
                 rows = classifier.rows(chunk, bar.update)
                 with atomic_path(part) as partial:
-                    pd.DataFrame(rows, columns=classifier.columns).to_csv(partial, index=False, header=number == 0)
-    parts.join()
+                    pd.DataFrame(rows, columns=classifier.columns).to_csv(partial, index=False, header=part == parts[0])
+        with atomic_path(target) as partial, partial.open("wb") as file:
+            for part in parts:
+                file.write(part.read_bytes())
+        shutil.rmtree(folder)
     logger.info("%s: %d documents, cut to %d tokens", target, total, classifier.limit)
 
 
-class _Parts:
-    """The finished chunks of a prediction, in a hidden folder next to its target.
+@contextmanager
+def _parts(target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> Iterator[Path]:
+    """Yield the folder of a prediction's finished chunks, next to its target, while no other process uses it.
 
     Args:
-        target: file to appear.
+        target: file to appear; chunks of what cannot be replaced are in a temporary folder.
         files: model folder and documents; chunks that were made from other files are removed.
         arguments: others that the predictions depend on.
+
+    Raises:
+        RunError: another process uses it.
     """
-
-    def __init__(self, target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> None:
-        self.target, self.folder = target, target.with_name(f".{target.name}.parts")
-        stats = [each.stat() for path in files for each in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-        made_from = [*map(str, files), *arguments, CHUNK, *([each.st_size, each.st_mtime_ns] for each in stats)]
-        note = self.folder / "made_from.json"
-        if self.folder.exists():
+    stats = [each.stat() for path in files for each in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    made_from = [*map(str, files), *arguments, CHUNK, *([each.st_size, each.st_mtime_ns] for each in stats)]
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary, "parts") if is_stream(target) else target.with_name(f".{target.name}.parts")
+        folder.mkdir(parents=True, exist_ok=True)
+        note, lock = folder / "made_from.json", folder / "lock"
+        with lock.open("w") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.stat()  # the other process may have just removed it
+            except (BlockingIOError, FileNotFoundError) as error:
+                raise RunError(
+                    f"{target}: another process predicts into it. Expected one at a time; wait, or name another file."
+                ) from error
+            except OSError:
+                logger.warning("%s: its file system has no locks; give each prediction a file of its own", target)
             if note.exists() and json.loads(note.read_text(encoding="utf-8")) == made_from:
-                logger.info("%s: takes over %d chunks", target, len(list(self.folder.glob("*.csv"))))
-                return
-            shutil.rmtree(self.folder)
-        self.folder.mkdir(parents=True)
-        write_json(note, made_from)
+                logger.info("%s: takes over %d chunks", target, len(list(folder.glob("*.csv"))))
+            else:
+                for part in folder.glob("*.csv"):
+                    part.unlink()
+                write_json(note, made_from)
+            yield folder
 
-    def path(self, number: int) -> Path:
-        """Return the file of a chunk."""
-        return self.folder / f"{number:06d}.csv"
 
-    def join(self) -> None:
-        """Make the target of all chunks, and remove them."""
-        with atomic_path(self.target) as partial, partial.open("wb") as file:
-            for part in sorted(self.folder.glob("*.csv")):
-                with part.open("rb") as chunk:
-                    shutil.copyfileobj(chunk, file)
-        shutil.rmtree(self.folder)
+def _run_of(model: Path) -> Path | None:
+    """Return the folder of the run that left a model, which is in `model` or `model/best` there; None = unknown."""
+    return next((folder for folder in model.resolve().parents[:2] if (folder / RUN).is_file()), None)
+
+
+def _require_unchanged(model: Path, run: Path) -> None:
+    """Refuse a model that differs from the record of its run."""
+    if problems := differing_files(run, read_record(run), f"{model.resolve().relative_to(run)}/"):
+        raise RunError(
+            f"{run}: {', '.join(problems)}. Expected what the run left; change a copy of the model, elsewhere."
+        )
+
+
+def _columns_of(run: Path, source: Path, dialect: Dialect) -> dict[str, str]:
+    """Return which columns of the documents hold the texts, as the preparation of the run's dataset says."""
+    try:
+        dataset = Path(read_record(run).parents["train"].path).parents[2]
+        summary = read_mapping(dataset / "prepared" / SUMMARY)
+    except (ProjectError, LookupError):  # it is gone, or of another kind
+        return {}
+    names = column_names(source, dialect)
+    return {kind: summary[kind] for kind in ("text", "text_pair") if summary.get(kind) in names}
 
 
 class Classifier:
@@ -181,11 +227,8 @@ class Classifier:
         use_onednn(self.model)
         self.names = _columns(self.config.id2label.values())
         regression = self.config.problem_type == "regression"
-        self.columns = (
-            ["id", "prediction"]
-            if regression
-            else ["id", "label", *(self.names[label] for label in sorted(self.names))]
-        )
+        classes = ["label", *(self.names[label] for label in sorted(self.names))]
+        self.columns = ["id", "prediction"] if regression else ["id", *classes]
         """Columns of a prediction."""
 
     @classmethod
@@ -207,6 +250,8 @@ class Classifier:
             batch_size: documents at once.
             device: to compute on.
         """
+        if run := _run_of(folder):
+            _require_unchanged(folder, run)
         config = open_config(folder)
         head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
         if head is None:
@@ -227,14 +272,15 @@ class Classifier:
             raise RunError(_lacks_pairs(folder))
         if trained_on == "single" and paired:
             raise RunError(f"{folder}: was trained on single texts. Expected no column of second ones; leave it out.")
-        limit = max_tokens or tokenizer.backend.model_max_length
-        if (longest := config.parameters.longest()) is not None and limit > longest:
+        longest, stored = config.parameters.longest(), tokenizer.backend.model_max_length
+        limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
+        if longest is not None and limit > longest:
             raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
         return cls(
             open_model(getattr(transformers, head.auto_model), folder).eval(),
             tokenizer,
             limit,
-            batch_size * limit,
+            batch_size * (limit if limit < WHOLE else LARGEST),
             _device(device),
         )
 
@@ -253,9 +299,8 @@ class Classifier:
         found: dict[int, dict[str, float | str]] = {}
         examples = self._examples(records)
         lengths = [_length(example) for example in examples]
-        longest_first = sorted(
-            range(len(examples)), key=lambda place: -lengths[place]
-        )  # shows a lack of memory at once
+        # Shows a lack of memory at once.
+        longest_first = sorted(range(len(examples)), key=lambda place: -lengths[place])
         for batch in within_budget([lengths[place] for place in longest_first], self.budget):
             places = [longest_first[number] for number in batch]
             scores = self._scores([examples[place] for place in places])
@@ -275,7 +320,9 @@ class Classifier:
             return {"prediction": scores[0]}
         labels = list(self.config.id2label.values())
         named = sorted((label, score) for label, score in zip(labels, scores, strict=True))
-        return {"label": labels[scores.index(max(scores))]} | {self.names[label]: score for label, score in named}
+        return {"label": csv_cell(labels[scores.index(max(scores))])} | {
+            self.names[label]: score for label, score in named
+        }
 
     @torch.inference_mode()
     def _scores(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -308,9 +355,7 @@ class Classifier:
 
 
 def _lacks_pairs(folder: Path) -> str:
-    return (
-        f"{folder}: was trained on pairs of texts. Expected two columns; name that of the second ones (--pair-column)."
-    )
+    return f"{folder}: was trained on pairs of texts. Expected two columns; name the second one (--pair-column)."
 
 
 def _length(example: Example) -> int:
@@ -340,4 +385,4 @@ def _columns(labels: Iterable[str]) -> dict[str, str]:
     """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
     labels = list(labels)
     prefix = PREFIX if {"id", "label"} & set(labels) else ""
-    return {label: f"{prefix}{label}" for label in labels}
+    return {label: csv_cell(f"{prefix}{label}") for label in labels}

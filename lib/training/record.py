@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import platform
-import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
 from lib.core.files import file_digest, files_in
 from lib.core.identity import NamesRun
-from lib.core.record import Parent, RunRecord, Stretch, write_run
+from lib.core.record import HISTORY, PREDICTIONS, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
+from lib.training.folders import git_commit
 
 if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from torch import nn
     from transformers import PreTrainedModel
 
+
+logger = logging.getLogger(__name__)
+
+LOSS_SHARE = 0.9
+"""A training has hardly learnt that ends above this share of the loss of the class frequencies."""
+ONE_CLASS = 0.95
+"""A classifier has hardly learnt that predicts one class for more than this share of the test documents, wrongly."""
 
 NUMERICAL_SETTINGS = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
@@ -97,7 +109,7 @@ def run_record(
         processes=distributed.count(),
         versions=_versions(environment),
         stretches=list(stretches),
-        git_commit=_git_commit(),
+        git_commit=git_commit(),
         shared=dict(shared or {}),
         metrics={
             name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()
@@ -122,16 +134,20 @@ def stretch(run: RunSettings, environment: Environment, step: int, threads: int)
         threads=threads,
         processes=distributed.count(),
         versions=_versions(environment),
+        git_commit=git_commit(),
         execution=run.execution.model_dump(mode="json", include=NUMERICAL_SETTINGS),
     )
 
 
 def _versions(environment: Environment) -> dict[str, str]:
-    return {"python": platform.python_version()} | {package: version(package) for package in environment.packages}
+    """Return the versions that this process has imported; another one may be installed since."""
+    modules = {name: sys.modules.get("sklearn" if name == "scikit-learn" else name) for name in environment.packages}
+    found = {name: str(getattr(module, "__version__", "") or version(name)) for name, module in modules.items()}
+    return {"python": platform.python_version()} | found
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
-    """Write a record to the folder of the run's other files.
+    """Write a record to the folder of the run's other files, and warn if they show that it has hardly learnt.
 
     Args:
         record: record of the run.
@@ -139,7 +155,34 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
         code: digest of the code that the run executed, if it is known.
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in files_in(folder)}
-    write_run(folder, record.model_copy(update={"code": code, "files": files}))
+    record = record.model_copy(update={"code": code, "files": files})
+    if signs := " and ".join(_signs(record, folder)):
+        record.hardly_learnt = signs
+        logger.warning("%s has hardly learnt: %s. Raise recipe.learning_rate or epochs.", record.id.path, signs)
+    write_run(folder, record)
+
+
+def _signs(record: RunRecord, folder: Path) -> Iterator[str]:
+    """Yield what shows that a classifier of documents has hardly learnt.
+
+    The loss of the class frequencies of training is their entropy, which a model reaches that reads nothing. One class
+    for nearly all test documents is a sign unless the others have at least half of the predictions that are due.
+    """
+    path = folder / PREDICTIONS
+    if not path.is_file() or "probabilities" not in (documents := pd.read_parquet(path)):
+        return
+    if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
+        from lib.data.tokens import load_tokens
+
+        shares = pd.Series(load_tokens(record.parents["train"].path)["label"][:]).value_counts(normalize=True)
+        entropy = -sum(shares * np.log(shares))
+        loss = pd.read_csv(folder / HISTORY)["train_loss"].iloc[-1]
+        if loss > LOSS_SHARE * entropy > 0:
+            yield f"the training loss ended at {100 * loss / entropy:.0f} % of that of the class frequencies alone"
+    predicted = documents["prediction"][documents["split"] == "test"].value_counts(normalize=True)
+    share, due = predicted.iloc[0], (documents["label"].dropna() == predicted.index[0]).mean()
+    if share > ONE_CLASS and 1 - share < (1 - due) / 2:
+        yield f"one class is predicted for {100 * share:.0f} % of the test documents"
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:
@@ -181,21 +224,3 @@ def _weights(module: nn.Module, part: str, declared: Mapping[nn.Module, str]) ->
     yield from ((weight, "norms" if is_norm else part) for weight in own)
     for child in module.children():
         yield from _weights(child, part, declared)
-
-
-def _git_commit() -> str | None:
-    """Return the commit of the code, marked if files differ from it; None outside a git checkout.
-
-    The cluster profile does not count: every user sets an account and a partition there.
-    """
-    changed_files = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)slurm"]
-    try:
-        commit, changed = (
-            subprocess.run(
-                ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for arguments in (["rev-parse", "HEAD"], changed_files)
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}-dirty" if changed else commit

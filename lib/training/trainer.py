@@ -75,6 +75,7 @@ class Trainer(Predictor):
         stretches: parts of the training so far under different conditions.
         loss: loss of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
+        rates: learning rate of the last step, by part of the model.
 
     Raises:
         RunError: the device or the precision is not available, or a batch has too few documents for all processes.
@@ -231,6 +232,7 @@ class Trainer(Predictor):
         distributed.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
         self.notify("has_gradients")
+        self.rates = {group["part"]: group["lr"] for group in self.optimizer.param_groups}
         self.optimizer.step()
         if not self.accelerator.optimizer_step_was_skipped:  # fp16 skips steps until the scale of the loss fits
             self.schedule.step()
@@ -294,8 +296,7 @@ class Trainer(Predictor):
     def _evaluate(self) -> None:
         """Evaluate on validation, add a row to the history, and note whether it is the best one."""
         progress = self.progress
-        rates = {group["part"]: group["lr"] for group in self.optimizer.param_groups}
-        self.history.add_row(progress.step, progress.epoch, progress.tokens, rates)
+        self.history.add_row(progress.step, progress.epoch, progress.tokens, self.rates)
         metrics = self.predict(self.validation, "eval").metrics
         self.history.complete_row(metrics)
         self.notify("evaluated")

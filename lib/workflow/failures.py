@@ -54,7 +54,7 @@ def failure(status: int, logs: Sequence[str], memory: int | None) -> str | None:
     ranks = [number for number in map(int, RANK.findall(end)) if number != signal.SIGTERM]
     # A shell adds 128 to a signal; programs end with other statuses above that, too, as apptainer with 255.
     number = ranks[-1] if ranks else -status if status < 0 else status - 128
-    if number in signal.valid_signals():
+    if number in signal.valid_signals() and number != signal.SIGALRM:  # whose sender, `in_time`, writes into the log
         who = "a process of the training" if ranks else "the program"
         reason = f"{who} was killed by signal {_name(number)}. {_remedy(number, memory)}"
     elif end and not NO_REASON.match(end.splitlines()[-1]):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
+from lib.core.program import edited
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ class Call:
         for name in THREADS:
             if self.environment.get(name) != os.environ.get(name):
                 return f"{name} is {self.environment.get(name)} here, {os.environ.get(name)} there"
+        if files := edited(self.environment):
+            return f"{files[0]} was edited while or after it was imported there"
         return None
 
     def run(self) -> NoReturn:
@@ -88,7 +91,8 @@ class Call:
         os.environ.update(self.environment)
         del os.environ[SOCKET]
         sys.argv[:] = self.arguments
-        sys.path[0] = os.path.dirname(os.path.abspath(self.arguments[0]))
+        if not sys.flags.safe_path:
+            sys.path[0] = os.path.dirname(os.path.abspath(self.arguments[0]))
         status = None
         try:
             runpy.run_path(self.arguments[0], run_name="__main__")

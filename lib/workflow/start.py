@@ -17,7 +17,7 @@ from lib.core.errors import ConfigError
 from lib.workflow.planning.paths import PLANNED
 from lib.workflow.planning.planned import NAME
 from lib.workflow.preloaded import hand_over
-from lib.workflow.staleness.digests import code_digest
+from lib.workflow.staleness.kept_code import code_since
 
 REMEDY = "Nothing was done. Undo the change, or stop snakemake and start it again: it makes a new plan."
 
@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="program and arguments")
     arguments = parser.parse_args(argv)
     if arguments.code:
+        states = program.states_of(*(program.ROOT / "lib").rglob("*.py"))
         check_code(Path(arguments.code))
+        os.environ[program.CHECKED] = json.dumps(states)
     check_files(arguments.command)
     status = hand_over(arguments.command)
     if status is None:
@@ -45,21 +47,10 @@ def check_code(planned: Path) -> None:
         planned: file of the code that was planned, named after its digest.
 
     Raises:
-        ConfigError: the code is another, or the plan had another.
+        ConfigError: the code is another, or unknown.
     """
-    try:
-        roots = json.loads(planned.read_text(encoding="utf-8"))["roots"]
-        if code_digest(*roots) == planned.stem:
-            return
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(
-            f"{planned}: not readable ({error}). Expected the code that this job was planned with; the code has "
-            f"probably changed since then. {REMEDY}"
-        ) from error
-    from lib.workflow.staleness.kept_code import code_since
-
-    changes = "; ".join(code_since(planned.parent, planned.stem))
-    raise ConfigError(f"the code has changed since this job was planned: {changes}. {REMEDY}")
+    if changes := code_since(planned.parent, planned.stem):
+        raise ConfigError(f"the code has changed since this job was planned: {'; '.join(changes)}. {REMEDY}")
 
 
 def check_files(command: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--input", required=True, metavar="FILE", help="text (one document per line), CSV, JSONL, Parquet"
     )
-    parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
+    parser.add_argument("--column", help="column of the text; default: that of the study if it is there, else text")
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
     parser.add_argument("--id", metavar="COLUMN", help="column of the ids to write; default: documents are numbered")
     parser.add_argument(
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=program.file_to_write,
         default="predictions.csv",
         metavar="FILE",
-        help="CSV of labels and probabilities",
+        help="CSV of labels and probabilities; - is standard output",
     )
     parser.add_argument(
         "--max-tokens",

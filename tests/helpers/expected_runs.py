@@ -333,6 +333,14 @@ class Words:
         """Return the seed of the run of an earlier stage that a run of a seed starts from."""
         return seed if seed in self.seeds(*place) else self.seeds(*place)[0]
 
+    def shares_start(self, model: str, stage: str, entry: str) -> bool:
+        """Whether runs of a model with several seeds come from fewer runs of an earlier stage."""
+        seeds = {*self.seeds(stage, entry)}
+        number = len(seeds)
+        for place in reversed(self.way(model, stage, entry)[:-1]):
+            seeds = {self.seed_before(place, seed) for seed in seeds}
+        return len(seeds) < number
+
     def _predictions(self, entry: str, draw: np.random.Generator) -> pd.DataFrame:
         """Return predictions of validation and test documents, with probabilities."""
         frames, classes = [], len(self.datasets[entry]["labels"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from expected_runs import Made, Words, short, spelled
+from expected_statistics import difference_interval, mcnemar
 from scipy.special import stdtrit
 from scipy.stats import linregress, pearsonr, spearmanr
 from sklearn.metrics import precision_recall_fscore_support
@@ -16,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 from lib.evaluation.calibration import expected_calibration_error, reliability
 from lib.evaluation.detection import best_threshold, detection_scores
-from lib.evaluation.statistics import Estimate, PairedPredictions, mcnemar_test, smallest_difference
+from lib.evaluation.statistics import Estimate, PairedPredictions, smallest_difference
 
 Cell = str | float | int | None
 EXTRA = {
@@ -606,8 +607,8 @@ def compared(view: View) -> list[dict[str, Any]]:
         runs = entry, frozenset(view.words.owner(each, stage, entry) for each in (row, other))
         paired, numbers = view.paired[entry], (view.number(row, entry), view.number(other, entry))
         difference: Estimate = paired.difference(*numbers)
-        right = paired.right()
-        low, high = difference.difference_interval(confidence)
+        labels, (ours, theirs) = paired.labels, (paired.predictions[:, number] for number in numbers)
+        low, high = difference_interval(labels, ours, theirs, paired.classes, confidence)
         found.append(
             {
                 "dataset": entry,
@@ -618,7 +619,7 @@ def compared(view: View) -> list[dict[str, Any]]:
                 "low": 100 * low,
                 "high": 100 * high,
                 "p": difference.p_value(),
-                "mcnemar_p": mcnemar_test(right[:, numbers[0]], right[:, numbers[1]]),
+                "mcnemar_p": mcnemar(labels, ours, theirs),
                 "estimate": difference,
                 "runs": runs,
                 "first": runs not in [each["runs"] for each in found],
@@ -629,7 +630,8 @@ def compared(view: View) -> list[dict[str, Any]]:
     holm = {each["runs"]: p for each, p in zip(counted, corrected, strict=True)}
     for each in found:
         words = "better" if each["f1_difference"] > 0 else "worse"
-        words += "" if each["estimate"].seeds > 1 else " (one seed)"
+        shared = any(view.words.shares_start(each[side], stage, each["dataset"]) for side in ("model", "against"))
+        words += " (one seed)" if each["estimate"].seeds == 1 else " (shared start)" if shared else ""
         each["holm_p"] = holm[each["runs"]]
         each["result"] = words if each["holm_p"] <= 1 - confidence else "no difference shown"
     return found

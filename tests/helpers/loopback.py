@@ -23,6 +23,7 @@ class Site(ThreadingHTTPServer):
         self.faults = {}
         self.resumes = True
         self.etag = '"v1"'
+        self.login = None  # what the header of a request for a file has to say
         self.requests = []
         self.models = {}  # files by name, of each repository
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -51,6 +52,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.say(int(fault))
         if "/resolve/" in self.path:
             return self.answer_as_hub(body, fault)
+        if site.login not in (None, self.headers.get("Authorization")):
+            return self.say(401)
         if self.path not in site.files:
             return self.say(404)
         return self.send(site.files[self.path], body, fault, {"ETag": site.etag})

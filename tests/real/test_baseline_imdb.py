@@ -33,7 +33,7 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
         dataset="imdb",
         seed=420,
         task={"kind": "sequence_classification"},
-        backbone={"kind": "tfidf"},
+        backbone={"kind": "tfidf", "C": 1.0, "class_weight": None},
         labels=LABELS,
         data={split: str(path) for split, path in splits.items()},
     )

@@ -111,6 +111,7 @@ def test_a_start_that_moved_is_named(starts, run_of, corpus, tmp_path):
     model = tmp_path / "out" / "model"
     with pytest.raises(RunError, match="adapter_config.json: base_model_name_or_path is .*start', where no folder is"):
         predict(model, corpus / "test.parquet", tmp_path / "found.csv")
+    model = shutil.copytree(model, tmp_path / "copy")
     path = model / "adapter" / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": str(tmp_path / "moved")}))
     agrees(model, tmp_path / "out", corpus, tmp_path / "found.csv")

@@ -21,6 +21,7 @@ from lib.core.program import read_settings
 from lib.data.encoding import encode
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
+from lib.training.evaluate import evaluate
 from lib.training.run import train
 
 PROGRAM = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts/analyse.py"))
@@ -59,6 +60,17 @@ def test_a_subject_is_the_model_as_drawn_and_as_trained(subject, runs, corpus):
         assert all(torch.equal(expected[name], found[name]) for name in expected)
     name = "encoder.layers.0.attention.query.weight"
     assert not torch.equal(weights[0][1][name], weights[1][1][name])
+
+
+def test_a_baseline_is_fitted_again_as_it_was_chosen(settings, corpus, tmp_path):
+    data = {split: str(corpus / f"{split}.parquet") for split in ("train", "validation", "test")}
+    values = settings("finetune", backbone={"kind": "tfidf"}, data=data) | {"recipe": None, "tokenizer": None}
+    evaluate(RunSettings.model_validate(values), tmp_path / "run")
+    places = map(str, (tmp_path / "run", data["train"], corpus / "tokenizer", corpus / "tokens/test"))
+    subject = PROGRAM["load_baseline"](*places)
+    found = subject.classifier.class_probabilities(pd.read_parquet(data["test"])["text"], 2)
+    predictions = pd.read_parquet(tmp_path / "run/predictions.parquet").query("split == 'test'")
+    assert found == pytest.approx(np.stack(predictions["probabilities"]))
 
 
 def test_maps_are_those_of_the_models_read_by_transformers(subject, runs):

@@ -1,5 +1,7 @@
 """scripts/evaluate.py: a run without a training loop leaves the record and the predictions of any other."""
 
+import itertools
+import re
 import runpy
 import threading
 import time
@@ -10,8 +12,12 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from torch.nn import functional
 from transformers import AutoModel, AutoTokenizer
+from word_vectors import stored
 
 from lib.core.attempts import read_heartbeat
 from lib.core.errors import ConfigError, DataError, RunError
@@ -79,6 +85,8 @@ def test_record_and_predictions(values, splits, tmp_path):
     assert (record.epochs, record.steps, record.tokens, record.seconds_per_epoch) == (0, 0, 0, None)
     assert record.seconds > 0
     assert record.parameters["total"] == 9
+    assert record.chosen == {"C": 1.0, "class_weight": None}  # of equals the strongest penalty, and no weights
+    assert len(record.candidates) == 10
     assert {name: parent.path for name, parent in record.parents.items()} == values["data"]
     assert len({parent.digest for parent in record.parents.values()}) == 3
     assert "scikit-learn" in record.versions
@@ -107,6 +115,87 @@ def test_predictions_carry_the_groups_of_documents(values, splits, tmp_path):
         frame.assign(group=range(len(frame)), more="ignored").to_parquet(path)
     evaluate(RunSettings.model_validate(values), tmp_path / "with")
     assert pd.read_parquet(tmp_path / "with" / "predictions.parquet")["group"].tolist() == [*range(8), *range(4)]
+
+
+def noisy(size, seed, kind):
+    """Return documents, pairs or spans whose words only lean to their class; the third class is rare."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"{first}{last}" for first in "bdfgklmnpr" for last in ("ab", "en", "ir", "ot", "us")])
+    labels = rng.choice(3, size, p=[0.72, 0.23, 0.05])
+    lean = [np.repeat(words, 1 + 2 * (np.arange(50) % 3 == label)) for label in range(3)]
+    names = ["text", "text_pair"] if kind == "pairs" else ["text"]
+    columns = {name: [" ".join(rng.choice(lean[label], 12)) for label in labels] for name in names}
+    if kind == "tfidf_spans":
+        found = [re.finditer(r"\S+", text) for text in columns["text"]]
+        labels = [[word.span() for word in each if rng.random() < (0.6 if "us" in word[0] else 0.1)] for each in found]
+    return pd.DataFrame({"id": [f"{seed}-{number}" for number in range(size)], **columns, "label": labels})
+
+
+@pytest.fixture
+def chosen(values, tmp_path):
+    """Return the record of a run of a baseline on noisy documents; it reads splits as they are named by `data`."""
+    places = itertools.count()
+
+    def run(kind, data=(), **settings):
+        files = {}
+        for seed, (split, size) in enumerate({"train": 150, "validation": 80, "test": 200, "other": 90}.items()):
+            files[split] = tmp_path / f"{kind}-{split}.parquet"
+            noisy(size, seed, kind).to_parquet(files[split])
+        backbone = {"kind": "tfidf" if kind == "pairs" else kind} | settings
+        if kind == "word_vectors":
+            words = sorted(set(" ".join(noisy(150, 0, kind)["text"]).split()))
+            vectors = dict(zip(words, np.random.default_rng(0).normal(size=(len(words), 20)), strict=True))
+            folder = tmp_path / f"vectors-{next(places)}"
+            backbone |= {"vectors": "v", "vectors_folder": str(stored(folder, vectors))}
+        spans = {"task": {"kind": "span_detection"}, "labels": LABELS[:2]} if kind == "tfidf_spans" else {}
+        named = {"train": "train", "validation": "validation", "test": "test"} | dict(data)
+        read = {split: str(files[name]) for split, name in named.items()}
+        out = tmp_path / f"out-{next(places)}"
+        evaluate(RunSettings.model_validate(values | spans | {"backbone": backbone, "data": read}), out)
+        return read_record(out)
+
+    return run
+
+
+CANDIDATES = [
+    {"C": strength, "class_weight": weight}
+    for strength in (1.0, 3.0, 10.0, 30.0, 100.0)
+    for weight in (None, "balanced")
+]
+
+
+@pytest.mark.parametrize("kind", ["tfidf", "pairs", "word_vectors", "tfidf_spans"])
+def test_the_best_penalty_and_weights_on_validation_are_taken_and_recorded(kind, chosen):
+    record, every = chosen(kind), [chosen(kind, **candidate) for candidate in CANDIDATES]
+    scores = [each.metrics["eval_f1" if kind == "tfidf_spans" else "eval_f1_macro"] for each in every]
+    if kind == "tfidf":
+        train, validation = noisy(150, 0, kind), noisy(80, 1, kind)
+        vectors = TfidfVectorizer(ngram_range=(1, 2), min_df=2, max_df=0.9)
+        features, held_out = vectors.fit_transform(train["text"]), vectors.transform(validation["text"])
+        expected = [LogisticRegression(**each, max_iter=1000).fit(features, train["label"]) for each in CANDIDATES]
+        found = [f1_score(validation["label"], each.predict(held_out), average="macro") for each in expected]
+        assert scores == pytest.approx(found)
+    assert len(set(scores)) > 2
+    assert record.candidates == [each | {"score": score} for each, score in zip(CANDIDATES, scores, strict=True)]
+    best = scores.index(max(scores))
+    assert record.chosen == CANDIDATES[best]
+    assert record.metrics == every[best].metrics
+    assert not every[best].chosen
+
+
+def test_balanced_weights_find_a_class_that_is_never_predicted_without_them(chosen):
+    assert chosen("tfidf", C=1.0, class_weight=None).metrics["test_recall_class_odd"] == 0
+    record = chosen("tfidf", C=1.0)
+    assert record.chosen == {"C": 1.0, "class_weight": "balanced"}
+    assert record.metrics["test_recall_class_odd"] > 0.2
+
+
+def test_what_is_fitted_elsewhere_is_chosen_there(chosen):
+    there, here = chosen("tfidf"), chosen("tfidf", data={"validation": "other"})
+    record = chosen("tfidf", data={"validation": "other", "choice": "validation"})
+    assert record.candidates == there.candidates != here.candidates
+    assert set(record.shared) == {"validation", "test"}
+    assert record.metrics["eval_f1_macro"] != there.metrics["eval_f1_macro"]
 
 
 def test_an_evaluation_beats_while_it_computes(values, tmp_path, monkeypatch):
@@ -170,6 +259,9 @@ def test_a_missing_or_truncated_file_is_named(values, splits, tmp_path):
         evaluate(RunSettings.model_validate(values), tmp_path / "out")
     splits["test"].unlink()
     with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
+        evaluate(RunSettings.model_validate(values), tmp_path / "out")
+    splits["test"].symlink_to("/proc/self/mem")  # whose first byte cannot be read, as of a damaged disk
+    with pytest.raises(DataError, match=r"test\.parquet: cannot be read \(Input/output error"):
         evaluate(RunSettings.model_validate(values), tmp_path / "out")
 
 

@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 import torch
 from killing import attempt, killed_at
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
+from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer
 
@@ -19,25 +21,30 @@ def history(folder):
 
 @pytest.fixture
 def optimiser_rates(monkeypatch):
-    """The optimiser's own learning rates at each epoch's end, group by group."""
-    seen = []
+    """The optimiser's own learning rates in each epoch's last step, group by group."""
+    steps, seen = [], []
     evaluate = Trainer._evaluate
 
     def watch(self):
-        seen.append({group["lr"] for group in self.optimizer.param_groups})
+        seen.append(steps[-1])
         evaluate(self)
 
     monkeypatch.setattr(Trainer, "_evaluate", watch)
-    return seen
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: steps.append({group["lr"] for group in optimizer.param_groups})
+    )
+    yield seen
+    hook.remove()
 
 
 @pytest.mark.parametrize("multipliers", [(1.0, 3.0), (0.1, 1.0), (0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
 def test_each_part_has_its_learning_rate(multipliers, run_of, tmp_path, optimiser_rates):
     backbone, head = multipliers
     recipe = {"epochs": 3, "backbone_lr_multiplier": backbone, "head_lr_multiplier": head, "min_lr_ratio": 0.5}
-    train(run_of("finetune", recipe=recipe), tmp_path / "out")
+    run = run_of("finetune", recipe=recipe)
+    train(run, tmp_path / "out")
     rows = history(tmp_path / "out")
-    assert rows["learning_rate"].iloc[-1] == pytest.approx(0.5e-3)
+    assert rows["learning_rate"].tolist() == pytest.approx(learning_rates(run.recipe.model_dump(), 18)[5::6])
     for (_, row), rates in zip(rows.iterrows(), optimiser_rates, strict=True):
         assert {row["learning_rate_backbone"], row["learning_rate_head"]} == rates
         assert row["learning_rate_backbone"] == pytest.approx(backbone * row["learning_rate"])
@@ -51,10 +58,11 @@ def test_without_multipliers_there_is_one_learning_rate(run_of, tmp_path, optimi
     assert [{rate} for rate in rows["learning_rate"]] == optimiser_rates
 
 
-def test_a_warm_up_over_all_steps_ends_at_the_peak(run_of, tmp_path):
+def test_a_warm_up_over_all_steps_rises_to_the_last_one(run_of, tmp_path):
     run = run_of("pretrain", recipe={"epochs": 4, "warmup_ratio": 1.0})
     train(run, tmp_path / "out")
-    assert history(tmp_path / "out")["learning_rate"].tolist() == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+    expected = [1e-3 * step / 24 for step in (5, 11, 17, 23)]
+    assert history(tmp_path / "out")["learning_rate"].tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("head", "lowest"), [(1.0, 0.0), (3.0, 0.1)])
@@ -68,9 +76,10 @@ def test_one_cycle_is_the_schedule_of_torch(head, lowest, run_of, tmp_path, opti
     expected = []
     for _ in range(4):
         for _ in range(6):
+            rate = schedule.get_last_lr()[0]
             schedule.optimizer.step()
             schedule.step()
-        expected.append(schedule.get_last_lr()[0])
+        expected.append(rate)
     rows = history(tmp_path / "out")
     assert rows["learning_rate"].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-12)
     for rates, rate in zip(optimiser_rates, expected, strict=True):

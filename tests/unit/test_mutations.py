@@ -260,6 +260,7 @@ LABELS = [
     {"values": {"0": "no", "1": None}, "remove": "<[^>]*>"},
     {"dialect": {"quotes": False, "escape": "backslash", "encoding_errors": "drop"}},
     {"dialect": {"encoding": "utf-16", "encoding_errors": "replace", "delimiter": ","}},
+    {"dialect": {"quotechar": "'", "comment": "#", "skiprows": 1}},
     {"dialect": {"document": "file", "encoding": "cp1252"}, "id": None},
 ]
 

@@ -1,7 +1,6 @@
 """Settings that the project writes are read back as the same values: the text 1e5 is not the number 100,000."""
 
 import json
-import re
 import runpy
 import tarfile
 from pathlib import Path
@@ -17,7 +16,6 @@ from lib.advice.question import Question
 from lib.advice.studies import OwnStudy, reading_everything
 from lib.core.files import mapping_text, read_mapping, read_value
 from lib.core.identity import RunId
-from lib.data.remedies import sentence
 from lib.measure.estimates import find_stages
 from lib.study.configuration import load_study
 from lib.study.stages import Model
@@ -113,12 +111,6 @@ def test_advised_lines_keep_the_name_of_a_tokeniser(tmp_path, name):
     lines = reading_everything(graph, str(tmp_path / "small.yaml"), name)
     assert len(lines.splitlines()) == 2
     assert list(read_value(lines, "study.yaml")["experiment"]["tokenizers"]) == [name]
-
-
-def test_a_remedy_keeps_the_names_of_classes():
-    changes = {"labels": TEXTS, "values": dict.fromkeys(TEXTS)}
-    lines = re.findall(r"`([^`]*)`", sentence([changes]))
-    assert read_value("\n".join(lines), "the message") == changes
 
 
 def test_the_line_in_place_of_a_former_key_keeps_its_values():

@@ -1,5 +1,6 @@
 """Files that are alike in a part of their names, fetched from a site and a hub on loopback."""
 
+import base64
 import copy
 import hashlib
 import io
@@ -60,7 +61,11 @@ def assert_each_part_has_its_own(train, validation, test):
     assert {text.split()[0] for text in validation + test} == {"scored"}
 
 
-def test_two_addresses_that_end_in_one_name(project, alone, site):
+def test_two_addresses_that_end_in_one_name(project, alone, site, tmp_path):
+    """The site wants a password, which the files of the study never hold."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password s3cret")
+    project.environment["NETRC"] = str(tmp_path / "netrc")
+    site.login = f"Basic {base64.b64encode(b'me:s3cret').decode()}"
     name = "100%25%20{1}%20it's.csv?download=1&part="
     site.files = {f"/{part}/{name}{part}".replace("{1}", "%7B1%7D"): content for part, content in FILES.items()}
     files = {
@@ -75,6 +80,8 @@ def test_two_addresses_that_end_in_one_name(project, alone, site):
     assert project.snakemake("--cores", 1, "--configfile", config, "--", target, check=False).returncode
     logs = [path.read_text() for path in (project.folder / "results/alone/logs/download").rglob("*.log")]
     assert len([log for log in logs if f"expected {'0' * 64}" in log]) == 1
+    files = [path for path in project.folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"s3cret" in path.read_bytes() or site.login.encode() in path.read_bytes()]
 
 
 def test_two_files_of_a_repository_that_end_in_one_name(project, alone, site, tmp_path):

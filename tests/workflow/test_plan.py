@@ -123,6 +123,7 @@ def test_a_swap_is_adapted_from_the_other_mechanisms_pretraining(project):
 def test_a_model_from_another_studys_run_needs_no_pretraining(project):
     folder = project.folder / "results/runs/pretrain/favor-m256/wikipedia/seed-420/model"
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.safetensors").touch()
     start = {"folder": str(folder.relative_to(project.folder))}
     values = one_model({"mechanism": "favor-m256", "skip": ["pretrain"], "start": start})
     output = planned(project, values | {"execution": {"results": "results/mine"}}, "results/mine/tables/f1.csv")
@@ -159,7 +160,7 @@ def test_a_training_on_several_gpus_is_one_job(project):
     assert project.jobs_of(output)["train"] == 1
     job = output[output.rindex("pretrain/mine/wikipedia, seed 420") :]
     assert re.search(
-        r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 -- \S+/scripts/train.py --config", job
+        r"python -P -m torch.distributed.run --standalone .*--nproc-per-node 2 -- \S+/scripts/train.py --config", job
     )
 
 
@@ -404,7 +405,9 @@ def test_programs_run_under_the_interpreter_of_snakemake(project):
         "-n", "-p", "--configfile", "config/demo.yaml", "--", "results/demo/tables/f1.csv"
     ).stdout
     programs = re.findall(
-        r"^Shell command: exec (\S+) -m lib.workflow.start --code \S+ (\S+) \S+/scripts/\w+\.py", output, re.MULTILINE
+        r"^Shell command: exec (\S+) -P -m lib.workflow.start --code \S+ (\S+) \S+/scripts/\w+\.py",
+        output,
+        re.MULTILINE,
     )
     assert len(programs) > 60
     assert set(programs) == {(sys.executable, sys.executable)}

@@ -1,15 +1,21 @@
 """A job does what was planned, whatever becomes of the configuration and the code while it waits."""
 
 import copy
+import fcntl
+import os
 import re
 import threading
 import time
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from lib.core.files import mapping_text
 from lib.study.configuration import load_study, merged, read_layers
+from lib.workflow.staleness.made_files import FILE as DIGESTS
+from lib.workflow.staleness.made_files import changed_files
 
 GENERATED = "results/alone/data/imdb/raw"
 RUN = "results/alone/runs/score/words/imdb/seed-1"
@@ -26,11 +32,11 @@ def project(copy_of_repository, alone):
     return project
 
 
-def run_and_edit(project, edit, *options):
-    """Run the study, make an edit as soon as its first job has finished, and return snakemake's process."""
+def run_and_edit(project, edit, *options, begun=GENERATED):
+    """Run the study, make an edit as soon as a file is there, and return snakemake's process."""
 
     def wait_and_edit():
-        while not (project.folder / GENERATED).exists():
+        while not (project.folder / begun).exists():
             time.sleep(0.01)
         edit()
 
@@ -67,11 +73,63 @@ def test_a_job_is_refused_when_its_code_has_changed_meanwhile(project, options):
 
     process = run_and_edit(project, edit, *options)
     assert process.returncode
-    assert "the code has" in process.stdout + project.logs()
+    assert "the code has changed since this job was planned: code of lib/backbones/tfidf/backbone.py: " in (
+        process.stdout + project.logs()
+    )
     assert "stop snakemake and start it again" in process.stdout + project.logs()
     assert "Traceback" not in project.logs()
     assert not (project.folder / RUN).exists()
     project.snakemake("--cores", 1, "--configfile", "config.test.yaml")  # the remedy
+
+
+def test_what_was_made_of_a_file_replaced_meanwhile_is_refused(project, alone, monkeypatch):
+    """Its time says nothing: a file that is copied with its time may be older than the one that it replaces."""
+    files = [project.folder / name for name in ("texts.csv", "other.csv")]
+    for file, word in zip(files, ("bright", "cold"), strict=True):
+        file.write_text("label,text\n" + "".join(f"{row % 2},{word} {'abcdef'[row % 6] * row}\n" for row in range(60)))
+        os.utime(file, (1e9, 1e9))
+    values = copy.deepcopy(alone)
+    mine = {"source": "local", "local": {"files": {"all": ["texts.csv"]}}, "labels": ["0", "1"], "max_tokens": 48}
+    values["experiment"]["datasets"]["mine"] = mine
+    values["experiment"]["stages"]["score"]["data"]["mine"] = {}
+    project.configure(values)
+    target, results = "results/alone/data/mine/prepared/train.parquet", "results/alone"
+    process = run_and_edit(project, lambda: files[1].replace(files[0]), "--", target, begun=f"{results}/{DIGESTS}")
+    assert process.returncode
+    assert "texts.csv: changed while this call ran" in process.stdout
+    monkeypatch.chdir(project.folder)
+    assert changed_files(results) == {".": ["texts.csv has changed since it was made or read"]}
+    assert not Path(target).exists()
+    project.snakemake("--cores", 1, "--configfile", "config.test.yaml", "--", target)  # the remedy
+    assert changed_files(results) == {}
+    assert all("cold" in text for text in pq.read_table(target)["text"].to_pylist())
+
+
+def test_a_call_on_results_that_another_folder_works_on_is_refused(project):
+    """Snakemake's own lock is of the folder that it is started in. That of a process that was killed ends with it."""
+    results = project.folder / "results/alone"
+    results.mkdir(parents=True)
+    with open(results / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("snakemake in /elsewhere (process 7 on a node)")
+        lock.flush()
+        process = project.snakemake("--cores", 1, "--configfile", "config.test.yaml", check=False)
+        assert process.returncode
+        assert "results/alone: snakemake in /elsewhere (process 7 on a node) works on these results" in process.stdout
+    project.snakemake("--cores", 1, "--configfile", "config.test.yaml", "--until", "generate_imdb")
+    assert f"snakemake in {project.folder} (process" in (results / ".lock").read_text()
+
+
+def test_a_file_in_the_working_folder_or_the_projects_is_no_module_of_python(project, monkeypatch):
+    monkeypatch.delitem(project.environment, "PYTHONPATH")
+    for folder in (project.folder / "elsewhere", project.folder):
+        folder.mkdir(exist_ok=True)
+        (folder / "json.py").write_text("raise SystemExit('a stranger')")
+        configured = ("--directory", folder, "--configfile", "config.test.yaml", "--until", "generate_imdb")
+        process = project.snakemake("--cores", 1, *configured, check=False)
+        assert "a stranger" not in process.stdout
+        assert process.returncode == (folder == project.folder), process.stdout
+    assert f"{folder}/json.py: hides another module json" in process.stdout
 
 
 def test_no_command_grows_with_what_it_is_told(project):

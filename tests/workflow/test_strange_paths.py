@@ -35,6 +35,7 @@ def test_so_are_folders_of_weights_and_tokenisers(project):
     """The commands, as a shell would divide them."""
     for name in ("weights", "tokenizer"):
         (project.folder / STRANGE / name).mkdir(parents=True, exist_ok=True)
+    (project.folder / STRANGE / "weights/model.safetensors").touch()
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "word"]
     (project.folder / STRANGE / "tokenizer/vocab.txt").write_text("\n".join(tokens))
     models = {

@@ -76,6 +76,23 @@ def test_finished_results_are_as_recorded(project):
     assert ask(project, "verify") == ("results/demo: 10 finished runs, 10 as recorded, 0 differ.\n", 0)
 
 
+def test_runs_behind_a_linked_folder_are_compared(project, tmp_path):
+    stage = (project.folder / FINETUNE).parents[2]
+    stage.rename(tmp_path / "elsewhere")
+    stage.symlink_to(tmp_path / "elsewhere")
+    record = project.folder / FINETUNE / RUN
+    kept = record.read_text()
+    try:
+        assert ask(project, "verify") == ("results/demo: 10 finished runs, 10 as recorded, 0 differ.\n", 0)
+        record.write_text(kept.replace('"epochs": 1', '"epochs": 2'))
+        said, status = ask(project, "verify")
+        assert (status, f"{FINETUNE}\n    {RUN} has changed since the run" in said) == (1, True), said
+    finally:
+        record.write_text(kept)
+        stage.unlink()
+        (tmp_path / "elsewhere").rename(stage)
+
+
 def test_finished_results_are_done(project):
     said, status = ask(project, "status")
     assert status == 0

@@ -1,10 +1,13 @@
 """The validated study and functions shared by all rules. It defines no rules."""
 
+import fcntl
 import os
+import platform
 import shlex
 import subprocess
 import sys
 from functools import partial
+from importlib.machinery import PathFinder
 from shutil import rmtree
 from urllib.parse import unquote
 from uuid import uuid4
@@ -36,6 +39,11 @@ def root(rules):
 
 
 ROOT = str(root(workflow.current_basedir))
+
+# Programs find the project's packages by this folder, which comes before all others.
+others = [place for place in sys.path if place and os.path.realpath(place) != os.path.realpath(ROOT)]
+if hiding := [path for path in Path(ROOT).glob("*.py") if PathFinder.find_spec(path.stem, others)]:
+    raise WorkflowError(f"{hiding[0]}: hides another module {hiding[0].stem}, which programs import. Rename or move it.")
 sys.path.insert(0, ROOT)
 
 from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
@@ -49,7 +57,7 @@ from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.failures import explain_failures
-from lib.workflow.staleness.kept_code import keep_code
+from lib.workflow.staleness.kept_code import keep_code, last_kept
 from lib.workflow.staleness.known_states import recognise_states
 from lib.study.graph import LENGTH
 from lib.study.names import rule_name
@@ -105,7 +113,11 @@ if JOB.container:
 
 # Programs run under the interpreter that runs Snakemake, with the code of this checkout, in any user environment.
 PYTHON = "python" if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method else sys.executable
-os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
+FOLDERS = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the working folder
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *FOLDERS]))
+# Else `python -m`, as on a node, takes modules from the working folder, also one that is called as one of Python's own.
+if not IS_MODULE:
+    os.environ["PYTHONSAFEPATH"] = "1"
 # glibc returns freed memory to the system, and training allocates it again at every step. These are the values that
 # glibc chooses by itself once a program has freed 32 MiB in one piece; other C libraries ignore them.
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 * 2**20))
@@ -131,6 +143,7 @@ def command(name, digest=None):
     if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
         # After a signal, processes have the two minutes that Slurm gives them to write a checkpoint.
         shared = [
+            "-P",
             "-m",
             "torch.distributed.run",
             "--standalone",
@@ -142,9 +155,12 @@ def command(name, digest=None):
         # The last word keeps torchrun from reading options of the program as abbreviations of its own.
         words[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
     # The code of a module is not kept: its `onstart` belongs to the other workflow.
-    code = [] if digest is None or IS_MODULE else ["--code", plan.paths.kept_code(digest)]
+    planned = digest is not None and not IS_MODULE
+    if planned and not workflow.is_main_process:  # a job on a node has read the code again
+        digest = last_kept(plan.paths.code, digest)
+    code = ["--code", plan.paths.kept_code(digest)] if planned else []
     # It replaces its shell, so that Slurm's warning signals reach it instead of ending the shell.
-    return f"exec {shlex.join([PYTHON, '-m', 'lib.workflow.start', *code, *words])}"
+    return f"exec {shlex.join([PYTHON, '-P', '-m', 'lib.workflow.start', *code, *words])}"
 
 
 def program(name, *modules):
@@ -203,6 +219,32 @@ def share_process():
         os.environ[SOCKET] = address
     else:
         logger.warning("No process could be started for programs to share. Each runs in its own, which takes longer.")
+
+
+def note_digests():
+    """Note the files that this call read and made."""
+    if NOTES_DIGESTS and (changed := made_files.end(plan.paths, workflow.dag)):
+        raise WorkflowError(
+            f"{', '.join(changed)}: changed while this call ran, so that nobody knows which content was read. What was "
+            "made of it directly was removed; run the same command again."
+        )
+
+
+def lock_results():
+    """Refuse to work on results that another call works on, from any folder; the lock ends with this process."""
+    global LOCK
+    os.makedirs(plan.paths.results, exist_ok=True)
+    LOCK = open(f"{plan.paths.results}/.lock", "a+")
+    try:
+        fcntl.flock(LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        LOCK.seek(0)
+        raise WorkflowError(f"{plan.paths.results}: {LOCK.read()} works on these results. Wait for its end.")
+    except OSError:  # a file system without locks
+        return
+    LOCK.truncate(0)
+    LOCK.write(f"snakemake in {os.getcwd()} (process {os.getpid()} on {platform.node()})")
+    LOCK.flush()
 
 
 def warn_of_slow_arithmetic(jobs):

@@ -27,12 +27,13 @@ OWN = "pretrained.inner"
 """Name of the architecture in a model of this project."""
 DENSE = {
     "bert": ("bert.pooler.dense", "classifier"),
-    "roberta": ("classifier.dense", "classifier.out_proj"),
-    "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
-    "mpnet": ("classifier.dense", "classifier.out_proj"),
-    "longformer": ("classifier.dense", "classifier.out_proj"),
+    "ernie": ("ernie.pooler.dense", "classifier"),
+    "albert": ("albert.pooler", "classifier"),
     "deberta-v2": ("pooler.dense", "classifier"),
-}
+} | dict.fromkeys(
+    ("roberta", "xlm-roberta", "camembert", "data2vec-text", "mpnet", "longformer"),
+    ("classifier.dense", "classifier.out_proj"),
+)
 """Dense layer and projection of the classes that classify a document by its first token, with a tanh, by family."""
 HEADS = {
     "PretrainedForMaskedLM": "AutoModelForMaskedLM",

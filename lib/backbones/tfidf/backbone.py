@@ -9,10 +9,10 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
+from lib.backbones.logistic import LogisticBackbone, class_probabilities
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
@@ -22,7 +22,7 @@ MOST_FEATURELESS = 0.01
 """Share of training documents without a feature above which a warning says so."""
 
 
-class Backbone(contract.TextClassifier):
+class Backbone(LogisticBackbone, contract.TextClassifier):
     """Words and short runs of words, weighed by how rare they are, and one linear decision.
 
     Of a pair of texts (`PairVectors`), it also counts what both have, and what only one has.
@@ -56,30 +56,21 @@ class Backbone(contract.TextClassifier):
                 len(texts),
                 remedy,
             )
-        regression = LogisticRegression(solver="lbfgs", max_iter=settings.max_iter)
-        self.classifier = make_pipeline(vectors, regression.fit(features, labels))
+        regression = self.decision(features, labels, lambda held_out: vectors.transform(self._read(held_out)))
+        self.classifier = make_pipeline(vectors, regression)
 
     def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
         vectors, regression = self.classifier
         features = vectors.transform(self._read(texts))
         self.featureless = featureless(features)
-        # A class that training never saw has no column in the classifier and keeps probability 0.
-        probabilities = np.zeros((len(texts), classes))
-        probabilities[:, regression.classes_] = regression.predict_proba(features)
-        return probabilities
+        return class_probabilities(regression, features, classes)
 
     def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
         """Return the part of each text that is read."""
         if (part := self.parameters.part) is None:
             return texts
         return texts.map(lambda text: part_of(text, part, self.parameters.unit))
-
-    @property
-    def weights(self) -> int:
-        """See `lib.backbones.contract.TextClassifier.weights`."""
-        regression = self.classifier[-1]
-        return regression.coef_.size + regression.intercept_.size
 
 
 def part_of(text: str, part: tuple[float, float], unit: str = "words") -> str:

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.backbones.settings import Ability, BackboneSettings
+from lib.backbones.logistic import LogisticSettings
+from lib.backbones.settings import Ability
 from lib.core.settings import Few, Fraction, PositiveInt, check, unset
 
 
@@ -14,7 +15,7 @@ def _words(unit: str) -> bool:
     return unit == "words"
 
 
-class Settings(BackboneSettings):
+class Settings(LogisticSettings):
     """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf"]
@@ -36,7 +37,6 @@ class Settings(BackboneSettings):
     max_df: Annotated[float, Field(gt=0, le=1)] = Field(
         0.9, description="Share of the documents above which an n-gram is dropped."
     )
-    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the optimiser (lbfgs).")
 
     @check
     def _part_has_a_length(self) -> Iterator[str]:

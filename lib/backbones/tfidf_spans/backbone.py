@@ -2,21 +2,22 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
+from lib.backbones.logistic import LogisticBackbone
 from lib.backbones.tfidf_spans.settings import Settings
 from lib.core.errors import DataError
 
 WORD = re.compile(r"\S+")
 
 
-class Backbone(contract.SpanFinder):
+class Backbone(LogisticBackbone, contract.SpanFinder):
     """Short runs of characters in a window around a word, weighed by how rare they are, and one linear decision."""
 
     parameters: Settings
@@ -24,16 +25,13 @@ class Backbone(contract.SpanFinder):
     def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
         """See `lib.backbones.contract.SpanFinder.fit`: a word lies in a span if any of its characters does."""
         settings = self.parameters
-        self.classifier = make_pipeline(
-            TfidfVectorizer(
-                analyzer="char",
-                ngram_range=(settings.ngram_min, settings.ngram_max),
-                max_features=settings.max_features,
-                min_df=settings.min_df,
-                sublinear_tf=True,
-                dtype=np.float32,  # halves the memory of the largest array here
-            ),
-            LogisticRegression(C=settings.regularization, solver="lbfgs", max_iter=settings.max_iter),
+        vectors = TfidfVectorizer(
+            analyzer="char",
+            ngram_range=(settings.ngram_min, settings.ngram_max),
+            max_features=settings.max_features,
+            min_df=settings.min_df,
+            sublinear_tf=True,
+            dtype=np.float32,  # halves the memory of the largest array here
         )
         labels = [
             marks[word.start() : word.end()].any()
@@ -43,23 +41,22 @@ class Backbone(contract.SpanFinder):
         if len(set(labels)) < 2:
             raise DataError("all words of training lie in spans, or none does; expected both. Add documents.")
         try:
-            self.classifier.fit(self._windows(texts), labels)
+            features = vectors.fit_transform(self._windows(texts))
         except ValueError as error:
             raise DataError(
                 f"no n-gram around {len(labels)} words is left to count ({error}). Expected n-grams around at least "
                 f"min_df = {settings.min_df} of them. Lower min_df, or give more documents."
             ) from error
+        regression = self.decision(features, labels, lambda held_out: vectors.transform(self._windows(held_out)))
+        self.classifier = make_pipeline(vectors, regression)
 
     def pieces(self, texts: pd.Series) -> list[contract.Pieces]:
         """See `lib.backbones.contract.SpanFinder.pieces`: one for each word."""
-        words = [[word.span() for word in WORD.finditer(text)] for text in texts]
-        probabilities = iter(self.classifier.predict_proba(self._windows(texts))[:, 1].tolist())
-        return [
-            contract.Pieces(
-                [start for start, _ in of_text], [end for _, end in of_text], [next(probabilities) for _ in of_text]
-            )
-            for of_text in words
-        ]
+        return _pieces(texts, self.classifier.predict_proba(self._windows(texts)))
+
+    def answers(self, regression: Any, features: Any, validation: contract.Validation) -> list[contract.Pieces]:
+        """See `lib.backbones.logistic.LogisticBackbone.answers`: the pieces of each text."""
+        return _pieces(validation.texts, regression.predict_proba(features))
 
     def _windows(self, texts: Iterable[str]) -> list[str]:
         """Return the surroundings of each word of all texts, including the word."""
@@ -68,8 +65,12 @@ class Backbone(contract.SpanFinder):
             text[max(word.start() - reach, 0) : word.end() + reach] for text in texts for word in WORD.finditer(text)
         ]
 
-    @property
-    def weights(self) -> int:
-        """See `lib.backbones.contract.TextBackbone.weights`."""
-        regression = self.classifier[-1]
-        return regression.coef_.size + regression.intercept_.size
+
+def _pieces(texts: Iterable[str], probabilities: np.ndarray) -> list[contract.Pieces]:
+    """Return the words of each text, with the probabilities of all words in order, outside and inside [m, 2]."""
+    words = [[word.span() for word in WORD.finditer(text)] for text in texts]
+    inside = iter(probabilities[:, 1].tolist())
+    return [
+        contract.Pieces([start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text])
+        for of_text in words
+    ]

@@ -5,11 +5,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.backbones.settings import Ability, BackboneSettings
-from lib.core.settings import Few, PositiveFloat, PositiveInt, SizeOrZero, check
+from lib.backbones.logistic import LogisticSettings
+from lib.backbones.settings import Ability
+from lib.core.settings import Few, PositiveInt, SizeOrZero, check
 
 
-class Settings(BackboneSettings):
+class Settings(LogisticSettings):
     """TF-IDF of the characters around each word, and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf_spans"]
@@ -18,7 +19,6 @@ class Settings(BackboneSettings):
     ngram_max: Few = Field(4, description="Longest n-gram, in characters.")
     max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
     min_df: PositiveInt = Field(5, description="Words around which an n-gram must occur.")
-    regularization: PositiveFloat = Field(1.0, description="Inverse strength of the penalty on weights.")
     max_iter: PositiveInt = Field(200, description="Maximum number of iterations of the optimiser (lbfgs).")
 
     @property

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib.backbones import contract
+from lib.backbones.logistic import LogisticBackbone, class_probabilities
 from lib.backbones.word_vectors.settings import Settings
 from lib.core.errors import ConfigError, DataError
 from lib.word_vectors.making import split_words
@@ -20,7 +20,7 @@ from lib.word_vectors.storage import load_vectors
 logger = logging.getLogger(__name__)
 
 
-class Backbone(contract.TextClassifier):
+class Backbone(LogisticBackbone, contract.TextClassifier):
     """Classifies the mean of the word vectors of a text by logistic regression."""
 
     parameters: Settings
@@ -51,23 +51,18 @@ class Backbone(contract.TextClassifier):
             rarity = TfidfVectorizer(analyzer=self.split).fit(texts)
             self.rarity = dict(zip(rarity.get_feature_names_out(), rarity.idf_, strict=True))
             self.most_rare = np.log(1 + len(texts)) + 1  # as scikit-learn has it, of a word in no document
-        self.classifier = make_pipeline(
-            StandardScaler(), LogisticRegression(solver="lbfgs", max_iter=settings.max_iter)
-        )
-        self.classifier.fit(self._means(texts), labels)
+        scaler, means = StandardScaler(), self._means(texts)
+        self.featureless = featureless(means)
+        features = scaler.fit_transform(means)
+        regression = self.decision(features, labels, lambda held_out: scaler.transform(self._means(held_out)))
+        self.classifier = make_pipeline(scaler, regression)
 
     def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
-        # A class that training never saw has no column in the classifier and keeps probability 0.
-        probabilities = np.zeros((len(texts), classes))
-        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(self._means(texts))
-        return probabilities
-
-    @property
-    def weights(self) -> int:
-        """See `lib.backbones.contract.TextClassifier.weights`: those of the regression, without the vectors."""
-        regression = self.classifier[-1]
-        return regression.coef_.size + regression.intercept_.size
+        scaler, regression = self.classifier
+        means = self._means(texts)
+        self.featureless = featureless(means)
+        return class_probabilities(regression, scaler.transform(means), classes)
 
     def _means(self, texts: pd.Series) -> np.ndarray:
         """Return the weighted mean of the vectors of each text's words [n, D]; zero for a text without any."""
@@ -77,5 +72,9 @@ class Backbone(contract.TextClassifier):
             if counts:
                 weights = [count * self.rarity.get(word, self.most_rare) for word, count in counts.items()]
                 means[row] = self.vectors.get_mean_vector(list(counts), weights, pre_normalize=False)
-        self.featureless = float((means == 0).all(axis=1).mean())
         return means
+
+
+def featureless(means: np.ndarray) -> float:
+    """Return the share of the texts [n, D] without a word that has a vector."""
+    return float((means == 0).all(axis=1).mean())

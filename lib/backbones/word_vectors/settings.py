@@ -4,11 +4,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.backbones.settings import Ability, BackboneSettings
-from lib.core.settings import PositiveInt
+from lib.backbones.logistic import LogisticSettings
+from lib.backbones.settings import Ability
 
 
-class Settings(BackboneSettings):
+class Settings(LogisticSettings):
     """Mean of a text's word vectors and logistic regression: fitted in one go, without a training loop."""
 
     takes_pairs: ClassVar[bool] = False  # the mean of a pair's words would not tell what its texts have in common
@@ -22,7 +22,6 @@ class Settings(BackboneSettings):
         "none",
         description="Whether each occurrence of a word counts alike, or as much as the word is rare in training.",
     )
-    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the optimiser (lbfgs).")
 
     @property
     def abilities(self) -> frozenset[Ability]:

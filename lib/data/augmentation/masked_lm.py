@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError, RunError, panics_are_errors
-from lib.core.model_folder import read_fields
+from lib.core.model_folder import in_time, read_fields
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
 from lib.data.settings.augmentation import Augmentation
@@ -46,7 +46,7 @@ class Rewriter:
         if (tokenizer / PUBLISHED).is_file():
             read_core(tokenizer)
         try:
-            with panics_are_errors():
+            with panics_are_errors(), in_time(tokenizer):
                 self._tokenizer = AutoTokenizer.from_pretrained(
                     tokenizer, local_files_only=True, trust_remote_code=False
                 )
@@ -154,9 +154,10 @@ class Rewriter:
 def _opened(folder: Path) -> torch.nn.Module:
     try:
         read_fields(folder)
-        model, found = AutoModelForMaskedLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
-        )
+        with in_time(folder):
+            model, found = AutoModelForMaskedLM.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
+            )
     except Exception as error:  # damaged files raise errors of many kinds
         raise RunError(
             f"{folder}: holds no masked language model that can be loaded ({type(error).__name__}: {error}). "

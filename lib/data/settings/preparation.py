@@ -1,11 +1,11 @@
 """Settings that decide which documents of a dataset are kept, their labels and their splits."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
+import regex
 from pydantic import BeforeValidator, Field, field_validator
 
 from lib.core.files import check_expansion
@@ -206,7 +206,10 @@ class Preparation(Reading):
         "these names, or null = documents with this value are dropped (words get no label). Numbers that are not "
         'listed then have no meaning. `{"": null}` drops documents whose label is missing, also with `label_range`.',
     )
-    remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
+    remove: str | None = Field(
+        None,
+        description="Regular expression, as the package `regex` reads it, whose matches are removed from every text.",
+    )
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     max_chars: PositiveInt | None = Field(
         None,
@@ -216,9 +219,9 @@ class Preparation(Reading):
     duplicates: Literal["keep", "drop"] = Field(
         "keep",
         exclude_if=_kept,
-        description="Documents with the text of another one: `keep`, they are counted, and tables say how many test "
-        "documents have a text of training; `drop`, one of them stays. With given splits that is the one of test, "
-        "else of validation; otherwise the first.",
+        description="Documents with the text of another one, apart from the case of letters, white space and the form "
+        "of accents: `keep`, they are counted, and tables say how many test documents have a text of training; `drop`, "
+        "one of them stays. With given splits that is the one of test, else of validation; otherwise the first.",
     )
     balance: bool | Annotated[float, Field(ge=1, le=MOST)] = Field(
         False,
@@ -323,8 +326,8 @@ class Preparation(Reading):
     def _pattern_compiles(cls, pattern: str | None) -> str | None:
         if pattern is not None:
             try:
-                re.compile(pattern)
-            except re.error as error:
+                regex.compile(pattern)
+            except regex.error as error:
                 raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
         return pattern
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
-from lib.core.settings import BaseSettings, Repository, Revision, Seed, Size, check, unset
+from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, check, unset
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -19,6 +19,12 @@ _GROUND_TRUTH = (
     "format, with the columns `id` and `label` of the dataset. Without `id`, label n belongs to text n; plain text has "
     "one label per line: `{train: [train_labels.txt]}`."
 )
+
+_SECRET = re.compile(
+    "^[^/]*//[^/?#]*@|[?&;#][^=&]*(token(?!i)|key(?!w)|secret|sig(?!nif)|pass|pwd|auth(?!o)|cred|session|jwt)[^=&]*=",
+    re.IGNORECASE,
+)
+"""User name and password in an address, or a value by whose name it lets somebody read the file."""
 
 
 def _format_problem(name: str) -> str | None:
@@ -75,14 +81,22 @@ class HubSource(BaseSettings):
 class RemoteFile(BaseSettings):
     """One file behind a URL."""
 
-    url: str = Field(description="https address; the last part of its path is the file's name.")
+    url: str = Field(
+        description="https address without passwords and tokens, since results keep it (user name and password go into "
+        "`~/.netrc`); the last part of its path is the file's name."
+    )
     size: Annotated[int, Field(gt=0, le=10**15)] | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
     unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
 
     @check
     def _file_has_a_safe_address(self) -> Iterator[str]:
-        if not self.url.isprintable():
+        if _SECRET.search(self.url):
+            yield (
+                "url: holds a user name, password, token or signature, which results would keep. Write name and "
+                "password in ~/.netrc; with a token, fetch the file by hand and name it as a local source"
+            )
+        elif not self.url.isprintable():
             yield f"url: {self.url!r} has signs that no address has. Write them as %0A and the like, or leave them out"
         elif not is_safe_address(self.url):
             yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
@@ -96,7 +110,7 @@ class RemoteFile(BaseSettings):
 
     @check
     def _file_is_pinned(self) -> Iterator[str]:
-        if not self.unpinned and self.sha256 is None:
+        if not self.unpinned and self.sha256 is None and not _SECRET.search(self.url):
             yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
 
 
@@ -165,6 +179,17 @@ class Dialect(BaseSettings):
         description="Whether quotation marks can enclose a field of a table (`true`), as spreadsheets and pandas "
         "write it, or are part of its text (`false`), as in the TSV files of GLUE; null = `true`, but `false` between "
         "tabs, where a file that can be read both ways is refused.",
+    )
+    quotechar: Annotated[str, Field(pattern=r"^[^\r\n\\,;\t|]$")] | None = Field(
+        None, exclude_if=unset, description="Quotation mark of a table, such as `'`; null = `\"`."
+    )
+    comment: Annotated[str, Field(pattern=r"^[^\r\n]+$")] | None = Field(
+        None, exclude_if=unset, description="Begin of lines of a table that are left out, such as `#`; null = none are."
+    )
+    skiprows: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Number of first lines of a table that are left out, such as a title; null = 0.",
     )
     escape: Literal["none", "backslash"] | None = Field(
         None,

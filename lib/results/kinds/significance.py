@@ -10,7 +10,7 @@ from pydantic import Field
 from lib.core.errors import DataError
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.predictions import interval_notes, paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions, shared_starts
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import SMALL_P, Column, Table
@@ -85,7 +85,7 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
     frame = pd.concat(comparisons, ignore_index=True)
     of_runs = frame.set_index(RUNS).index
     frame["holm_p"] = pd.Series(holm(distinct(frame)["p"]), distinct(frame).set_index(RUNS).index)[of_runs].to_numpy()
-    frame["result"] = _results(frame, 1 - settings.confidence)
+    frame["result"] = _results(frame, 1 - settings.confidence, shared_starts(grid))
     return frame, grid
 
 
@@ -146,10 +146,12 @@ def _compared(
     return pd.DataFrame(rows)
 
 
-def _results(frame: pd.DataFrame, level: float) -> pd.Series:
-    """Return the outcome of the corrected test in words."""
+def _results(frame: pd.DataFrame, level: float, shared: set[tuple[str, str]]) -> pd.Series:
+    """Return the outcome of the corrected test in words, marked where seeds are no independent repetitions."""
     words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
-    words = words.where(frame["seeds"] > 1, words + " (one seed)")
+    sides = [[*zip(frame["dataset"], frame[side], strict=True)] for side in ("model", "against")]
+    is_shared = [not shared.isdisjoint(pair) for pair in zip(*sides, strict=True)]
+    words += np.select([frame["seeds"] == 1, is_shared], [" (one seed)", " (shared start)"], "")
     return words.where(frame["holm_p"] <= level, "no difference shown")
 
 
@@ -169,7 +171,8 @@ class SignificanceTable(ComparisonSettings, TableSettings):
 
         Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
         method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
-        holds for the trained models as they are, and the result says so. McNemar's exact test of which documents the
+        holds for the trained models as they are, and if seeds of either model share a start, for this start; the result
+        says so. McNemar's exact test of which documents the
         given models get right is shown, too, and decides nothing; spans, which are rarely right as a whole, have none.
         Reference and baseline are compared once. The note says how small a difference each test set can show.
 

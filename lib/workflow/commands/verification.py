@@ -60,13 +60,14 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     Raises:
         DataError: a file is not a run record, or no manifest.
     """
-    differing: dict[str, list[str]] = {}
     damaged: list[str] = []
     unknown: dict[str, int] = {}
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     planned = {Path(plan.paths.folder(run.id)): run for run in plan.study.runs} if plan else {}
-    records = {path.parent: read_record(path.parent) for path in files_in(Path(results, "runs"), f"**/{RUN}")}
+    # A walk alone does not enter linked folders.
+    folders = {*planned, *(path.parent for path in files_in(Path(results, "runs"), f"**/{RUN}"))}
+    records = {folder: read_record(folder) for folder in sorted(folders) if (folder / RUN).is_file()}
     archived = Path(results, MANIFEST).is_file()
     differing = _not_as_archived(Path(results)) if archived else changed_files(results)
     is_noted = archived or plan is None or Path(results, DIGESTS).is_file()
@@ -88,15 +89,14 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
-    missing = [file for file in _expected(plan) if not Path(file).is_file()] if plan else []
+    # The records, tables and figures that the finished study has.
+    expected = (
+        dict.fromkeys([*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()]) if plan else []
+    )
+    missing = [file for file in expected if not Path(file).is_file()]
     mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
     sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
     return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown)
-
-
-def _expected(plan: Plan) -> list[str]:
-    """Return the records, tables and figures that the finished study has."""
-    return list(dict.fromkeys([*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()]))
 
 
 def _not_as_archived(results: Path) -> dict[str, list[str]]:

@@ -13,8 +13,10 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
+from lib.core.model_folder import require_whole
 from lib.core.record import MODEL
 from lib.core.weights import ForeignStart, WordVectorsStart
+from lib.data.tokenizer_files import layout_of
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.settings import TASKS
@@ -101,9 +103,10 @@ class Plan:
         return [run for run in self.runs if run.id in found]
 
     def check(self) -> None:
-        """Check that the files of the user's own that the study names are there.
+        """Check that the files of the user's own that the study names are there, and models and tokenisers whole.
 
         Raises:
+            RunError: a model is not.
             DataError: some are missing, or imported or archived runs are not as the study describes them.
         """
         if self.study.execution.runs != "made":
@@ -122,6 +125,12 @@ class Plan:
                     raise DataError(
                         f"experiment.{section}.{name}.path: {each.path}: no such file or folder. Check the path."
                     )
+                if each.source == "local" and section == "tokenizers" and each.algorithm == "published":
+                    layout_of(Path(each.path))
+        sources = [each for run in self.runs for each in (run.start, run.imitated and run.imitated.weights)]
+        for folder in dict.fromkeys(each.folder for each in sources if isinstance(each, ForeignStart)):
+            if folder and os.path.isdir(folder):
+                require_whole(Path(folder))
 
     def _check_kept(self) -> None:
         """Check the imported or archived records that tables and figures read."""
@@ -155,7 +164,9 @@ class Plan:
         """Return what a run reads, by split: folders of tokens, or documents."""
         if run.tokenizer is None:
             names = {split: run.fitted_to if split == "train" else run.id.dataset for split in run.splits}
-            return {split: self.corpora.documents(name, split) for split, name in names.items()}
+            data = {split: self.corpora.documents(name, split) for split, name in names.items()}
+            elsewhere = run.fitted_to != run.id.dataset
+            return data | ({"choice": self.corpora.documents(run.fitted_to, "validation")} if elsewhere else {})
         return self.tokens(run) | ({"train": self.paths.taught(run.id)} if run.teacher else {})
 
     def tokens(self, run: Run) -> dict[str, str]:

@@ -5,12 +5,13 @@ that was never committed. A file is called by its digest, so that it never chang
 theirs along.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from lib.core.files import write_json
+from lib.core.files import files_in, write_json
 from lib.workflow.staleness.digests import ROOT, STATEMENTS, code_digest, reached, roots
 
 VERSION = 3
@@ -33,8 +34,15 @@ def keep_code(folder: str | Path, digests: Iterable[str]) -> None:
     """Store in `folder` the definitions behind digests that were computed in this process."""
     for digest in set(digests):
         path = Path(folder) / f"{digest}.json"
-        if not path.is_file():
-            write_json(path, _kept(digest).model_dump())
+        # The newest file of a program is of the planned code.
+        path.touch() if path.is_file() else write_json(path, _kept(digest).model_dump())
+
+
+def last_kept(folder: str | Path, digest: str) -> str:
+    """Return the digest of the code that was last planned of the program with `digest`; itself if none was."""
+    newest = sorted(files_in(folder, "*.json"), key=os.path.getmtime, reverse=True)
+    kept = ((path.stem, kept_code(folder, path.stem)) for path in newest)
+    return next((name for name, code in kept if code and tuple(code.roots) == roots(digest)), digest)
 
 
 def _kept(digest: str) -> KeptCode:

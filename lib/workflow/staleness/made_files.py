@@ -5,6 +5,7 @@ in `.snakemake`.
 """
 
 import hashlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ _DIGESTS = TypeAdapter(dict[str, str])
 
 
 def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
-    """Forget the files that will be made again, and note those that an earlier call made and could not note.
+    """Forget the files that will be made again, and note those that jobs will read.
+
+    Files that an earlier call made and could not note are noted, too.
 
     Args:
         paths: of the study.
@@ -44,14 +47,23 @@ def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
         for file in job.output:
             noted.pop(str(file), None)
     made = {str(file) for job in dag.jobs if job not in needed for file in job.output}
-    _note(paths, noted, (made | _read(dag, dag.jobs)) - noted.keys())
+    _note(paths, noted, ((made | _read(dag, dag.jobs)) - noted.keys()) | _read(dag, needed))
 
 
-def end(paths: Paths, dag: Any) -> None:
-    """Note the files that the finished jobs of this call read and made."""
-    finished = list(dag.finished_jobs)
-    made = {str(file) for job in finished for file in job.output}
-    _note(paths, read_digests(paths.results), made | _read(dag, finished))
+def end(paths: Paths, dag: Any) -> list[str]:
+    """Note the files that the finished jobs of this call made, and remove what they made of changed files.
+
+    Returns:
+        The files read that have changed since the call began: whether before or after they were read, nobody knows.
+    """
+    noted = read_digests(paths.results)
+    read = _read(dag, dag.finished_jobs) & noted.keys()
+    changed = {file for file in read if not Path(file).exists() or content_digest(Path(file)) != noted[file]}
+    made = {str(file): job for job in dag.finished_jobs for file in job.output}
+    for file in [file for file, job in made.items() if not changed.isdisjoint(map(str, job.input))]:
+        shutil.rmtree(file) if Path(file).is_dir() else Path(file).unlink(missing_ok=True)
+    _note(paths, noted, made)
+    return sorted(changed)
 
 
 def note_again(paths: Paths, jobs: Iterable[Any]) -> None:

@@ -86,6 +86,7 @@ def test_the_baseline_counts_what_the_texts_have(repository, ngrams, expected):
     _, made = written(repository, "demo.yaml", ngrams=ngrams)
     tfidf = made.experiment.backbones["tfidf"]
     assert (tfidf.unit, tfidf.ngram_max) == expected
+    assert (tfidf.C, tfidf.class_weight) == ("validation", "validation")  # that of the grid is for more documents
 
 
 @pytest.mark.parametrize("name", STUDIES)

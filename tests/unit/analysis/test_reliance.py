@@ -101,7 +101,7 @@ def subject(tokenizer, tokens):
 
 @pytest.fixture(scope="module")
 def classifier():
-    found = Backbone(Settings(kind="tfidf", min_df=1, max_df=1.0), seed=0)
+    found = Backbone(Settings(kind="tfidf", C=1.0, class_weight=None, min_df=1, max_df=1.0), seed=0)
     found.fit(pd.Series(texts()), pd.Series([int(number >= 20) for number in range(40)]))
     return found
 
@@ -251,7 +251,7 @@ def test_a_version_is_what_the_model_reads_when_the_words_are_masked_or_removed(
 @pytest.mark.parametrize("classes", [2, 3])
 def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
     labels = pd.Series([number % classes for number in range(40)])
-    fitted = Backbone(Settings(kind="tfidf", unit=unit, min_df=1, max_df=1.0), seed=0)
+    fitted = Backbone(Settings(kind="tfidf", C=1.0, class_weight=None, unit=unit, min_df=1, max_df=1.0), seed=0)
     fitted.fit(pd.Series(texts()), labels)
     reader = TextReader(fitted, classes, "mask")
     vectors, regression = fitted.classifier
@@ -283,7 +283,7 @@ def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
 )
 def test_contributions_to_every_tfidf_that_a_study_shows_add_up_to_its_log_odds(subject, options):
     """With the intercept, to the log-odds of the probabilities that the row itself gives."""
-    values = {"kind": "tfidf"} | options
+    values = {"kind": "tfidf", "C": 1.0, "class_weight": None} | options
     graph = study(("backbones/tfidf", values)).graph
     shown = text_baseline(graph, RelianceSettings(kind="reliance", stage="finetune", dataset="imdb"))
     assert (shown is None) == ("part" in options)

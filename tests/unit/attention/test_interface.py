@@ -267,10 +267,30 @@ def test_a_list_repeats_over_the_layers(folder, batch, name):
 
 
 def test_a_list_counts_layers_without_a_window(folder, batch):
-    """The only layer without one is the second, and has the first mechanism."""
-    register_attention({"favor-m256+sdpa": [FAVOR, SDPA]})
-    found, expected = (states(load(folder, "modernbert", each), batch) for each in ("favor-m256+sdpa", "favor"))
-    torch.testing.assert_close(found, expected, atol=0, rtol=0)
+    """The first layer without one is the second, and has the first mechanism."""
+    register_attention({"favor+sdpa": [FAVOR, SDPA]})
+    kinds = ["sliding_attention", "full_attention", "full_attention"]
+    sizes = MODELS["modernbert"] | {"layer_types": kinds, "num_hidden_layers": 3, "initializer_range": 0.05}
+    config = AutoConfig.for_model("modernbert", **sizes)
+    model, found = AutoModel.from_config(config).eval(), []
+    for implementation in ("favor+sdpa", "favor"):
+        model.set_attn_implementation(implementation)
+        with torch.no_grad():
+            found.append(model(**batch, output_hidden_states=True).hidden_states)
+    torch.testing.assert_close(found[0][2], found[1][2], atol=0, rtol=0)
+    assert (found[0][3] - found[1][3]).abs().max() > 5e-5
+
+
+@pytest.mark.parametrize(("name", "layers"), [("albert", 1), ("modernbert", 1), ("bert", 2), ("distilbert", 2)])
+def test_a_list_with_more_entries_than_layers_is_refused(batch, name, layers):
+    """Layers of ALBERT share their weights, and its first entry would be that of all."""
+    register_attention({"sdpa+favor": [SDPA, FAVOR], "favor-m256+sdpa": [FAVOR, SDPA, FAVOR]})
+    sizes = SIZES | {"embedding_size": 8, "attention_probs_dropout_prob": 0.0} if name == "albert" else MODELS[name]
+    implementation = "sdpa+favor" if layers == 1 else "favor-m256+sdpa"
+    model = AutoModel.from_config(AutoConfig.for_model(name, **sizes), attn_implementation=implementation)
+    number_layers(model)
+    with pytest.raises(ConfigError, match=rf"{layers + 1} entries for {layers} layers without a window"):
+        model.eval()(**batch)
 
 
 def test_a_list_in_a_backbone_is_the_same(folder, batch):
@@ -311,7 +331,7 @@ def test_keys_of_another_sequence_of_the_same_length():
 def test_positions_of_another_sequence_are_not_counted_by_the_padding_of_keys():
     register_attention({"nystrom-m4": {"kind": "nystrom", "landmarks": 4}})
     queries, keys = torch.randn(2, 2, 9, 32, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ConfigError, match="nystrom counts the real tokens before a query, but in cross-attention"):
+    with pytest.raises(ConfigError, match="nystrom needs the padding of queries, not given here"):
         cross_attention("nystrom-m4")(queries, keys, attention_mask=masks(9, 4))
 
 

@@ -6,8 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 
+FIXED = {"C": 1.0, "class_weight": None}
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
 
 
@@ -17,7 +18,7 @@ def documents(labels):
 
 
 def fitted(frame, **settings):
-    parameters = BACKBONES.parse({"kind": "tfidf"} | settings)
+    parameters = BACKBONES.parse({"kind": "tfidf"} | FIXED | settings)
     backbone = BACKBONES.load("tfidf", "backbone").Backbone(parameters, seed=0)
     backbone.fit(frame["text"], frame["label"])
     return backbone
@@ -113,8 +114,24 @@ def test_what_nothing_can_be_learnt_from_is_refused(frame, message):
         fitted(frame)
 
 
+@pytest.mark.parametrize("settings", [{"C": "validation"}, {"class_weight": "validation"}])
+def test_a_choice_needs_documents_to_choose_by(settings):
+    with pytest.raises(ConfigError, match=r"no validation documents to choose by\. Set C to a number"):
+        fitted(documents([0, 1] * 20), **settings)
+
+
 @pytest.mark.parametrize(
-    "settings", [{"max_df": 2}, {"max_df": 0}, {"min_df": 0}, {"ngram_max": 0}, {"max_features": 0}, {"words": 1}]
+    "settings",
+    [
+        {"C": 0},
+        {"class_weight": {0: 2.0}},
+        {"max_df": 2},
+        {"max_df": 0},
+        {"min_df": 0},
+        {"ngram_max": 0},
+        {"max_features": 0},
+        {"words": 1},
+    ],
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ValidationError, match=next(iter(settings))):
@@ -139,7 +156,7 @@ def test_pairs_are_told_apart_by_what_their_texts_share():
         for second in subjects
     ]
     frame = pd.DataFrame(rows, columns=["text", "text_pair", "label"])
-    backbone = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf"}), seed=0)
+    backbone = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf"} | FIXED), seed=0)
     pairs = frame[["text", "text_pair"]]
     backbone.fit(pairs, frame["label"])
     assert (backbone.class_probabilities(pairs, 2).argmax(axis=1) == frame["label"]).all()

@@ -24,7 +24,8 @@ def documents(labels):
 
 
 def made(folder, **settings):
-    parameters = BACKBONES.parse({"kind": "word_vectors", "vectors": "v", "vectors_folder": folder} | settings)
+    fixed = {"C": 1.0, "class_weight": None, "vectors": "v", "vectors_folder": folder}
+    parameters = BACKBONES.parse({"kind": "word_vectors"} | fixed | settings)
     return BACKBONES.load("word_vectors", "backbone").Backbone(parameters, seed=0)
 
 

@@ -50,6 +50,36 @@ def test_a_failure_leaves_what_was_there(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
 
 
+@pytest.mark.parametrize("kind", ["-", "/dev/stdout", "pipe", "device"])
+def test_what_is_no_regular_file_is_written_to(kind, tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target, stack = kind, []
+    if kind == "pipe":
+        os.mkfifo(target)
+        stack = [os.open(target, os.O_RDONLY | os.O_NONBLOCK)]
+    elif kind == "device":
+        stack = os.openpty()
+        target = os.ttyname(stack[1])
+    before = os.stat(target).st_mode if stack else None
+    write_text(target, "text")
+    assert (os.read(stack[0], 9).decode() if stack else capfd.readouterr().out) == "text"
+    assert not stack or os.stat(target).st_mode == before
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"] * (kind == "pipe")
+    for each in stack:
+        os.close(each)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_its_file_is_written(there, tmp_path):
+    target, link = tmp_path / "elsewhere" / "file.csv", tmp_path / "link.csv"
+    target.parent.mkdir()
+    if there:
+        target.write_text("before")
+    link.symlink_to("elsewhere/file.csv")
+    write_text(link, "text")
+    assert (link.is_symlink(), target.is_symlink(), target.read_text()) == (True, False, "text")
+
+
 def test_a_folder_is_replaced_whole(tmp_path):
     target = tmp_path / "folder"
     for name in ("first", "second"):

@@ -128,18 +128,41 @@ def test_every_format_has_a_reader():
         ("https://a.org/download?file=a.csv", "the suffix '' names no known format"),
         ("https://a.org/a.csv;v=2", "the suffix '.csv;v=2' names no known format"),
         ("https://a.org/%2e%2e", "names no known format"),
+        ("https://me:s3cret@a.org/a.csv", "holds a user name, password, token or signature"),
+        ("https://s3cret@a.org/a.csv", "Write name and password in ~/.netrc"),
+        ("http://a.org/a.csv?token=s3cret", "name it as a local source"),
+        ("https://a.org/a.csv?v=1&X-Amz-Signature=s3cret", "holds a user name, password, token or signature"),
+        ("https://a.org/a.csv?sv=1&sig=s3cret%0a", "holds a user name, password, token or signature"),
+        ("https://a.org/a.csv?rlkey=s3cret#", "holds a user name, password, token or signature"),
         ("https://a.org/a\nb.csv", "has signs that no address has"),
     ],
 )
 def test_a_download_has_a_safe_address(url, message):
-    remote = {"files": {"train": [{"url": url, "sha256": "0" * 64}]}}
-    assert message in refusal(("experiment/datasets/imdb/url", remote))
+    said, said_unpinned = (
+        refusal(("experiment/datasets/imdb/url", {"files": {"train": [{"url": url} | pinned]}}))
+        for pinned in ({"sha256": "0" * 64}, {})
+    )
+    assert message in said
+    assert "s3cret" not in said + said_unpinned
 
 
 def test_this_machine_needs_no_https():
     assert is_safe_address("https://a.org/a.csv")
     assert is_safe_address("http://127.0.0.1:8000/a.csv")
     assert is_safe_address("http://localhost/a.csv")
+
+
+@pytest.mark.parametrize("end", ["a.csv?download=1&dataset=b&significant=1", "a@b.csv?author=c", "keys/tokens/a.csv"])
+def test_an_address_without_a_secret_is_kept(end):
+    remote = {"files": {"train": [{"url": f"https://a.org/{end}", "unpinned": True}]}}
+    load_study(
+        [
+            (
+                "small.yaml",
+                changed(SMALL, ("experiment/datasets/imdb/source", "url"), ("experiment/datasets/imdb/url", remote)),
+            )
+        ]
+    )
 
 
 def named(section, *names):
@@ -167,11 +190,13 @@ ENTRIES = {
         *(f"report.{each}" for each in ("tables", "figures", "analyses")),
     ],
 )
-def test_names_that_differ_in_case_alone_are_refused(section):
+def test_names_that_files_cannot_have_are_refused(section):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", named(section, "One", "oNE"))])
     assert f"{section}.oNE: differs from {section}.One in upper and lower case alone" in str(found.value)
     assert "Rename one of them" in str(found.value)
+    with pytest.raises(ConfigError, match="at most 200 characters"):  # no file has a longer name
+        load_study([("small.yaml", named(section, "a" * 201))])
 
 
 @pytest.mark.parametrize(

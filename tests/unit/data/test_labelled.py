@@ -18,9 +18,12 @@ from sklearn.model_selection import train_test_split
 
 from lib.core import program
 from lib.core.errors import ConfigError, DataError
+from lib.data.description import describe_dataset
 from lib.data.labelled import SPLITS, assign_splits, prepare_dataset
 from lib.data.parts import SCHEMA
+from lib.data.settings.dataset import TextDescription
 from lib.data.settings.preparation import Preparation, Split
+from lib.data.shared import shared_documents
 
 ROOT = Path(__file__).parents[3]
 
@@ -84,6 +87,14 @@ def test_sizes_of_the_published_datasets(documents_of_class, sizes):
     assert len(labels) == sum(sizes)
     assignment = assign_splits(labels, [str(n) for n in range(len(documents_of_class))], Split())
     assert tuple(np.bincount(assignment)) == sizes
+
+
+def test_shares_and_ratios_are_what_their_decimals_say():
+    """Unlike 0.14 * 100 and 1.16 * 25 in floats."""
+    split = Split(validation=0.07, test=0.07)
+    assert np.bincount(assign_splits(np.arange(100) % 2, ["no", "yes"], split)).tolist() == [86, 7, 7]
+    found = assign_splits((np.arange(125) < 25).astype(int), ["no", "yes"], Split(), balance=1.16)
+    assert (found >= 0).sum() == 25 + 29
 
 
 def test_hyperpartisan_sizes():
@@ -241,6 +252,50 @@ def test_duplicate_texts_are_reported_and_stay(tmp_path):
         for first, second in [("train", "validation"), ("train", "test"), ("validation", "test")]
     }
     assert report["shared_texts"]["validation in train"] == 10
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("CAF\u00c9 STRASSE", True),
+        ("\tcaf\u00e9 \n stra\u00dfe ", True),
+        ("cafe\u0301 stra\u00dfe", True),
+        ("caf\u00e9stra\u00dfe", False),
+        ("cafe stra\u00dfe", False),
+    ],
+)
+def test_case_white_space_and_the_form_of_accents_make_no_other_text(tmp_path, other, same):
+    """One notion, for the summary, for what is dropped, for the records of runs and for descriptions of texts."""
+    texts = {"train": ["caf\u00e9 stra\u00dfe", other, *"abcd"], "validation": ["x", "y"], "test": [other, "z"]}
+    parts = {
+        part: [write(tmp_path / f"{part}.parquet", [{"text": text, "label": n % 2} for n, text in enumerate(found)])]
+        for part, found in texts.items()
+    }
+    for duplicates, documents in (("keep", 6), ("drop", 4 if same else 5)):
+        folder = tmp_path / duplicates
+        prepare_dataset(parts, folder, settings(duplicates=duplicates, split=Split(published=True)))
+        assert [len(rows) for rows in prepared(folder).values()] == [documents, 2, 2]
+        files = {name: folder / f"{name}.parquet" for name in SPLITS}
+        assert shared_documents(files)["test"] == summary(folder)["shared_texts"]["test in train"] / 2
+    keep = tmp_path / "keep"
+    assert summary(keep)["splits"]["train"]["duplicate_texts"] == same
+    describe_dataset({name: keep / f"{name}.parquet" for name in SPLITS}, keep / "description", TextDescription())
+    assert pd.read_parquet(keep / "description")["repeated"].sum() == same
+
+
+def test_pairs_are_the_same_if_both_texts_are(tmp_path):
+    pairs = [("a b", "c"), ("A  b", "C"), ("a", "b c"), ("a b c", "-")]
+    rows = [{"text": one, "second": two, "label": n % 2} for n, (one, two) in enumerate(pairs)]
+    parts = {part: [write(tmp_path / f"{part}.parquet", rows)] for part in SPLITS}
+    prepare_dataset(parts, tmp_path / "out", settings(text_pair="second", split=Split(published=True)))
+    assert summary(tmp_path / "out")["splits"]["train"]["duplicate_texts"] == 1
+
+
+def test_a_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.data.labelled.MOST_SECONDS", 0.2)
+    files = {"all": [write(tmp_path / "all.parquet", [{"text": "a" * 5_000 + "b", "label": 0}])]}
+    with pytest.raises(DataError, match=r"document 'all-0': '\(a\+\)\+\$' \(remove\) takes more than 0.2 seconds"):
+        prepare_dataset(files, tmp_path / "out", settings(remove="(a+)+$"))
 
 
 @pytest.mark.parametrize("published", [True, False])

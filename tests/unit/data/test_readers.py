@@ -106,6 +106,18 @@ def test_text_has_one_document_a_line(tmp_path, packing):
     assert texts == ["first\u2028still first", "", "third"]
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("one\rstill one\ntwo\n", ["one\rstill one", "two"]),
+        ("one\ntwo\rstill two", ["one", "two\rstill two"]),
+        ("one\rtwo\r", ["one", "two"]),
+    ],
+)
+def test_a_carriage_return_ends_a_line_only_where_nothing_else_does(tmp_path, content, texts):
+    assert [record.text for record in read(write(tmp_path, ".txt", content))] == texts
+
+
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
 def test_articles_keep_all_text(tmp_path, packing):
     (tmp_path / "truth").mkdir()
@@ -449,8 +461,8 @@ def test_an_id_twice_would_leak(tmp_path):
         (".csv", b"text,a,text\nx,y,z\n", "has several columns 'text'.*rename the others", {}),
         (".csv", b"text,label\nx\n", "line 2: has 1 fields; expected 2", {}),
         (".jsonl", b'{"text": "x"}\n{"text": \n', "line 2: is not JSON", {}),
-        (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which is not an object.*one object per line.*lines=True', {}),
-        (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object in each line.*lines=True", {}),
+        (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which has no names.*one object per line.*lines=True', {}),
+        (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object per line.*lines=True", {}),
         (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5, which is not a text.*in quotation marks", {}),
         (".json", b'{"text": {"0": "a"}}\n', "'text' has .*, which is not a text.*each document in a line", {}),
         (".jsonl", b'{"text": ["a", "b"]}\n', "'text' has .*, which is not a text.*words with spaces", {}),
@@ -574,7 +586,7 @@ def test_another_group_is_refused(tmp_path, value):
 
 def test_formats_without_groups_say_so(tmp_path):
     refuse(write(tmp_path, ".txt", "x\n"), "no groups", group="far")
-    refuse(write(tmp_path, ".xml", ARTICLES), "holds no groups. Set 'group' to null", group="far")
+    refuse(write(tmp_path, ".xml", ARTICLES), "holds no labels, groups, folds or pairs.*set 'group' and", group="far")
 
 
 OF_SPANS = {"label": "spans", "labels": ["outside", "inside"], "label_per": "span"}
@@ -615,7 +627,7 @@ def test_folds_come_as_they_are_from_formats_that_have_columns(tmp_path):
     path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "part": 3}, {"text": "y", "part": "four"}]))
     assert [record.fold for record in read(path, fold="part")] == [3, "four"]
     refuse(write(tmp_path, ".txt", "x\n"), "no folds", fold="part")
-    refuse(write(tmp_path, ".xml", ARTICLES), "holds no folds. Name a file", fold="part")
+    refuse(write(tmp_path, ".xml", ARTICLES), "holds no labels, groups, folds.*'split.folds.file'", fold="part")
 
 
 def test_a_damaged_archive_of_labels_is_named(tmp_path):

@@ -1,128 +1,82 @@
-"""Remedies of preparation: each one that a message names works on the same documents."""
+"""Messages about labels, and about too few documents, give no label another meaning, whatever of them is followed."""
 
+import json
 import re
-from contextlib import suppress
+import time
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lib.core.errors import DataError
-from lib.data.labelled import prepare_dataset
-from lib.data.remedies import changed
+from lib.data.labelled import SPLITS, SplitError, prepare_dataset
 from lib.data.settings.preparation import Preparation
 
-CITATIONS = {"cited": 240, "followed": 90, "referred": 60, "applied": 50, "considered": 24, "discussed": 16,
-             "distinguished": 12, "related": 5, "affirmed": 2}  # fmt: skip
+NEWS = ["World", "Sports", "Business", "Sci/Tech"]
 
 
-def write(path, sizes, *, named=True, characters=20):
-    """Write documents of classes of these sizes, whose labels are names or numbers, in turns."""
-    rows = [
-        {"text": f"{place} {name} ".ljust(characters, "x"), "label": name if named else number}
-        for number, (name, size) in enumerate(sizes.items())
-        for place in range(size)
-    ]
-    pd.DataFrame(sorted(rows, key=lambda row: row["text"])).to_parquet(path)
+def write(path, labels):
+    """Write documents with these labels, each with a text that names it."""
+    pd.DataFrame({"text": [f"{label}, {n}" for n, label in enumerate(labels)], "label": labels}).to_parquet(path)
     return path
 
 
-def refusal(files, target, preparation):
-    """Return the message with which a dataset is refused; None = it was prepared."""
-    with suppress(DataError):
-        prepare_dataset(files, target, preparation)
-        return None
-    with pytest.raises(DataError) as error:
-        prepare_dataset(files, target, preparation)
-    return str(error.value)
+def followed(files, target, options, left=5):
+    """Prepare a dataset, with all that its refusals propose, and return its documents; None = it stays refused."""
+    try:
+        prepare_dataset(files, target, Preparation.model_validate(options))
+        return [row for split in SPLITS for row in pq.read_table(target / f"{split}.parquet").to_pylist()]
+    except DataError as error:
+        proposed = re.findall(r"['`](\w+: .*?[^'`])['`](?=[ .;]|$)", str(error))
+        changes = {key: value for line in proposed for key, value in yaml.safe_load(line).items()}
+        return followed(files, target, options | changes, left - 1) if changes and left else None
 
 
-def remedies(message):
-    """Return the changes of settings that a message names, read as a user would read them."""
-    works = re.search(r"this works: (.*)\. Or add documents\.", message)
-    found = []
-    for choice in works.group(1).split("; or ") if works else []:
-        changes = {}
-        for line in re.findall(r"`([^`]*)`", choice):
-            changes |= yaml.safe_load(line)
-        found.append(changes)
-    return found
-
-
-def follow(files, folder, preparation):
-    """Return the remedies of a refused dataset, each of which was followed."""
-    message = refusal(files, folder / "refused", preparation)
-    found = remedies(message) if message else []
-    for number, changes in enumerate(found):
-        target = folder / f"{number}"
-        assert refusal(files, target, changed(preparation, changes)) is None, (message, changes)
-    return message, found
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_rare_classes_have_remedies_that_end_the_trouble(tmp_path, named):
-    files = {"all": [write(tmp_path / "citations.parquet", CITATIONS, named=named)]}
-    message, found = follow(files, tmp_path, Preparation(labels=[*CITATIONS]))
-    assert "affirmed: 2" in message
-    assert "expected at least 3 of every class" in message
-    (dropped,) = found
-    assert dropped["values"]["affirmed" if named else "8"] is None
-    assert [*CITATIONS][-1] not in dropped["labels"]
-
-
-def test_larger_shares_are_named_where_they_suffice(tmp_path):
-    sizes = CITATIONS | {"affirmed": 5}
-    files = {"all": [write(tmp_path / "citations.parquet", sizes)]}
-    message, found = follow(files, tmp_path, Preparation(labels=[*sizes]))
-    assert "too few" in message
-    assert found[0] == {"split": {"validation": 0.2, "test": 0.2}}
-
-
-def test_more_documents_than_a_share_gives_need_a_larger_share_or_fewer_documents(tmp_path):
-    files = {"all": [write(tmp_path / "all.parquet", {"no": 60, "yes": 40})]}
-    wanted = Preparation(labels=["no", "yes"], split={"documents": {"test": 14}})
-    message, found = follow(files, tmp_path, wanted)
-    assert message.startswith("split.documents.test: asks for 14 documents, but there are 10 (no: 6, yes: 4).")
-    assert "min_chars" not in message
-    assert found == [{"split": {"test": 0.15}}, {"split": {"documents": {"test": 10}}}]
-
-
-def test_a_limit_of_characters_is_blamed_only_where_it_is_the_cause(tmp_path):
-    short = write(tmp_path / "short.parquet", {"yes": 20}, characters=10)
-    long = write(tmp_path / "long.parquet", {"no": 20})
-    rows = [pd.read_parquet(file) for file in (long, short)]
-    pd.concat(rows).to_parquet(tmp_path / "all.parquet")
-    files = {"all": [tmp_path / "all.parquet"]}
-    _, found = follow(files, tmp_path, Preparation(labels=["no", "yes"], min_chars=15))
-    assert found == [{"min_chars": 0}]
-    _, found = follow(files, tmp_path, Preparation(labels=["no", "yes"], max_chars=15))
-    assert found == [{"max_chars": None}]
-
-
-def test_where_nothing_helps_documents_are_asked_for(tmp_path):
-    files = {"all": [write(tmp_path / "all.parquet", {"no": 5, "yes": 1})]}
-    message, found = follow(files, tmp_path, Preparation(labels=["no", "yes"]))
-    assert not found
-    assert message.endswith("Add documents.")
-
-
-@given(
-    sizes=st.lists(st.integers(0, 40), min_size=2, max_size=6),
-    named=st.booleans(),
-    share=st.sampled_from([0.02, 0.1, 0.3]),
-    documents=st.dictionaries(st.sampled_from(["train", "validation", "test"]), st.integers(1, 40), max_size=2),
-    balance=st.sampled_from([False, 1.0, 2.0]),
-    held_out=st.booleans(),
-)
+@pytest.mark.parametrize("kind", [int, str])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_remedy_works(tmp_path_factory, sizes, named, share, documents, balance, held_out):
-    folder = tmp_path_factory.mktemp("remedies")
-    names = {f"class {number}": size for number, size in enumerate(sizes)}
-    files = {"all": [write(folder / "all.parquet", names | {"class 0": sizes[0] + 1}, named=named)]}
-    split = {"validation": share, "test": share, "documents": documents}
-    if held_out:
-        files["rest"] = [write(folder / "rest.parquet", names | {"class 1": sizes[1] + 1}, named=named)]
-        split = {"held_out": "rest", "documents": documents}
-    follow(files, folder, Preparation(labels=[*names], split=split, balance=balance))
+@given(
+    numbers=st.lists(st.integers(-2, 6), min_size=2, max_size=5, unique=True),
+    names=st.permutations([*NEWS, "other"]),
+    sizes=st.lists(st.sampled_from([1, 4, 30]), min_size=5, max_size=5),
+)
+@example(numbers=[1, 2, 3, 4], names=NEWS, sizes=[30] * 4)  # as AG News is published
+@example(numbers=[0, 1, 2, 3], names=NEWS, sizes=[1, 30, 30, 30])
+def test_every_document_has_the_class_that_its_value_names(tmp_path_factory, kind, numbers, names, sizes):
+    """A number names the class at its place, from 0, unless `values` says otherwise, which no message does."""
+    folder = tmp_path_factory.mktemp("labels")
+    labels = [kind(number) for number, size in zip(numbers, sizes, strict=False) for _ in range(size)]
+    names = names[: len(numbers)]
+    for row in followed({"all": [write(folder / "all.parquet", labels)]}, folder / "out", {"labels": names}) or []:
+        assert int(row["text"].split(",")[0]) == row["label"]
+
+
+def test_labels_that_count_from_1_are_mapped_by_values_alone(tmp_path):
+    files = {"all": [write(tmp_path / "news.parquet", [1, 2, 3, 4] * 20)]}
+    with pytest.raises(DataError, match=r"document 4: the label is 4; expected a number from 0 to 3, .*'values'\.$"):
+        prepare_dataset(files, tmp_path / "out", Preparation(labels=NEWS))
+    values = {str(number): name for number, name in enumerate(NEWS, start=1)}
+    for row in followed(files, tmp_path / "out", {"labels": NEWS, "values": values}):
+        assert int(row["text"].split(",")[0]) == row["label"] + 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "match"),
+    [
+        ({"a": 40, "b": 2}, {}, "too few documents to split: a: 40, b: 2; expected at least 3 of every class"),
+        ({"a": 40, "b": 4}, {}, "too few to split by class, at a share of 0.5. Expected one document of every class"),
+        ({"a": 60, "b": 40}, {"split": {"documents": {"test": 14}}},
+         r"test: asks for 14 documents, but there are 10 \(a: 6, b: 4\). Expected at most those"),
+        ({"a": 60, "b": 40}, {"split": {"documents": {"test": 1}}}, "in test: a: 1, b: 0; expected at least 1"),
+        ({f"class {n}": 1 + n % 3 for n in range(800)}, {}, "expected at least 3 of every class"),
+    ],
+)  # fmt: skip
+def test_too_few_documents_are_counted_and_nothing_is_tried(tmp_path, sizes, options, match):
+    path = write(tmp_path / "all.parquet", [name for name, size in sizes.items() for _ in range(size)])
+    start = time.process_time()
+    with pytest.raises(SplitError, match=match) as caught:
+        prepare_dataset({"all": [path]}, tmp_path / "out", Preparation.model_validate({"labels": [*sizes]} | options))
+    assert time.process_time() - start < 10  # trials took minutes of 800 classes
+    assert json.dumps(caught.value.sizes) == json.dumps(sizes)

@@ -382,7 +382,7 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     empty, strange, partial, nothing, absent, slow = fetched(site, tmp_path, *calls)
     assert f"owner/empty, revision {COMMIT}" in empty
     assert "holds neither model.safetensors nor pytorch_model.bin" in empty
-    assert "names the shard '../../home/x'. Expected a .safetensors file in the same folder" in strange
+    assert "names the shard '../../home/x', no .safetensors file. Name another revision" in strange
     assert "file model-00002-of-00002.safetensors" in partial
     assert "no such file" in partial
     assert "model.safetensors.index.json names this file" in partial

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from run_records import scope_of, write_predictions, write_run
 from text_descriptions import write_texts
 
-from lib.core.files import mapping_text, read_value
+from lib.core.files import csv_cell, mapping_text, read_value
 from lib.results.escapes import latex, markdown, one_line, page
 from lib.results.kinds.bars import BarsFigure
 from lib.results.kinds.classes import ClassesTable
@@ -123,7 +123,7 @@ def test_markdown_and_pages_show_every_name_in_a_cell_of_its_own(tables, printed
 
 def test_csv_gives_every_name_back(tables, printed):
     rows = list(csv.reader(io.StringIO(tables["classes"].to_csv())))
-    assert found(rows, "classes") == [*printed, *SUMMARY]
+    assert found(rows, "classes") == [*map(csv_cell, printed), *SUMMARY]
 
 
 @pytest.mark.parametrize("kind", ["classes", "stage", "texts"])
@@ -196,9 +196,20 @@ def test_any_name_is_shown_as_it_is_in_markdown_and_pages(names):
     for rows in (cells(rendered), cells(table.to_html().split("</style>")[-1])):
         assert [" ".join(row[0].split()) for row in rows[1:]] == shown(names)
         assert {len(row) for row in rows} == {2}
-    assert [row[0] for row in csv.reader(io.StringIO(table.to_csv()))][1:] == [
-        name.replace("\r", " ") for name in names
-    ]
+    assert [row[0] for row in csv.reader(io.StringIO(table.to_csv()))][1:] == list(map(csv_cell, names))
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        *((text, f"'{text}") for text in ("=1+2", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "=a\nb")),
+        *((text, text) for text in ("a=b", "-1", "+0.5", "-0.17 (-2.52 to 2.18)", "-", "+", "", "1-2")),
+        ("a\rb", "a b"),
+    ],
+)
+def test_a_name_is_no_formula_of_a_spreadsheet_and_a_number_stays_one(text, cell):
+    table = Table(pd.DataFrame({text: [text], "score": [-1.0]}), {"score": Column("score", 0)})
+    assert list(csv.reader(io.StringIO(table.to_csv()))) == [[cell, "score"], [cell, "-1"]]
 
 
 def test_a_suffix_of_a_deviation_is_no_name_of_a_class():

@@ -1,13 +1,16 @@
 """A published model's name stands for a backbone, a tokeniser and first weights."""
 
+import contextlib
 import json
 import os
+from pathlib import Path
 
 import pytest
 from studies import RECIPE
 
-from lib.core.errors import ConfigError, DownloadError
+from lib.core.errors import ConfigError, DownloadError, ProjectError
 from lib.study.configuration import load_study
+from lib.workflow.planning.plan import Plan
 
 BERT = {
     "model_type": "bert",
@@ -97,6 +100,37 @@ def test_a_folder_without_a_model_is_named_with_its_key(place, tmp_path):
     place = os.path.relpath(tmp_path / place)
     with pytest.raises(ConfigError, match=r"experiment\.published\.bert: its config\.json"):
         study({"folder": place})
+
+
+INDEX = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+VOCABULARY = {"vocab.txt": "[UNK]"}
+SHARDS = VOCABULARY | {"model.safetensors.index.json": json.dumps(INDEX), "model-00001-of-00002.safetensors": ""}
+WHOLE = VOCABULARY | {"model.safetensors": ""}
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (VOCABULARY | {"tf_model.h5": ""}, "holds neither model.safetensors nor pytorch_model.bin"),
+        (VOCABULARY | {"model.onnx": "", "model.gguf": ""}, "holds neither model.safetensors nor pytorch_model.bin"),
+        (SHARDS, "lacks model-00002-of-00002.safetensors, which model.safetensors.index.json names"),
+        (SHARDS | {"model.safetensors.index.json": "{}"}, "index.json: not an index of weights"),
+        (WHOLE | {"adapter_config.json": "{}"}, "adapter_config.json: an adapter of peft"),
+        ({"model.safetensors": ""}, "holds no tokenizer.json, no vocab.txt"),
+        (
+            WHOLE | {"tokenizer_config.json": '{"tokenizer_class": "BertJapaneseTokenizer"}'},
+            "BertJapaneseTokenizer is a slow tokeniser",
+        ),
+        (WHOLE | {"tokenizer_config.json": '{"tokenizer_class": "BertTokenizer"}'}, None),
+        (WHOLE | {"config.json": json.dumps(BERT | {"tokenizer_class": "BertJapaneseTokenizer"})}, "slow tokeniser"),
+    ],
+)
+def test_a_folder_that_no_run_could_open_is_refused_by_the_plan(files, message, folder):
+    for name, text in files.items():
+        Path(folder, name).write_text(text)
+    plan = Plan(study({"folder": folder}))
+    with pytest.raises(ProjectError, match=message) if message else contextlib.nullcontext():
+        plan.check()
 
 
 def test_without_a_network_the_message_says_what_to_give(monkeypatch):

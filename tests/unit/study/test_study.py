@@ -33,6 +33,14 @@ def shipped(repository):
     return lambda name: load_study(read_layers([repository / "config" / f"{name}.yaml"]))
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"), [("config", False), ("small", False), ("demo", False), ("published_small", True)]
+)
+def test_only_the_grid_keeps_the_penalty_of_the_reproduced_study(shipped, name, chosen):
+    tfidf = shipped(name).graph.backbone_at("tfidf", "finetune", "imdb")
+    assert (tfidf.C, tfidf.class_weight) == (("validation", "validation") if chosen else (1.0, None))
+
+
 def test_the_full_grid_is_what_the_study_compares(shipped):
     experiment = shipped("config").experiment
     assert list(experiment.mechanisms) == MECHANISMS

@@ -27,7 +27,8 @@ def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored
     labels = [0, 1] * 20
     frame = pd.DataFrame({"id": [f"{n}" for n in range(40)], "text": "the claim", "label": labels})
     frame["text_pair"] = [f"{'dull' if label else 'bright'} reply {n % 4}" for n, label in enumerate(labels)]
-    tfidf = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf", "max_df": 1.0}), seed=0)
+    settings = BACKBONES.parse({"kind": "tfidf", "C": 1.0, "class_weight": None, "max_df": 1.0})
+    tfidf = BACKBONES.load("tfidf", "backbone").Backbone(settings, seed=0)
     task = Task(Settings(kind="sequence_classification"), labels=["no", "yes"], seed=0)
     documents = {"train": frame, "validation": frame, "test": frame.assign(label=None)}
     predictions, metrics = task.evaluate(tfidf, documents)

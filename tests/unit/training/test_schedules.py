@@ -1,17 +1,19 @@
 """The learning rate of every step, by recipe and number of steps."""
 
+import itertools
 import math
 
 import pytest
 
-from lib.training.optimisation import learning_rates
+from lib.study.recipe import Recipe
+from lib.training.optimisation import learning_rates, warmup_steps
 
 PEAK = 1e-3
+SETTINGS = {"epochs": 1, "learning_rate": PEAK, "min_lr_ratio": 0.1, "batch_size": 8}
 
 
 def rates(schedule, steps, **recipe):
-    settings = {"epochs": 1, "learning_rate": PEAK, "min_lr_ratio": 0.1, "batch_size": 8, "schedule": schedule}
-    return learning_rates(settings | recipe, steps)
+    return learning_rates(SETTINGS | {"schedule": schedule} | recipe, steps)
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "one_cycle"])
@@ -32,10 +34,16 @@ def test_a_rise_of_one_step_begins_low_and_falls_after_it(steps, share):
     assert found[1:] == sorted(found[1:], reverse=True)
 
 
-def test_a_rise_over_all_steps_falls_in_the_last_one():
+def test_a_rise_over_all_steps_ends_at_the_peak():
     found = rates("one_cycle", 20, warmup_ratio=1.0)
-    assert found[:-1] == sorted(found[:-1])
-    assert found[-1] == pytest.approx(0.1 * PEAK)
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(PEAK)
+
+
+def test_warm_up_has_the_steps_that_its_decimals_say():
+    for percent, steps in itertools.product(range(101), range(1, 700)):
+        recipe = Recipe.model_validate(SETTINGS | {"warmup_ratio": percent / 100})
+        assert warmup_steps(recipe, steps) == -(-percent * steps // 100), (percent, steps)
 
 
 def test_a_rise_that_torch_can_compute_is_as_torch_has_it():

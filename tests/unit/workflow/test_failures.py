@@ -56,6 +56,7 @@ Root Cause (first observed failure):
         (137, INFO, "killed by signal 9 .*memory"),
         (-11, INFO, "killed by signal 11 "),
         (-7, INFO, r"killed by signal 7 .*/dev/shm"),
+        (142, "ERROR model: not opened after 300 s, the limit for files of this size. Name another model.", None),
         (255, "", "status 255, and its log does not say why"),
         (255, "FATAL: could not open image grid.sif: no such file", None),
         (1, "", "status 1, and its log does not say why.*MiB of free space"),

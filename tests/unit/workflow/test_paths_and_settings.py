@@ -731,6 +731,7 @@ def test_what_reads_texts_is_taken_as_it_was_fitted():
         "train": prepared.format("imdb", "train"),
         "validation": prepared.format("templates", "validation"),
         "test": prepared.format("templates", "test"),
+        "choice": prepared.format("imdb", "validation"),
     }
     assert set(made.data(made.run(key("check", "sdpa", "templates")))) == {"validation", "test"}
     assert made.data(made.run(key("finetune", "tfidf")))["train"] == prepared.format("imdb", "train")

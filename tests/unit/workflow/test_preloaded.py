@@ -75,7 +75,7 @@ class Programs:
 
     def start_server(self):
         """Start a server, and let every program use it."""
-        command = [sys.executable, "-c", STARTER]
+        command = [sys.executable, "-P", "-c", STARTER]
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         server = subprocess.Popen(command, **streams, text=True, env=self.environment)
         self.environment[SOCKET] = server.stdout.readline().strip()
@@ -85,7 +85,7 @@ class Programs:
         """Start the program."""
         command = [sys.executable, self.folder / "program.py", *map(str, arguments)]
         if SOCKET in self.environment:
-            command = [*(self.launcher or (sys.executable, "-m", "lib.workflow.start")), *command]
+            command = [*(self.launcher or (sys.executable, "-P", "-m", "lib.workflow.start")), *command]
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(command, **streams, text=True, **{"env": self.environment, **options})
 
@@ -284,6 +284,67 @@ def test_a_program_with_other_threads_runs_in_its_own_process(programs):
     imported_by, pid, *_ = output.split("|")
     assert imported_by == pid
     assert "OMP_NUM_THREADS is 2 here, 1 there" in errors
+
+
+EDITING = """
+import os, sys
+from pathlib import Path
+from lib.core import program
+
+FILE = program.ROOT / "lib" / "core" / "vocabulary.py"
+TEXT = FILE.read_text()
+
+def edit():
+    FILE.write_text(TEXT + "EDITED = True\\n")
+
+def main(argv=None):
+    if "edit" in sys.argv:
+        edit()
+    from lib.core import vocabulary
+    print(hasattr(vocabulary, "EDITED"))
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
+"""
+KEEPING = """
+from lib.workflow.staleness.digests import code_digest
+from lib.workflow.staleness.kept_code import keep_code
+keep_code("code", [code_digest("scripts/describe_dataset.py")])
+"""
+
+
+@pytest.fixture
+def planned(alone, copy_of_repository):
+    """Programs with the code of a copy, which was planned."""
+    copy = copy_of_repository("edited").folder
+    alone.environment |= {"PYTHONPATH": f"{alone.folder}{os.pathsep}{copy}", SOCKET: f"{alone.folder}/stale"}
+    (alone.folder / "program.py").write_text(EDITING)
+    subprocess.run([sys.executable, "-c", KEEPING], cwd=alone.folder, env=alone.environment, check=True)
+    (code,) = (alone.folder / "code").iterdir()
+    alone.launcher = (sys.executable, "-P", "-m", "lib.workflow.start", "--code", code)
+    return alone
+
+
+def test_code_that_is_edited_between_its_check_and_its_import_does_not_run(planned):
+    status, output, errors = planned.run("as it is")
+    assert (status, output) == (0, "False\n"), errors
+    status, output, errors = planned.run("edit")
+    assert (status, output) == (1, "")
+    assert "lib/core/vocabulary.py: edited while this program started" in errors
+
+
+def test_code_that_was_edited_and_undone_while_the_server_imported_it_does_not_run(planned):
+    undone = planned.folder / "undone"
+    (planned.folder / "heavy.py").write_text(
+        f"import program\nprogram.edit()\nfrom lib.core import vocabulary\n"
+        f"program.FILE.write_text(program.TEXT)\nopen({str(undone)!r}, 'w')\n"
+    )
+    server = planned.start_server()
+    eventually(undone.exists)
+    status, output, errors = planned.run("as it is")
+    server.communicate()
+    assert (status, output) == (0, "False\n")
+    assert "runs in its own process (lib/core/vocabulary.py was edited" in errors
 
 
 def test_the_command_runs_beside_the_server_and_gives_the_status(alone):

@@ -132,14 +132,17 @@ def test_two_seeds_of_one_pretraining_are_no_ground_for_a_difference(tmp_path):
     assert "unknown" not in made.note
 
 
-def test_seeds_that_agree_show_a_difference(tmp_path):
+@pytest.mark.parametrize(("starts", "result"), [("abc", "better"), ("aab", "better (shared start)")])
+def test_seeds_that_agree_show_a_difference_and_its_cell_says_if_they_share_a_start(tmp_path, starts, result):
     folders = []
-    for seed in range(3):
-        predictions = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(8 + 2 * seed))}
-        folders += write(tmp_path, predictions, seed=seed)
+    for seed, start in enumerate(starts):
+        folders += write(tmp_path, {"tfidf": wrong_on(*range(60))}, seed=seed)
+        parents = {"start": {"path": "pretrained", "digest": start}}
+        folder = write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, parents=parents)
+        folders.append(write_predictions(folder, NAMES, LABELS, wrong_on(*range(8 + 2 * seed))))
     made = table(folders, models=["sdpa"])
-    assert made.frame["result"].tolist() == ["better"]
-    assert "start from the same weights" not in made.note
+    assert made.frame["result"].tolist() == [result]
+    assert ("start from the same weights" in made.note) == (result != "better")
     assert "One seed" not in made.note
 
 

@@ -62,7 +62,7 @@ def test_a_row_that_reads_a_part_classifies_by_this_part_alone():
     frame = documents(200, 3)
     for part, right in (((0.3, 0.4), 1.0), ((0, 0.25), None), (None, 1.0)):
         backbone = BACKBONES.load("tfidf", "backbone").Backbone(
-            BACKBONES.parse({"kind": "tfidf", "part": part, "ngram_max": 1}), seed=0
+            BACKBONES.parse({"kind": "tfidf", "C": 1.0, "class_weight": None, "part": part, "ngram_max": 1}), seed=0
         )
         backbone.fit(frame["text"], frame["label"])
         assert ("good" in backbone.classifier[0].vocabulary_) == (right is not None)
