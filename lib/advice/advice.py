@@ -16,7 +16,14 @@ from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, s
 from lib.advice.columns import find_columns
 from lib.advice.evidence import evidence_hint
 from lib.advice.preparing import OwnTexts, own_texts
-from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
+from lib.advice.published import (
+    SEEDS,
+    EncoderCost,
+    PublishedEncoder,
+    advised_recipe,
+    published_encoder,
+    published_study,
+)
 from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, reading_everything, recipe, template
@@ -236,7 +243,8 @@ def _encoder_rows(
     own: OwnTexts,
 ) -> list[EncoderCost]:
     """Return the costs of the rows of the published encoder: documents cut to its reach, and read in segments."""
-    recipe, documents, cut = Recipe.model_validate(RECIPE), own.splits["train"], np.minimum(lengths, limit)
+    documents, cut = own.splits["train"], np.minimum(lengths, limit)
+    recipe = Recipe.model_validate(advised_recipe(encoder, documents, labelled=own.labelled))
     ways = {encoder.name: np.minimum(cut, encoder.reach)}
     if own.labelled and limit > encoder.reach:
         segments = -(-cut // encoder.reach)
@@ -254,6 +262,7 @@ def _encoder_rows(
         rows.append(
             EncoderCost(
                 name,
+                epochs=recipe.epochs,
                 tokens_per_second=number * float(pieces.mean()) / epoch,
                 epoch_seconds=epoch,
                 seconds=START_UP + epoch * recipe.epochs_over(documents) + forward * evaluated,

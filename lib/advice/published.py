@@ -1,6 +1,7 @@
 """Published encoders that are advised, and the study that fine-tunes one on own texts."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class EncoderCost:
     """Estimated cost of a row of a published encoder on this machine."""
 
     row: str
+    epochs: int
     tokens_per_second: float
     """Tokens that a training step reads."""
     epoch_seconds: float
@@ -103,8 +105,17 @@ MULTILINGUAL = PublishedEncoder(
 
 SEEDS = (1, 2, 3)
 
-RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size": 16, "warmup_ratio": 0.1}
-"""Common recipe for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
+STEPS = 250
+"""Optimiser steps that a training has, at least, if the most epochs allow it."""
+
+EPOCHS = (3, 20)
+"""Epochs of a training, at least and at most. Source: Mosbach et al. (2021), who take 20 for small datasets."""
+
+_RATES = ((50e6, 1.0e-4), (300e6, 5.0e-5), (math.inf, 2.0e-5))
+"""Learning rates of encoders with fewer weights than this, embeddings included.
+
+Only the first was measured here, with MiniLM. The others are of the range in Devlin et al. (2019), BERT, appendix A.3.
+"""
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
@@ -144,6 +155,25 @@ def _model_name(folder: Path) -> str:
     return name if name not in ("", "tfidf") else f"{name}-encoder".strip("-")
 
 
+def advised_recipe(encoder: PublishedEncoder, documents: int, *, labelled: bool) -> dict[str, Any]:
+    """Return the recipe to train an encoder with; the epoch with the best score on validation is kept if `labelled`.
+
+    Args:
+        encoder: to start from.
+        documents: number of training documents.
+        labelled: whether it gets a head with random weights, which learns faster than the encoder.
+    """
+    weights, batch_size, (fewest, most) = encoder.parameters().weights(0), 16, EPOCHS
+    recipe = {
+        "epochs": min(max(fewest, math.ceil(STEPS / math.ceil(documents / batch_size))), most),
+        "learning_rate": next(rate for size, rate in _RATES if weights < size),
+        "min_lr_ratio": 0.0,
+        "batch_size": batch_size,
+        "warmup_ratio": 0.1,
+    }
+    return recipe | ({"head_lr_multiplier": 10.0} if labelled else {})
+
+
 def published_study(
     question: Question,
     own: OwnTexts,
@@ -173,6 +203,7 @@ def published_study(
     longer = own.labelled and limit > encoder.reach
     size = {"max_tokens": limit if longer else min(limit, encoder.reach)}
     texts = local_texts(question, own, size)
+    recipe = advised_recipe(encoder, own.splits["train"], labelled=own.labelled)
     model: dict[str, Any] = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
         "seeds": list(SEEDS),
@@ -185,13 +216,13 @@ def published_study(
     report: dict[str, Any]
     if not own.labelled:
         experiment["corpora"] = {TEXTS: texts}
-        stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": recipe, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
         report = {"tables": {"tapt": {"stage": "tapt", "columns": ["memory", "minutes", "loss"]}}}
     else:
         experiment["datasets"] = {TEXTS: texts}
         task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
-        stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        stages = {"finetune": {"task": task, "recipe": recipe, "data": {TEXTS: {}}}}
         models = {encoder.name: model}
         report = {
             "tables": {"f1": {"stage": "finetune", "columns": ["f1", "minutes"]}},

@@ -12,7 +12,7 @@ import torch
 
 from lib.advice.choices import BEARABLE, TOLERANCE, WANTED, Choice, Limit, Ratio, StartAdvice
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import RECIPE, SEEDS, EncoderCost, PublishedEncoder
+from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder
 from lib.advice.scores import POWER
 from lib.advice.texts import Language
 from lib.evaluation.prediction_cost import MILLION
@@ -174,7 +174,7 @@ def encoder_table(rows: Sequence[EncoderCost]) -> list[str]:
             "row": row.row,
             "tokens/s": f"{row.tokens_per_second:,.0f}",
             "epoch [min]": _number(row.epoch_seconds / 60),
-            f"{RECIPE['epochs']} epochs and evaluations [min]": _number(row.seconds / 60),
+            f"{row.epochs} epochs and evaluations [min]": _number(row.seconds / 60),
         }
         for row in rows
     ).to_markdown(index=False, colalign=("left", "right", "right", "right"), disable_numparse=True)

@@ -11,7 +11,8 @@ from studies import SMALL, changed
 
 from lib.advice.advice import START_UP, _encoder_rows
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import published_encoder
+from lib.advice.published import MASKED, MULTILINGUAL, advised_recipe, published_encoder
+from lib.advice.published import SMALL as MINILM
 from lib.advice.wording import other_costs, prediction
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.measure.estimates import Hardware, ModelSteps, Steps
@@ -123,6 +124,9 @@ def test_the_file_loads_as_a_study(answer, folder):
     assert study.experiment.datasets["texts"].local.files == {"train": [str(folder / "reviews.csv")]}
     assert study.experiment.datasets["texts"].max_tokens == 128
     assert list(study.experiment.models) == ["tfidf", "minilm"]
+    finetune = study.experiment.stages["finetune"].data["texts"]
+    assert finetune.recipe.epochs == 20, "80 documents"
+    assert finetune.task.keeps == "best"
     assert study.execution.results == "results/reviews"
     assert study.execution.training.device == "cpu"
 
@@ -179,17 +183,29 @@ def test_no_text_is_cut_where_the_advised_model_reads_all(folder, tmp_path, caps
 
 @pytest.mark.parametrize(
     ("splits", "evaluated"),
-    [({"train": 80, "validation": 10, "test": 10}, 3 * 10 + 20), ({"train": 80, "held_out": 20}, 3 * 20)],
+    [({"train": 80, "validation": 10, "test": 10}, 20 * 10 + 20), ({"train": 80, "held_out": 20}, 20 * 20)],
 )
 def test_a_run_of_the_published_encoder_has_its_evaluations(splits, evaluated):
-    """After each of three epochs; those of labelled texts predict validation and test in the end."""
+    """After each of 20 epochs; those of labelled texts predict validation and test in the end."""
     steps = Steps([(1, 10, 1.0), (2, 10, 2.0)], 0.5, 0.0, weights=1, grows=False, peaks=(1.0, 2.0))
     own = OwnTexts({}, splits, [], {"no": 50, "yes": 50} if "test" in splits else {})
     place = Hardware("cpu", "fp32", 16.0, 500.0, 32_768)
     (row,) = _encoder_rows(published_encoder(labelled=own.labelled, multilingual=False), [ModelSteps(steps, steps, 6)],
                            place, np.full(80, 10), 64, own)  # fmt: skip
     assert row.epoch_seconds == pytest.approx(80)
-    assert row.seconds == pytest.approx(START_UP + 3 * 80 + evaluated * 0.5)
+    assert row.seconds == pytest.approx(START_UP + 20 * 80 + evaluated * 0.5)
+
+
+@pytest.mark.parametrize(("encoder", "rate"), [(MINILM, 1e-4), (MASKED, 5e-5), (MULTILINGUAL, 5e-5)])
+@pytest.mark.parametrize("documents", [10, 320, 1022, 1330, 100_000])
+def test_a_recipe_trains_for_enough_steps_at_the_rate_of_the_size(encoder, rate, documents):
+    recipe = advised_recipe(encoder, documents, labelled=True)
+    steps = recipe["epochs"] * -(-documents // recipe["batch_size"])
+    assert steps >= 250 or recipe["epochs"] == 20
+    assert recipe["epochs"] == 3 or steps - 250 < -(-documents // recipe["batch_size"]), "no more epochs than needed"
+    assert recipe["learning_rate"] == rate
+    assert recipe["head_lr_multiplier"] == 10
+    assert "head_lr_multiplier" not in advised_recipe(encoder, documents, labelled=False), "its head is published"
 
 
 def test_a_column_that_there_is_not_is_one_message_with_the_options(folder):
