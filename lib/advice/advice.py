@@ -16,14 +16,7 @@ from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, s
 from lib.advice.columns import find_columns
 from lib.advice.evidence import evidence_hint
 from lib.advice.preparing import OwnTexts, own_texts
-from lib.advice.published import (
-    SEEDS,
-    EncoderCost,
-    PublishedEncoder,
-    advised_recipe,
-    published_encoder,
-    published_study,
-)
+from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, reading_everything, recipe, template
@@ -244,7 +237,7 @@ def _encoder_rows(
 ) -> list[EncoderCost]:
     """Return the costs of the rows of the published encoder: documents cut to its reach, and read in segments."""
     documents, cut = own.splits["train"], np.minimum(lengths, limit)
-    recipe = Recipe.model_validate(advised_recipe(encoder, documents, labelled=own.labelled))
+    recipe = Recipe.model_validate(encoder.recipe(documents, labelled=own.labelled))
     ways = {encoder.name: np.minimum(cut, encoder.reach)}
     if own.labelled and limit > encoder.reach:
         segments = -(-cut // encoder.reach)

@@ -24,6 +24,18 @@ TEXTS = "texts"
 UNLIMITED = 2**20
 """Tokens that an encoder without a limit is said to read."""
 
+STEPS = 250
+"""Optimiser steps that a training has, at least, if the most epochs allow it."""
+
+EPOCHS = (3, 20)
+"""Epochs of a training, at least and at most. Source: Mosbach et al. (2021), who take 20 for small datasets."""
+
+RATES = ((50e6, 1.0e-4), (300e6, 5.0e-5), (math.inf, 2.0e-5))
+"""Learning rates of encoders with fewer weights than this, embeddings included.
+
+Only the first was measured here, with MiniLM. The others are of the range in Devlin et al. (2019), BERT, appendix A.3.
+"""
+
 
 @dataclass(frozen=True)
 class PublishedEncoder:
@@ -54,6 +66,22 @@ class PublishedEncoder:
     def parameters(self) -> Any:
         """Return the parameters of its backbone."""
         return BACKBONES.parse({"kind": "pretrained", "architecture": dict(self.architecture)})
+
+    def recipe(self, documents: int, *, labelled: bool) -> dict[str, Any]:
+        """Return the recipe to train it with; the epoch with the best score on validation is kept if `labelled`.
+
+        Args:
+            documents: number of training documents.
+            labelled: whether it gets a head with random weights, which learns faster than the encoder.
+        """
+        weights, batch_size, (fewest, most) = self.parameters().weights(0), 16, EPOCHS
+        return {
+            "epochs": min(max(fewest, math.ceil(STEPS / math.ceil(documents / batch_size))), most),
+            "learning_rate": next(rate for size, rate in RATES if weights < size),
+            "min_lr_ratio": 0.0,
+            "batch_size": batch_size,
+            "warmup_ratio": 0.1,
+        } | ({"head_lr_multiplier": 10.0} if labelled else {})
 
 
 @dataclass(frozen=True)
@@ -105,18 +133,6 @@ MULTILINGUAL = PublishedEncoder(
 
 SEEDS = (1, 2, 3)
 
-STEPS = 250
-"""Optimiser steps that a training has, at least, if the most epochs allow it."""
-
-EPOCHS = (3, 20)
-"""Epochs of a training, at least and at most. Source: Mosbach et al. (2021), who take 20 for small datasets."""
-
-_RATES = ((50e6, 1.0e-4), (300e6, 5.0e-5), (math.inf, 2.0e-5))
-"""Learning rates of encoders with fewer weights than this, embeddings included.
-
-Only the first was measured here, with MiniLM. The others are of the range in Devlin et al. (2019), BERT, appendix A.3.
-"""
-
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
     """Return the encoder to start from: the one in `folder`, or one of the hub.
@@ -155,25 +171,6 @@ def _model_name(folder: Path) -> str:
     return name if name not in ("", "tfidf") else f"{name}-encoder".strip("-")
 
 
-def advised_recipe(encoder: PublishedEncoder, documents: int, *, labelled: bool) -> dict[str, Any]:
-    """Return the recipe to train an encoder with; the epoch with the best score on validation is kept if `labelled`.
-
-    Args:
-        encoder: to start from.
-        documents: number of training documents.
-        labelled: whether it gets a head with random weights, which learns faster than the encoder.
-    """
-    weights, batch_size, (fewest, most) = encoder.parameters().weights(0), 16, EPOCHS
-    recipe = {
-        "epochs": min(max(fewest, math.ceil(STEPS / math.ceil(documents / batch_size))), most),
-        "learning_rate": next(rate for size, rate in _RATES if weights < size),
-        "min_lr_ratio": 0.0,
-        "batch_size": batch_size,
-        "warmup_ratio": 0.1,
-    }
-    return recipe | ({"head_lr_multiplier": 10.0} if labelled else {})
-
-
 def published_study(
     question: Question,
     own: OwnTexts,
@@ -203,7 +200,7 @@ def published_study(
     longer = own.labelled and limit > encoder.reach
     size = {"max_tokens": limit if longer else min(limit, encoder.reach)}
     texts = local_texts(question, own, size)
-    recipe = advised_recipe(encoder, own.splits["train"], labelled=own.labelled)
+    recipe = encoder.recipe(own.splits["train"], labelled=own.labelled)
     model: dict[str, Any] = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
         "seeds": list(SEEDS),

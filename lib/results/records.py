@@ -16,7 +16,7 @@ from lib.results.quantities import F1_NAMES, OF_CLASS
 
 INSTRUCTIONS, HARDWARE, PRECISION = "instruction set", "hardware", "precision"
 SHOWN = 6
-"""How many resumed trainings a note names."""
+"""How many runs a note describes one by one."""
 SPLITS = ("eval", "test")
 SCORES = {f"{split}_score": " or ".join(f"{split}_{name}" for name in F1_NAMES) for split in SPLITS}
 """Columns of scores, and the metrics that they hold."""
@@ -138,14 +138,12 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
     sets, hardware, precisions = (differing.pop(name, []) for name in (INSTRUCTIONS, *of_trainings))
     versions = [f"{package} {value}" for package, values in differing.items() for value in values]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
-    if len(mixed) > SHOWN:
-        mixed = [*mixed[:SHOWN], f"and {len(mixed) - SHOWN} more, which make verify names"]
     sentences = {
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": sets,
         "Trainings ran on different hardware, so their times cannot be compared": hardware,
         "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
-        "Trainings resumed under other conditions": mixed,
+        "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None
 
@@ -166,6 +164,22 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
         if share
     ]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
+
+
+def learning_note(files: Iterable[str | Path]) -> str | None:
+    """Return a sentence on runs that have hardly learnt to tell classes apart; None = there are none.
+
+    Args:
+        files: of a table or figure; other files than run records are skipped.
+    """
+    records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
+    found = _listed([f"{record.id.path} ({words})" for record in records if (words := record.unlearnt)], "")
+    return f"Hardly learnt: {', '.join(found)}." if found else None
+
+
+def _listed(runs: Sequence[str], more: str) -> Sequence[str]:
+    """Return the first of the descriptions of runs, and how many `more` there are."""
+    return runs if len(runs) <= SHOWN else [*runs[:SHOWN], f"and {len(runs) - SHOWN} more{more}"]
 
 
 def copies_note(files: Iterable[str | Path]) -> str | None:

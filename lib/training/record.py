@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import platform
 import subprocess
@@ -11,11 +12,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
 from lib.core.files import file_digest, files_in
 from lib.core.identity import NamesRun
-from lib.core.record import Parent, RunRecord, Stretch, write_run
+from lib.core.record import HISTORY, PREDICTIONS, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
 
@@ -23,6 +28,13 @@ if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from torch import nn
     from transformers import PreTrainedModel
 
+
+logger = logging.getLogger(__name__)
+
+LOSS_SHARE = 0.9
+"""Of the loss of the class frequencies: a training that ends above it has hardly learnt."""
+ONE_CLASS = 0.95
+"""Of the test documents: a classifier that predicts one class for more has hardly learnt, unless they have it."""
 
 NUMERICAL_SETTINGS = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
@@ -131,7 +143,7 @@ def _versions(environment: Environment) -> dict[str, str]:
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
-    """Write a record to the folder of the run's other files.
+    """Write a record to the folder of the run's other files, and warn if they show that it has hardly learnt.
 
     Args:
         record: record of the run.
@@ -139,7 +151,36 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
         code: digest of the code that the run executed, if it is known.
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in files_in(folder)}
-    write_run(folder, record.model_copy(update={"code": code, "files": files}))
+    signs = record.hardly_learnt | dict(_hardly_learnt(record, folder))
+    record = record.model_copy(update={"code": code, "files": files, "hardly_learnt": signs})
+    if signs:
+        advice = "Raise recipe.learning_rate, recipe.head_lr_multiplier or recipe.epochs."
+        logger.warning("%s has hardly learnt: %s. %s", record.id.path, record.unlearnt, advice)
+    write_run(folder, record)
+
+
+def _hardly_learnt(record: RunRecord, folder: Path) -> Iterator[tuple[str, float]]:
+    """Yield what shows that a classifier of documents has hardly learnt, see `lib.core.record.HARDLY_LEARNT`.
+
+    The loss of the class frequencies of training is their entropy, which a model reaches that reads nothing. One class
+    for nearly all test documents is a sign unless the others have at least half of the predictions that are due.
+    """
+    path = folder / PREDICTIONS
+    if not path.is_file() or "probabilities" not in pq.read_schema(path).names:
+        return
+    if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
+        from lib.data.tokens import load_tokens
+
+        shares = pd.Series(load_tokens(record.parents["train"].path)["label"][:]).value_counts(normalize=True)
+        entropy = -sum(shares * np.log(shares))
+        loss = pd.read_csv(folder / HISTORY)["train_loss"].iloc[-1]
+        if loss > LOSS_SHARE * entropy > 0:
+            yield "loss", 100 * loss / entropy
+    documents = pd.read_parquet(path, columns=["split", "label", "prediction"])
+    predicted = documents["prediction"][documents["split"] == "test"].value_counts(normalize=True)
+    due = (documents["label"].dropna() == predicted.index[0]).mean()
+    if predicted.iloc[0] > ONE_CLASS and 1 - predicted.iloc[0] < (1 - due) / 2:
+        yield "one_class", 100 * predicted.iloc[0]
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from lib.advice.published import SMALL, advised_recipe
+from lib.advice.published import SMALL
 from lib.study.configuration import load_study, read_layers
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
@@ -180,8 +180,8 @@ def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, pl
 def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
     block = next(each for each in blocks(repository / "docs" / f"{page}.md") if "report" in each)
     recipe = block["experiment"]["stages"][stage]["recipe"]
-    assert recipe == advised_recipe(SMALL, 1330, labelled=True)
-    assert advised_recipe(SMALL, 1328, labelled=True)["epochs"] > recipe["epochs"], "the number that the page names"
+    assert recipe == SMALL.recipe(1330, labelled=True)
+    assert SMALL.recipe(1328, labelled=True)["epochs"] > recipe["epochs"], "the number that the page names"
 
 
 def test_every_setting_is_shown(repository, pages):

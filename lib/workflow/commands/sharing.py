@@ -167,7 +167,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
 
 {_table(scores, *_baseline(plan, run))}
 
-Seed {run.id.seed}, one training.{_shared(record)}
+Seed {run.id.seed}, one training.{_reserves(record)}
 {_cost_of_predictions(plan, run)}
 ## Data
 
@@ -219,9 +219,10 @@ or {latency_p99_ms:.1f} ms (99th percentile).{price} Measured on {processor} ({i
     return ""
 
 
-def _shared(record: RunRecord) -> str:
+def _reserves(record: RunRecord) -> str:
     share = record.shared.get("test", 0)
-    return f" Of the test documents, {100 * share:.1f} % have a text that training has as well." if share else ""
+    shared = f" Of the test documents, {100 * share:.1f} % have a text that training has as well." if share else ""
+    return f"{shared} **It has hardly learnt: {record.unlearnt}.**" if record.unlearnt else shared
 
 
 def _what(run: Run, first: Run, record: RunRecord, settings: dict[str, Any]) -> str:

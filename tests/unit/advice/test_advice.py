@@ -11,7 +11,7 @@ from studies import SMALL, changed
 
 from lib.advice.advice import START_UP, _encoder_rows
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import MASKED, MULTILINGUAL, advised_recipe, published_encoder
+from lib.advice.published import MASKED, MULTILINGUAL, published_encoder
 from lib.advice.published import SMALL as MINILM
 from lib.advice.wording import other_costs, prediction
 from lib.core.errors import ConfigError, DataError, RunError
@@ -199,13 +199,13 @@ def test_a_run_of_the_published_encoder_has_its_evaluations(splits, evaluated):
 @pytest.mark.parametrize(("encoder", "rate"), [(MINILM, 1e-4), (MASKED, 5e-5), (MULTILINGUAL, 5e-5)])
 @pytest.mark.parametrize("documents", [10, 320, 1022, 1330, 100_000])
 def test_a_recipe_trains_for_enough_steps_at_the_rate_of_the_size(encoder, rate, documents):
-    recipe = advised_recipe(encoder, documents, labelled=True)
+    recipe = encoder.recipe(documents, labelled=True)
     steps = recipe["epochs"] * -(-documents // recipe["batch_size"])
     assert steps >= 250 or recipe["epochs"] == 20
     assert recipe["epochs"] == 3 or steps - 250 < -(-documents // recipe["batch_size"]), "no more epochs than needed"
     assert recipe["learning_rate"] == rate
     assert recipe["head_lr_multiplier"] == 10
-    assert "head_lr_multiplier" not in advised_recipe(encoder, documents, labelled=False), "its head is published"
+    assert "head_lr_multiplier" not in encoder.recipe(documents, labelled=False), "its head is published"
 
 
 def test_a_column_that_there_is_not_is_one_message_with_the_options(folder):

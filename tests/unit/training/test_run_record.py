@@ -1,7 +1,12 @@
 import subprocess
 
+import pandas as pd
 import pytest
+from datasets import Dataset
+from run_records import write_run
 
+from lib.core.record import HISTORY, PREDICTIONS, Parent, read_record
+from lib.results.records import learning_note
 from lib.training import record
 
 
@@ -29,3 +34,39 @@ def test_the_commit_is_marked_when_code_differs_from_it(checkout):
 def test_account_and_partition_do_not_mark_the_commit(checkout):
     (checkout / "slurm/profile.yaml").write_text("slurm_account: mine\n")
     assert not record._git_commit().endswith("-dirty")
+
+
+EQUAL, RARE = [0, 1] * 50, [0] * 97 + [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "losses", "predicted", "signs"),
+    [
+        (EQUAL, (0.7, 0.3), EQUAL, {}),
+        (EQUAL, (0.7, 0.65), EQUAL, {"loss": 94}),
+        (EQUAL, (0.3, 0.69), [1] * 100, {"loss": 100, "one_class": 100}),
+        (RARE, (0.14, 0.05), RARE, {}),
+        (RARE, (0.14, 0.05), [0] * 98 + [1] * 2, {}),
+        (RARE, (0.14, 0.05), [0] * 99 + [1], {"one_class": 99}),
+        (RARE, (0.14, 0.13), RARE, {"loss": 96}),
+    ],
+)
+def test_a_classifier_that_has_hardly_learnt_says_so(labels, losses, predicted, signs, tmp_path, caplog):
+    """In its record and its log, and below tables, by its last loss, not its lowest one."""
+    Dataset.from_dict({"id": EQUAL, "input_ids": [[1]] * 100, "length": [1] * 100, "label": labels}).save_to_disk(
+        tmp_path / "train"
+    )
+    folder = write_run(tmp_path, "finetune", "minilm", "texts")
+    pd.DataFrame({"epoch": [1, 2], "train_loss": losses}).to_csv(folder / HISTORY)
+    rows = pd.DataFrame({"label": labels, "prediction": predicted, "probabilities": [[0.5, 0.5]] * 100})
+    pd.concat([rows.assign(split="test"), rows.assign(split="validation", prediction=0)]).to_parquet(
+        folder / PREDICTIONS
+    )
+    inputs = {"train": Parent(path=str(tmp_path / "train"), digest=None)}
+    record.write_record(read_record(folder).model_copy(update={"parents": inputs}), folder, None)
+    found = read_record(folder)
+    assert found.hardly_learnt == pytest.approx(signs, abs=0.7)
+    said = f"finetune/minilm/texts/seed-0 ({found.unlearnt})" if signs else None
+    assert learning_note([folder / "run.json"]) == (f"Hardly learnt: {said}." if signs else None)
+    assert ("has hardly learnt" in caplog.text) == bool(signs)
+    assert ("one class is predicted for" in caplog.text) == ("one_class" in signs)
