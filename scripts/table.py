@@ -17,12 +17,12 @@ from lib.results.settings import TABLES
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.results.predictions import scores_note
-    from lib.results.records import conditions_note, copies_note, learning_note, shared_note
+    from lib.results.records import conditions_note, copies_note, shared_note
     from lib.results.scope import result_arguments
 
     arguments = result_arguments(TABLES, "table", __doc__, argv)
     table = arguments.settings.make(arguments.scope)
-    of_scores = [scores_note, shared_note, copies_note, learning_note] if arguments.settings.shows_test_scores else []
+    of_scores = [scores_note, shared_note, copies_note] if arguments.settings.shows_test_scores else []
     notes = [table.note, arguments.scope.note, *(note(arguments.records) for note in (*of_scores, conditions_note))]
     dataclasses.replace(table, note=" ".join(filter(None, notes)) or None).write(arguments.out)
 

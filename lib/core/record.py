@@ -24,12 +24,6 @@ BEST = "best.json"
 ADAPTER = "adapter"
 """Subfolder of a model folder: only low-rank adapters and the head, in the format of peft."""
 
-HARDLY_LEARNT = {
-    "loss": "the training loss ended at {:.0f} % of that of the class frequencies alone",
-    "one_class": "one class is predicted for {:.0f} % of the test documents",
-}
-"""Signs that a classifier of documents has hardly learnt, in words, with their size in percent."""
-
 COMPARED_PACKAGES = ("torch", "transformers", "tokenizers")
 """Packages whose versions are compared between runs, and with those installed."""
 
@@ -130,8 +124,8 @@ class RunRecord(NamesRun):
     shared: dict[str, float] = Field(default_factory=dict)
     """Share of the documents of validation and test whose text training has as well, as far as it is read. Empty =
     unknown, or nothing was fitted."""
-    hardly_learnt: dict[str, float] = Field(default_factory=dict)
-    """Which of `HARDLY_LEARNT` the run shows, in percent. Empty = none, or unknown."""
+    hardly_learnt: str = ""
+    """What shows that a classifier of documents has hardly learnt, in words. Empty = nothing, or unknown."""
     processes: int = 1
     """Processes that trained together, each on its own GPU, or all on one CPU. Time is wall time, memory the maximum
     over them."""
@@ -155,11 +149,6 @@ class RunRecord(NamesRun):
     task scores them; `featureless_*` of a classifier of texts, the share of the documents of a split without a feature;
     `best_epoch` if the best model is kept, a fraction within an epoch. A search records those of
     its best trial, whose number is `best_trial`; epochs, steps, tokens and time are summed over all trials."""
-
-    @property
-    def unlearnt(self) -> str:
-        """Description of what shows that the run has hardly learnt; empty if nothing does."""
-        return " and ".join(HARDLY_LEARNT[sign].format(percent) for sign, percent in self.hardly_learnt.items())
 
     @property
     def mixed(self) -> str | None:

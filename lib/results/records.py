@@ -100,7 +100,7 @@ def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def conditions_note(files: Iterable[str | Path]) -> str | None:
-    """Return sentences on how the conditions of runs differ: versions, processors, precision, resumed runs.
+    """Return sentences on runs that have hardly learnt, and on how conditions differ: versions, processors, precision.
 
     Hardware and precision count where trainings of one stage on one dataset differ in it.
 
@@ -108,8 +108,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         files: of a table; other files than run records are skipped.
 
     Returns:
-        The sentences, with the models of each version, instruction set, machine and precision; None if the conditions
-        are the same.
+        The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
     of_trainings = HARDWARE, PRECISION
@@ -143,9 +142,15 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         "The processors had different instruction sets": sets,
         "Trainings ran on different hardware, so their times cannot be compared": hardware,
         "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
+        "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
         "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }
     return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None
+
+
+def _listed(runs: Sequence[str], more: str = "") -> Sequence[str]:
+    """Return the first of the descriptions of runs, and how many `more` there are."""
+    return runs if len(runs) <= SHOWN else [*runs[:SHOWN], f"and {len(runs) - SHOWN} more{more}"]
 
 
 def shared_note(files: Iterable[str | Path]) -> str | None:
@@ -164,22 +169,6 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
         if share
     ]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
-
-
-def learning_note(files: Iterable[str | Path]) -> str | None:
-    """Return a sentence on runs that have hardly learnt to tell classes apart; None = there are none.
-
-    Args:
-        files: of a table or figure; other files than run records are skipped.
-    """
-    records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    found = _listed([f"{record.id.path} ({words})" for record in records if (words := record.unlearnt)], "")
-    return f"Hardly learnt: {', '.join(found)}." if found else None
-
-
-def _listed(runs: Sequence[str], more: str) -> Sequence[str]:
-    """Return the first of the descriptions of runs, and how many `more` there are."""
-    return runs if len(runs) <= SHOWN else [*runs[:SHOWN], f"and {len(runs) - SHOWN} more{more}"]
 
 
 def copies_note(files: Iterable[str | Path]) -> str | None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
@@ -151,22 +150,22 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
         code: digest of the code that the run executed, if it is known.
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in files_in(folder)}
-    signs = record.hardly_learnt | dict(_hardly_learnt(record, folder))
-    record = record.model_copy(update={"code": code, "files": files, "hardly_learnt": signs})
-    if signs:
+    record = record.model_copy(update={"code": code, "files": files})
+    if signs := " and ".join(_signs(record, folder)):
+        record.hardly_learnt = signs
         advice = "Raise recipe.learning_rate, recipe.head_lr_multiplier or recipe.epochs."
-        logger.warning("%s has hardly learnt: %s. %s", record.id.path, record.unlearnt, advice)
+        logger.warning("%s has hardly learnt: %s. %s", record.id.path, signs, advice)
     write_run(folder, record)
 
 
-def _hardly_learnt(record: RunRecord, folder: Path) -> Iterator[tuple[str, float]]:
-    """Yield what shows that a classifier of documents has hardly learnt, see `lib.core.record.HARDLY_LEARNT`.
+def _signs(record: RunRecord, folder: Path) -> Iterator[str]:
+    """Yield what shows that a classifier of documents has hardly learnt.
 
     The loss of the class frequencies of training is their entropy, which a model reaches that reads nothing. One class
     for nearly all test documents is a sign unless the others have at least half of the predictions that are due.
     """
     path = folder / PREDICTIONS
-    if not path.is_file() or "probabilities" not in pq.read_schema(path).names:
+    if not path.is_file() or "probabilities" not in (documents := pd.read_parquet(path)):
         return
     if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
         from lib.data.tokens import load_tokens
@@ -175,12 +174,11 @@ def _hardly_learnt(record: RunRecord, folder: Path) -> Iterator[tuple[str, float
         entropy = -sum(shares * np.log(shares))
         loss = pd.read_csv(folder / HISTORY)["train_loss"].iloc[-1]
         if loss > LOSS_SHARE * entropy > 0:
-            yield "loss", 100 * loss / entropy
-    documents = pd.read_parquet(path, columns=["split", "label", "prediction"])
+            yield f"the training loss ended at {100 * loss / entropy:.0f} % of that of the class frequencies alone"
     predicted = documents["prediction"][documents["split"] == "test"].value_counts(normalize=True)
-    due = (documents["label"].dropna() == predicted.index[0]).mean()
-    if predicted.iloc[0] > ONE_CLASS and 1 - predicted.iloc[0] < (1 - due) / 2:
-        yield "one_class", 100 * predicted.iloc[0]
+    share, due = predicted.iloc[0], (documents["label"].dropna() == predicted.index[0]).mean()
+    if share > ONE_CLASS and 1 - share < (1 - due) / 2:
+        yield f"one class is predicted for {100 * share:.0f} % of the test documents"
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:

@@ -222,7 +222,7 @@ or {latency_p99_ms:.1f} ms (99th percentile).{price} Measured on {processor} ({i
 def _reserves(record: RunRecord) -> str:
     share = record.shared.get("test", 0)
     shared = f" Of the test documents, {100 * share:.1f} % have a text that training has as well." if share else ""
-    return f"{shared} **It has hardly learnt: {record.unlearnt}.**" if record.unlearnt else shared
+    return f"{shared} **It has hardly learnt: {record.hardly_learnt}.**" if record.hardly_learnt else shared
 
 
 def _what(run: Run, first: Run, record: RunRecord, settings: dict[str, Any]) -> str:
