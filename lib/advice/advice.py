@@ -255,7 +255,6 @@ def _encoder_rows(
         rows.append(
             EncoderCost(
                 name,
-                epochs=recipe.epochs,
                 tokens_per_second=number * float(pieces.mean()) / epoch,
                 epoch_seconds=epoch,
                 seconds=START_UP + epoch * recipe.epochs_over(documents) + forward * evaluated,

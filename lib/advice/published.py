@@ -24,8 +24,8 @@ TEXTS = "texts"
 UNLIMITED = 2**20
 """Tokens that an encoder without a limit is said to read."""
 
-STEPS = 250
-"""Optimiser steps that a training has, at least, if the most epochs allow it."""
+BATCH_SIZE, STEPS = 16, 250
+"""Documents per optimiser step, and optimiser steps that a training has, at least, if the most epochs allow it."""
 
 EPOCHS = (3, 20)
 """Epochs of a training, at least and at most. Source: Mosbach et al. (2021), who take 20 for small datasets."""
@@ -74,14 +74,10 @@ class PublishedEncoder:
             documents: number of training documents.
             labelled: whether it gets a head with random weights, which learns faster than the encoder.
         """
-        weights, batch_size, (fewest, most) = self.parameters().weights(0), 16, EPOCHS
-        return {
-            "epochs": min(max(fewest, math.ceil(STEPS / math.ceil(documents / batch_size))), most),
-            "learning_rate": next(rate for size, rate in RATES if weights < size),
-            "min_lr_ratio": 0.0,
-            "batch_size": batch_size,
-            "warmup_ratio": 0.1,
-        } | ({"head_lr_multiplier": 10.0} if labelled else {})
+        epochs = min(max(EPOCHS[0], math.ceil(STEPS / math.ceil(documents / BATCH_SIZE))), EPOCHS[1])
+        rate = next(rate for weights, rate in RATES if self.parameters().weights(0) < weights)
+        recipe = {"epochs": epochs, "learning_rate": rate, "min_lr_ratio": 0.0, "batch_size": BATCH_SIZE}
+        return recipe | {"warmup_ratio": 0.1} | ({"head_lr_multiplier": 10.0} if labelled else {})
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,6 @@ class EncoderCost:
     """Estimated cost of a row of a published encoder on this machine."""
 
     row: str
-    epochs: int
     tokens_per_second: float
     """Tokens that a training step reads."""
     epoch_seconds: float

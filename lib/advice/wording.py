@@ -174,7 +174,7 @@ def encoder_table(rows: Sequence[EncoderCost]) -> list[str]:
             "row": row.row,
             "tokens/s": f"{row.tokens_per_second:,.0f}",
             "epoch [min]": _number(row.epoch_seconds / 60),
-            f"{row.epochs} epochs and evaluations [min]": _number(row.seconds / 60),
+            "a run with its evaluations [min]": _number(row.seconds / 60),
         }
         for row in rows
     ).to_markdown(index=False, colalign=("left", "right", "right", "right"), disable_numparse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,6 +15,9 @@ MACRO, CHARACTERS = "f1_macro", "f1"
 """Metrics that are the F1 of a run: over classes, or over characters in spans."""
 F1_NAMES = {MACRO: "F1", CHARACTERS: "F1 of characters"}
 """What tables call them."""
+
+TIMES = re.compile(r"\btime (\[(min|s|h)(/epoch)?\]$|against )")
+"""In the label of a measured time, or of a difference of two."""
 
 OF_CLASS = "_class_"
 """Stands before the name of a class in a metric of one class."""
@@ -70,8 +75,8 @@ STATE = "state_bytes"
 
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
-    "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
-    "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
+    "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 4, 2),
+    "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 3, 2),
     "hours": Quantity("training_seconds", "hours", "time [h]", 1 / 3600, 2, 2),
     "lora_rank": Quantity("lora_rank", "lora_rank", "LoRA rank (0 = none)", 1, 0, 0),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
@@ -122,7 +127,17 @@ def in_readable_unit(shown: Quantity, runs: pd.DataFrame) -> Quantity:
     if "[min" not in shown.label:
         return shown
     unit, factor = time_unit(shown.factor * runs[shown.source].max())
-    decimals = max(0, shown.decimals - 1) if factor > 1 else shown.decimals
-    return replace(
-        shown, label=shown.label.replace("[min", f"[{unit}"), factor=shown.factor * factor, decimals=decimals
-    )
+    return replace(shown, label=shown.label.replace("[min", f"[{unit}"), factor=shown.factor * factor)
+
+
+def times_note(labels: Iterable[str]) -> str:
+    """Return a sentence on how exact measured times are; empty if no label is of one."""
+    said = "Times have two digits: trainings that run at the same time on one machine slow each other down."
+    return said * any(map(TIMES.search, labels))
+
+
+def shown_decimals(label: str, decimals: int, value: float) -> int:
+    """Return the decimals that people read of a value: two digits of a measured time, or all before the point."""
+    if not TIMES.search(label) or not value:
+        return decimals
+    return min(decimals, max(0, 1 - math.floor(math.log10(abs(value)))))

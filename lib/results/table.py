@@ -10,7 +10,7 @@ from pandas.io.formats.style import Styler
 
 from lib.core.files import write_text
 from lib.results.escapes import latex, markdown, page, unquoted
-from lib.results.quantities import time_unit
+from lib.results.quantities import shown_decimals, time_unit, times_note
 
 HTML_STYLE = (
     ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
@@ -87,17 +87,9 @@ class Table:
             write_text(file, formats[Path(file).suffix]())
 
     def to_csv(self) -> str:
-        """Return the table as CSV, rounded as printed, with a standard deviation in a column of its own.
-
-        Minutes that other formats show as seconds have a decimal more.
-        """
-        columns = {
-            name: replace(column, decimals=column.decimals + self._in_seconds(name))
-            for name, column in self.columns.items()
-        }
-        fine = replace(self, columns=columns)
+        """Return the table as CSV, with all decimals of times, and a standard deviation in a column of its own."""
         text = {
-            str(name): fine._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
+            str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
             for name in self.frame
         }
         # The library quotes a line feed, but no carriage return, which would end the row.
@@ -133,9 +125,12 @@ class Table:
 
     @property
     def _footnote(self) -> str:
-        """The note, and what a number behind ± is if there is one."""
+        """The note, and what times, and a number behind ±, are if there are any."""
+        times = times_note(column.label for name, column in self.columns.items() if name in self.frame)
         deviates = any(self._is_deviation(name) and self.frame[name].notna().any() for name in self.frame)
-        return " ".join(filter(None, [self.note, f"±: standard deviation over {self.deviations_over}." * deviates]))
+        return " ".join(
+            filter(None, [self.note, times, f"±: standard deviation over {self.deviations_over}." * deviates])
+        )
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""
@@ -144,10 +139,10 @@ class Table:
     def _texts(self) -> pd.DataFrame:
         text = {}
         for name in [name for name in self.frame if not self._is_deviation(name)]:
-            cells = self._printed(name, name, missing="-")
+            cells = self._printed(name, name, missing="-", read=True)
             spread = name.sd if isinstance(name, Key) else f"{name}_sd"
             if spread in self.frame and self._is_deviation(spread):
-                deviations = self._printed(spread, name, missing="")
+                deviations = self._printed(spread, name, missing="", read=True)
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
             text[self._label(name)] = cells
         return pd.DataFrame(text)
@@ -155,22 +150,13 @@ class Table:
     def _in_readable_units(self) -> "Table":
         """Return the table with minutes as seconds, in columns where all are below one; CSV files keep their unit."""
         frame, columns = self.frame.copy(), dict(self.columns)
-        for name, column in self.columns.items():
-            if self._in_seconds(name):
-                unit, factor = time_unit(0)
-                spread = name.sd if isinstance(name, Key) else f"{name}_sd"
-                for each in [each for each in (name, spread) if each in frame]:
-                    frame[each] = factor * frame[each]
-                columns[name] = replace(
-                    column, label=column.label.replace("[min", f"[{unit}"), decimals=max(0, column.decimals - 1)
-                )
+        for name in [name for name, column in columns.items() if "[min" in column.label and name in frame]:
+            unit, factor = time_unit(frame[name].abs().max())
+            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
+            for each in [each for each in (name, spread) if each in frame]:
+                frame[each] = factor * frame[each]
+            columns[name] = replace(columns[name], label=columns[name].label.replace("[min", f"[{unit}"))
         return replace(self, frame=frame, columns=columns)
-
-    def _in_seconds(self, name: Any) -> bool:
-        """Whether a column has minutes that are all below one."""
-        if "[min" not in self.columns[name].label or name not in self.frame:
-            return False
-        return time_unit(self.frame[name].abs().max())[1] > 1
 
     def _label(self, name: Hashable) -> str:
         return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
@@ -192,12 +178,16 @@ class Table:
         """Return the label of the column whose standard deviation a column with this label would be."""
         return replace(name, deviation=False) if isinstance(name, Key) else str(name).removesuffix("_sd")
 
-    def _printed(self, name: Hashable, format_of: Hashable, missing: str) -> list[str]:
+    def _printed(self, name: Hashable, format_of: Hashable, missing: str, read: bool = False) -> list[str]:
         if format_of not in self.columns:
             return [missing if pd.isna(value) else value for value in self.frame[name]]
         column = self.columns[format_of]
         signed = column.signed and name == format_of
-        return [missing if pd.isna(value) else number(value, column.decimals, signed) for value in self.frame[name]]
+        label = column.label if read else ""
+        return [
+            missing if pd.isna(value) else number(value, shown_decimals(label, column.decimals, value), signed)
+            for value in self.frame[name]
+        ]
 
 
 def number(value: float, decimals: int, signed: bool = False) -> str:

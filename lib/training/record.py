@@ -153,8 +153,7 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
     record = record.model_copy(update={"code": code, "files": files})
     if signs := " and ".join(_signs(record, folder)):
         record.hardly_learnt = signs
-        advice = "Raise recipe.learning_rate, recipe.head_lr_multiplier or recipe.epochs."
-        logger.warning("%s has hardly learnt: %s. %s", record.id.path, signs, advice)
+        logger.warning("%s has hardly learnt: %s. Raise recipe.learning_rate or epochs.", record.id.path, signs)
     write_run(folder, record)
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.results.predictions import without_copies
-from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity
+from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity, shown_decimals, times_note
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
 from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers, outline_bars
@@ -38,6 +38,10 @@ class BarsFigure(FigureSettings):
     def needs_state(self) -> bool:
         """See the base."""
         return "state_size" in self.columns
+
+    def notes(self, scope: Scope) -> list[str]:
+        """See the base."""
+        return [times_note(quantity(column).label for column in self.columns)]
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
@@ -81,7 +85,7 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
         drawn = axes.barh(place, 0 if missing else bar["mean"], **error, **fill, gid=row)
         if drawn.errorbar:
             outline_bars(drawn.errorbar)
-        figure = "-" if missing else f"{bar['mean']:,.{shown.decimals}f}"
+        figure = "-" if missing else f"{bar['mean']:,.{shown_decimals(label, shown.decimals, bar['mean'])}f}"
         axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
     axes.set_yticks(range(len(bars)), list(bars.index))
     axes.tick_params(axis="y", length=0)

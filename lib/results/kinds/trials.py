@@ -134,7 +134,7 @@ class TrialsTable(TableSettings):
             "trial": Column("trial", 0),
             **{name: Column(score.label, score.decimals) for name, score in scores.items()},
             "epochs": Column("epochs", 0 if (rows["epochs"] % 1 == 0).all() else 2),
-            "minutes": Column("time [min]", 2),
+            "minutes": Column("time [min]", 3),
         }
         bold = {name: (rows["best"] & (rows["by"] == name)).tolist() for name in scores}
         return Table(shown, columns, NOTE, bold)

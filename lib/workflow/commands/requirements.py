@@ -1,4 +1,4 @@
-"""Jobs, hours, memory, downloads and disk of a study before anything ran, each with how it is known."""
+"""What the jobs of a study ask for before anything ran, and its downloads and disk, each with how it is known."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -53,7 +53,8 @@ def requirements_report(plan: Plan, jobs: Iterable[Job]) -> str:
     found = list(needs(plan, jobs))
     groups = dict.fromkeys([*plan.experiment.stages, OTHERS, DOWNLOADS])
     runs = sum(need.group in plan.experiment.stages for need in found)
-    lines = [f"{plan.paths.results}: nothing has run yet. {runs:,} runs in {len(found):,} jobs:", ""]
+    asked = "Hours and memory are limits that jobs ask of a cluster. What they take is known once some have run."
+    lines = [f"{plan.paths.results}: nothing has run yet. {runs:,} runs in {len(found):,} jobs.", asked, ""]
     lines.append(_line(*_TITLES))
     for group in groups:
         if own := [need for need in found if need.group == group]:
@@ -90,9 +91,9 @@ def _sum(minutes: list[float | None]) -> str:
 
 def _sources(plan: Plan, found: list[Need]) -> str:
     lines = [
-        "Hours are what jobs ask for: of runs on a GPU, 15 minutes and twice the estimate for an A100 "
+        "Hours asked for: by runs on a GPU, 15 minutes and twice the estimate for an A100 "
         f"(execution.job.runtime_scale = {plan.study.execution.job.runtime_scale:g}), which assumes "
-        f"{ASSUMED_DOCUMENTS:,} documents of full length until texts are tokenised; of other jobs, a bound."
+        f"{ASSUMED_DOCUMENTS:,} documents of full length until texts are tokenised; by other jobs, a bound."
     ]
     if unknown := sum(need.minutes is None and need.group in plan.experiment.stages for need in found):
         lines.append(

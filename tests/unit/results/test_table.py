@@ -132,16 +132,21 @@ def test_names_that_join_alike_are_refused_and_a_column_is_no_deviation_of_anoth
     assert table.to_markdown().splitlines()[-1].split() == ["|", "65.00", "|", "93.00", "|"]
 
 
-def test_minutes_below_one_are_seconds_where_people_read_them_and_minutes_in_csv():
-    frame = pd.DataFrame(
-        {"model": ["a", "b"], "minutes": [0.016, 0.5], "minutes_sd": [0.001, 0.01], "long": [0.5, 2.0]}
-    )
-    columns = {"minutes": Column("time [min/epoch]", 3), "long": Column("time [min]", 2)}
+def test_times_have_two_digits_where_people_read_them_and_all_in_csv():
+    """And minutes below one are seconds. Printed values of others stay as they were."""
+    frame = pd.DataFrame({"model": ["a", "b"], "minutes": [0.016, 0.5], "long": [0.5, 123.456]})
+    frame = frame.assign(printed=[0.512, 98.765], less=[-0.123, 25.34], f1=[98.765, 1.234])
+    columns = {"minutes": Column("imdb time [min/epoch]", 4), "long": Column("time [min]", 2)}
+    columns |= {"printed": Column("time [min], published", 2), "f1": Column("F1 [%]", 2)}
+    columns |= {"less": Column("imdb time against sdpa [%]", 1, signed=True)}
     table = Table(frame, columns)
-    assert table.to_csv() == "model,minutes,minutes_sd,long\na,0.0160,0.0010,0.50\nb,0.5000,0.0100,2.00\n"
+    csv = "model,minutes,long,printed,less,f1\na,0.0160,0.50,0.51,-0.1,98.77\nb,0.5000,123.46,98.77,+25.3,1.23\n"
+    assert table.to_csv() == csv
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.to_markdown().splitlines()]
-    assert rows[0] == ["model", "time [s/epoch]", "time [min]"]
-    assert rows[2:4] == [["a", "0.96 ± 0.06", "0.50"], ["b", "30.00 ± 0.60", "2.00"]]
+    assert rows[0][:3] == ["model", "imdb time [s/epoch]", "time [min]"]
+    assert rows[2:4] == [["a", "0.96", "0.50", "0.51", "-0.1", "98.77"], ["b", "30", "123", "98.77", "+25", "1.23"]]
+    assert "Times have two digits" in table.to_markdown()
+    assert "Times have two digits" not in Table(frame[["model", "f1"]], columns).to_markdown()
 
 
 def test_pages_have_neither_raw_backticks_nor_cells_that_cannot_break():

@@ -1,5 +1,6 @@
 """What a study asks for before anything ran, from the plan of Snakemake itself."""
 
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +41,7 @@ def storage(said):
 @pytest.mark.parametrize("gpu", [0, 1])
 def test_a_study_says_what_it_asks_for_before_anything_ran(tmp_path, monkeypatch, capsys, gpu):
     rows, said = ask(tmp_path, monkeypatch, capsys, gpu)
-    assert "nothing has run yet. 34 runs in " in said
+    assert re.search(r"nothing has run yet\. 34 runs in \d+ jobs\.\nHours and memory are limits .* of a cluster", said)
     assert [rows[stage][0] for stage in ("pretrain", "tapt", "finetune")] == ["6", "12", "16"]
     if gpu:
         hours = 6 * 15 / 60
