@@ -44,6 +44,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "instruction_set": None,
         "stretches": [],
         "shared": {},
+        "hardly_learnt": "",
         "versions": {"torch": "2"},
         "git_commit": None,
         "code": None,

@@ -1,13 +1,15 @@
-"""The part of a model card on the cost of a prediction."""
+"""Parts of a model card: the cost of a prediction, and reserves about the scores."""
 
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from run_records import write_run
 from studies import study
 
 from lib.core.identity import RunId
-from lib.workflow.commands.sharing import _cost_of_predictions
+from lib.core.record import read_record
+from lib.workflow.commands.sharing import _cost_of_predictions, _reserves
 from lib.workflow.planning.plan import Plan
 
 COST = {"kind": "prediction_cost", "stage": "finetune", "dataset": "arxiv", "models": ["sdpa"]}
@@ -55,3 +57,11 @@ def test_a_card_has_the_measured_cost_of_its_model_alone_and_its_machine(plan):
 def test_a_card_has_a_price_if_the_study_gives_one(plan):
     measured(plan, price_per_hour=0.05, price_per_million=11.256, currency="EUR")
     assert "A million documents cost 11.26 EUR, at 0.05 EUR per hour and core." in section(plan)
+
+
+def test_a_card_says_that_its_model_has_hardly_learnt(tmp_path):
+    said = "one class is predicted for 99 % of the test documents"
+    assert _reserves(read_record(write_run(tmp_path, "finetune", "sdpa", "imdb", hardly_learnt=said))) == (
+        f" **It has hardly learnt: {said}.**"
+    )
+    assert _reserves(read_record(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=1))) == ""
