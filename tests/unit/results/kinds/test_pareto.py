@@ -47,10 +47,10 @@ def test_who_is_on_the_front_at_what_cost(tmp_path):
     shown = table(write(tmp_path), intervals=False)
     assert shown.to_csv() == (
         "dataset,model,f1_macro_percent,minutes,peak_memory_gib,front,dominated_by\n"
-        "imdb,sdpa,90.00,11.00,1.00,yes,\n"
-        "imdb,lsh-h2-c64,88.50,6.00,2.00,yes,\n"
-        "imdb,favor-m64,60.00,3.00,3.00,yes,\n"
-        'imdb,favor-m128,80.00,16.00,3.00,no,"sdpa, lsh-h2-c64"\n'
+        "imdb,sdpa,90.00,11.000,1.00,yes,\n"
+        "imdb,lsh-h2-c64,88.50,6.000,2.00,yes,\n"
+        "imdb,favor-m64,60.00,3.000,3.00,yes,\n"
+        'imdb,favor-m128,80.00,16.000,3.00,no,"sdpa, lsh-h2-c64"\n'
     )
     assert "Time is that of training in tapt and finetune, memory the largest peak there." in shown.note
     assert shown.note.endswith("Differences in memory that count as none: imdb 1.0 %.")
