@@ -31,9 +31,9 @@ if TYPE_CHECKING:  # a run that reads texts needs neither of them
 logger = logging.getLogger(__name__)
 
 LOSS_SHARE = 0.9
-"""Of the loss of the class frequencies: a training that ends above it has hardly learnt."""
+"""A training has hardly learnt that ends above this share of the loss of the class frequencies."""
 ONE_CLASS = 0.95
-"""Of the test documents: a classifier that predicts one class for more has hardly learnt, unless they have it."""
+"""A classifier has hardly learnt that predicts one class for more test documents than this share, unless they have it."""
 
 NUMERICAL_SETTINGS = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""
