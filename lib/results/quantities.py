@@ -17,7 +17,7 @@ F1_NAMES = {MACRO: "F1", CHARACTERS: "F1 of characters"}
 """What tables call them."""
 
 TIMES = re.compile(r"\btime (\[(min|s|h)(/epoch)?\]$|against )")
-"""What the label of a measured time, or of a difference of two, contains."""
+"""The label of a measured time, or of a difference of two, contains it."""
 
 OF_CLASS = "_class_"
 """Stands before the name of a class in a metric of one class."""

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 LOSS_SHARE = 0.9
 """A training has hardly learnt that ends above this share of the loss of the class frequencies."""
 ONE_CLASS = 0.95
-"""A classifier has hardly learnt that predicts one class for more test documents than this share, unless they have it."""
+"""A classifier has hardly learnt that predicts one class for more than this share of the test documents, wrongly."""
 
 NUMERICAL_SETTINGS = {"micro_batch_tokens", "kernels", "compile", "deterministic"}
 """Execution settings that can change the last digits of a number; the device has its own field."""

@@ -53,7 +53,7 @@ def requirements_report(plan: Plan, jobs: Iterable[Job]) -> str:
     found = list(needs(plan, jobs))
     groups = dict.fromkeys([*plan.experiment.stages, OTHERS, DOWNLOADS])
     runs = sum(need.group in plan.experiment.stages for need in found)
-    asked = "Hours and memory are limits that jobs ask of a cluster. What they take is known once some have run."
+    asked = "Hours and memory are limits that jobs ask of a cluster. How much they take is known once some have run."
     lines = [f"{plan.paths.results}: nothing has run yet. {runs:,} runs in {len(found):,} jobs.", asked, ""]
     lines.append(_line(*_TITLES))
     for group in groups:
