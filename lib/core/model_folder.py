@@ -92,9 +92,7 @@ def files_of(folder: Path) -> list[Path]:
     """
     found = [path for path in folder.glob("[!.]*") if path.exists() and not path.is_dir()]
     for path in found:
-        if not path.is_file():
-            raise RunError(f"{path}: is a pipe, a socket or a device. Expected a regular file; remove it.")
-        if problem := not_fetched(path):
+        if problem := not_fetched(path) if path.is_file() else f"{path}: is a pipe, a socket or a device. Remove it.":
             raise RunError(problem)
     return found
 
@@ -103,20 +101,19 @@ def require_whole(folder: Path) -> None:
     """Refuse a folder without the whole weights of a model, by the names of its files alone.
 
     Raises:
-        DownloadError: as `shards` raises it.
         RunError: there is an adapter, no file of weights in a form of torch, or not every shard that an index names.
     """
     names = {path.name for path in files_of(folder)}
     if ADAPTER_FIELDS in names:
-        raise RunError(
-            f"{folder / ADAPTER_FIELDS}: an adapter of peft. Merge it into the weights (`merge_and_unload`)."
-        )
+        raise RunError(f"{folder / ADAPTER_FIELDS}: an adapter of peft. Merge it into its model by `merge_and_unload`.")
     form = next((name for each in FORMS for name in (each, f"{each}.index.json") if name in names), None)
     if form is None:
-        raise RunError(
-            f"{folder}: holds neither {' nor '.join(FORMS)}, nor shards of one. Save it by torch, or name another."
-        )
-    if form not in FORMS and (missing := sorted({*shards(folder / form)} - names)):
+        raise RunError(f"{folder}: holds neither {' nor '.join(FORMS)}, nor their shards. Save it by torch.")
+    try:
+        missing = [] if form in FORMS else sorted({*shards(folder / form)} - names)
+    except DownloadError as error:
+        raise unreadable(folder / form, error) from error
+    if missing:
         raise RunError(f"{folder}: lacks {missing[0]}, which {form} names. Expected every shard; download it again.")
 
 
