@@ -1,4 +1,4 @@
-"""Logistic regression, by which baselines decide; its penalty and class weights may be chosen on validation.
+"""Logistic regression, the decision of baselines; its penalty and class weights may be chosen on validation.
 
 Shapes: n texts or words, F features, C classes.
 """
@@ -47,7 +47,7 @@ class LogisticBackbone(contract.TextBackbone):
 
     parameters: LogisticSettings
     classifier: Pipeline
-    """What makes features of texts, and the regression."""
+    """The step that makes features of texts, and the regression."""
 
     def decision(self, features: Any, labels: Any, read: Callable[[Any], Any]) -> LogisticRegression:
         """Return the regression, fitted; the best one on validation where there is a choice.
@@ -82,7 +82,7 @@ class LogisticBackbone(contract.TextBackbone):
         return fitted[best]
 
     def answers(self, regression: LogisticRegression, features: Any, validation: contract.Validation) -> Any:
-        """Return what a regression finds in the validation texts, from their features, as the task scores it."""
+        """Return the answers of a regression to the validation texts, from their features, as the task scores them."""
         return class_probabilities(regression, features, validation.classes)
 
     @property
