@@ -91,15 +91,15 @@ class TokenBackbone(ABC):
 
 
 class Validation(NamedTuple):
-    """What a backbone chooses settings by."""
+    """Validation documents, to choose settings of a backbone."""
 
     texts: pd.Series | pd.DataFrame
     """The validation texts, or pairs of texts (two columns)."""
     classes: int
     """Number of classes of a text; 0 = texts have none."""
     score: Callable[[Any], float]
-    """Returns the task's score of what a backbone finds in the texts: probabilities of classes, or pieces. The greatest
-    is the best."""
+    """Returns the task's score of the answers of a backbone to the texts: probabilities of classes, or pieces. The
+    greatest is the best."""
 
 
 class TextBackbone(ABC):
@@ -109,7 +109,7 @@ class TextBackbone(ABC):
         self.parameters = parameters
         self.seed = seed
         self.validation: Validation | None = None
-        """What the next fit chooses settings by; None = nothing, so that it has no choice."""
+        """Validation documents, to choose settings of the next fit; None = it has no choice."""
         self.chosen: dict[str, Any] = {}
         """Settings that the fit chose, by name."""
         self.candidates: list[dict[str, Any]] = []

@@ -1,24 +1,18 @@
-"""Logistic regression, by which baselines decide; its penalty and class weights may be chosen on validation.
+"""Logistic regression, the decision of baselines; its penalty and class weights may be chosen on validation.
 
 Shapes: n texts or words, F features, C classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from lib.backbones import contract
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError
 from lib.core.settings import PositiveFloat, PositiveInt
-
-if TYPE_CHECKING:
-    import numpy as np
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import Pipeline
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 """Values of `C` that are tried, from the strongest penalty on."""
@@ -46,10 +40,10 @@ class LogisticBackbone(contract.TextBackbone):
     """Base of the backbones that decide by logistic regression."""
 
     parameters: LogisticSettings
-    classifier: Pipeline
-    """What makes features of texts, and the regression."""
+    classifier: Any
+    """Pipeline of the step that makes features of texts, and the regression."""
 
-    def decision(self, features: Any, labels: Any, read: Callable[[Any], Any]) -> LogisticRegression:
+    def decision(self, features: Any, labels: Any, read: Callable[[Any], Any]) -> Any:
         """Return the regression, fitted; the best one on validation where there is a choice.
 
         Args:
@@ -60,7 +54,7 @@ class LogisticBackbone(contract.TextBackbone):
         Raises:
             ConfigError: there is a choice, but no validation.
         """
-        from sklearn.linear_model import LogisticRegression
+        from sklearn.linear_model import LogisticRegression  # starts slowly
 
         settings, validation = self.parameters, self.validation
         strengths = STRENGTHS if settings.C == "validation" else (settings.C,)
@@ -68,40 +62,37 @@ class LogisticBackbone(contract.TextBackbone):
         tried = [{"C": strength, "class_weight": weight} for strength in strengths for weight in weights]
         if len(tried) > 1 and validation is None:
             raise ConfigError(
-                f"backbone: C is {settings.C} and class_weight {settings.class_weight}, but there are no validation "
+                f"backbone: C = {settings.C} and class_weight = {settings.class_weight}, but there are no validation "
                 "documents to choose by. Set C to a number such as 1.0, and class_weight to null or balanced."
             )
         fitted = [LogisticRegression(**each, max_iter=settings.max_iter).fit(features, labels) for each in tried]
         if len(tried) == 1 or validation is None:
             return fitted[0]
-        held_out = read(validation.texts)
-        scores = [validation.score(self.answers(each, held_out, validation)) for each in fitted]
+        texts, classes, score = validation
+        held_out = read(texts)
+        scores = [score(self.answers(each, held_out, texts, classes)) for each in fitted]
         best = scores.index(max(scores))  # the first of equals
         self.chosen = tried[best]
-        self.candidates = [each | {"score": score} for each, score in zip(tried, scores, strict=True)]
+        self.candidates = [each | {"score": found} for each, found in zip(tried, scores, strict=True)]
         return fitted[best]
 
-    def answers(self, regression: LogisticRegression, features: Any, validation: contract.Validation) -> Any:
-        """Return what a regression finds in the validation texts, from their features, as the task scores it."""
-        return class_probabilities(regression, features, validation.classes)
+    def answers(self, regression: Any, features: Any, texts: Any, classes: int) -> Any:
+        """Return the answers of a regression to texts, as the task scores them: here the distribution over all classes.
+
+        A class that training never saw has probability 0.
+
+        Args:
+            regression: fitted.
+            features: of the texts [n, F].
+            texts: texts, or pairs of texts [n].
+            classes: number of classes; 0 = texts have none.
+        """
+        probabilities = np.zeros((len(texts), classes))
+        probabilities[:, regression.classes_] = regression.predict_proba(features)
+        return probabilities
 
     @property
     def weights(self) -> int:
         """See `lib.backbones.contract.TextBackbone.weights`: those of the regression."""
         regression = self.classifier[-1]
         return regression.coef_.size + regression.intercept_.size
-
-
-def class_probabilities(regression: LogisticRegression, features: Any, classes: int) -> np.ndarray:
-    """Return the distribution of each text over all classes [n, C]; a class that training never saw has probability 0.
-
-    Args:
-        regression: fitted.
-        features: of the texts [n, F].
-        classes: number of classes.
-    """
-    import numpy as np
-
-    probabilities = np.zeros((features.shape[0], classes))
-    probabilities[:, regression.classes_] = regression.predict_proba(features)
-    return probabilities

@@ -3,7 +3,6 @@
 import platform
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -33,7 +32,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     documents = {split: _read(path, classes, labelled=split != "test") for split, path in run.data.items()}
     held_out = documents.pop("choice", documents["validation"])
 
-    def score(found: Any) -> float:
+    def score(found: object) -> float:
         answers = dict.fromkeys(("fit", "class_probabilities", "pieces"), lambda *_: found)
         as_validation = dict.fromkeys(documents, held_out)
         metrics = task.evaluate(SimpleNamespace(**answers, featureless=0.0), as_validation)[1]

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
-from lib.backbones.logistic import LogisticBackbone, class_probabilities
+from lib.backbones.logistic import LogisticBackbone
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
@@ -64,7 +64,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         vectors, regression = self.classifier
         features = vectors.transform(self._read(texts))
         self.featureless = featureless(features)
-        return class_probabilities(regression, features, classes)
+        return self.answers(regression, features, texts, classes)
 
     def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
         """Return the part of each text that is read."""

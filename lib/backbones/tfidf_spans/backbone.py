@@ -52,11 +52,19 @@ class Backbone(LogisticBackbone, contract.SpanFinder):
 
     def pieces(self, texts: pd.Series) -> list[contract.Pieces]:
         """See `lib.backbones.contract.SpanFinder.pieces`: one for each word."""
-        return _pieces(texts, self.classifier.predict_proba(self._windows(texts)))
+        vectors, regression = self.classifier
+        return self.answers(regression, vectors.transform(self._windows(texts)), texts, 0)
 
-    def answers(self, regression: Any, features: Any, validation: contract.Validation) -> list[contract.Pieces]:
+    def answers(self, regression: Any, features: Any, texts: Any, classes: int) -> list[contract.Pieces]:
         """See `lib.backbones.logistic.LogisticBackbone.answers`: the pieces of each text."""
-        return _pieces(validation.texts, regression.predict_proba(features))
+        words = [[word.span() for word in WORD.finditer(text)] for text in texts]
+        inside = iter(regression.predict_proba(features)[:, 1].tolist())
+        return [
+            contract.Pieces(
+                [start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text]
+            )
+            for of_text in words
+        ]
 
     def _windows(self, texts: Iterable[str]) -> list[str]:
         """Return the surroundings of each word of all texts, including the word."""
@@ -64,13 +72,3 @@ class Backbone(LogisticBackbone, contract.SpanFinder):
         return [
             text[max(word.start() - reach, 0) : word.end() + reach] for text in texts for word in WORD.finditer(text)
         ]
-
-
-def _pieces(texts: Iterable[str], probabilities: np.ndarray) -> list[contract.Pieces]:
-    """Return the words of each text, with the probabilities of all words in order, outside and inside [m, 2]."""
-    words = [[word.span() for word in WORD.finditer(text)] for text in texts]
-    inside = iter(probabilities[:, 1].tolist())
-    return [
-        contract.Pieces([start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text])
-        for of_text in words
-    ]

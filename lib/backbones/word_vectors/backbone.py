@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib.backbones import contract
-from lib.backbones.logistic import LogisticBackbone, class_probabilities
+from lib.backbones.logistic import LogisticBackbone
 from lib.backbones.word_vectors.settings import Settings
 from lib.core.errors import ConfigError, DataError
 from lib.word_vectors.making import split_words
@@ -62,7 +62,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         scaler, regression = self.classifier
         means = self._means(texts)
         self.featureless = featureless(means)
-        return class_probabilities(regression, scaler.transform(means), classes)
+        return self.answers(regression, scaler.transform(means), texts, classes)
 
     def _means(self, texts: pd.Series) -> np.ndarray:
         """Return the weighted mean of the vectors of each text's words [n, D]; zero for a text without any."""
