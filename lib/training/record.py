@@ -171,6 +171,8 @@ def _signs(record: RunRecord, folder: Path) -> Iterator[str]:
     path = folder / PREDICTIONS
     if not path.is_file() or "probabilities" not in (documents := pd.read_parquet(path)):
         return
+    if documents["prediction"].dtype == object:  # spans
+        return
     if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
         from lib.data.tokens import load_tokens
 
