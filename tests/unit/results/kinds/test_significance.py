@@ -205,11 +205,6 @@ def test_what_can_be_shown_is_unknown_where_most_models_predict_what_the_referen
     assert "points against sdpa" in table(folders, ["same", "other"], baseline=None).note
 
 
-def test_nothing_to_compare_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"finetune: .*sdpa"):
-        table(write(tmp_path, PREDICTIONS), models=["sdpa"], baseline=None)
-
-
 def with_table(*changes):
     report = {"reference": "sdpa", "tables": {"differences": {"kind": "significance", "stage": "finetune"}}}
     return load_study([("small.yaml", changed(SMALL, ("report", report), *changes))])
