@@ -6,7 +6,7 @@ from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, 
 from scipy.stats import t as student
 from studies import SMALL, changed
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError
 from lib.results.kinds.significance import SignificanceTable
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
