@@ -1,5 +1,6 @@
 """Advice on a user's own texts: the cost of each mechanism at each length limit, and which one to take."""
 
+import contextlib
 import os
 import re
 import tempfile
@@ -19,9 +20,9 @@ from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
-from lib.advice.studies import OwnStudy, reading_everything, recipe, template
-from lib.advice.texts import Language, find_tokenizer, language_of, lost, ngram_settings, token_lengths
-from lib.core.errors import ConfigError, RunError
+from lib.advice.studies import OwnStudy, recipe, template
+from lib.advice.texts import find_tokenizer, hub_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
+from lib.core.errors import ConfigError, DownloadError, RunError
 from lib.core.files import check_target
 from lib.core.inputs import resolve_paths
 from lib.data.coverage import MOST_EMPTY
@@ -70,7 +71,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     begun = time.monotonic() if begun is None else begun
     layers = read_layers([question.study])
     plan = Plan(load_study(layers))
-    graph, baseline = plan.graph, plan.study.report.baseline
+    graph = plan.graph
     stages = find_stages(graph)
     models = candidates(graph, stages)
     if not models:
@@ -88,25 +89,33 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
+        language, at_hand = language_of(own.texts), question.encoder is not None
+        multilingual = not language.english and not at_hand
+        encoder = published_encoder(labelled=own.labelled, multilingual=multilingual, folder=question.encoder)
         if question.encoder is None:
             place = find_tokenizer(plan, tokenizer, Path(folder) / tokenizer, own.texts, question.vocabulary)
         else:
             from_published(question.encoder, place := Path(folder) / "published")
-        backend = TextTokenizer.load(place)
-        lengths, language = token_lengths(own.texts, backend), language_of(own.texts, backend)
-        if language.empty > MOST_EMPTY:
-            raise ConfigError(_unread(question, graph, tokenizer, language))
+        counting = place
+        if multilingual and question.weights is None:
+            with contextlib.suppress(DownloadError):
+                counting = hub_tokenizer(encoder.place, Path(folder))
+        backend = TextTokenizer.load(counting)
+        lengths, (empty, kept) = token_lengths(own.texts, backend), kept_of(own.texts, backend)
+        if empty > MOST_EMPTY:
+            raise ConfigError(
+                f"{question.encoder or question.study}: its tokeniser knows no token of {empty:.0%} of the texts. "
+                "Expected one for their language; name the folder of a published encoder of it with --encoder."
+            )
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         chosen = limits[enough([lost(lengths, limit)[0] for limit in limits])]
-        at_hand = question.encoder is not None
         start = start_advice(test, chosen, language, at_hand=at_hand)
-        encoder = published_encoder(labelled=own.labelled, multilingual=start.multilingual, folder=question.encoder)
         ngrams = ngram_settings(own.texts) if own.labelled else {}
         read = min(encoder.reach, chosen) if start.published and question.weights is None else chosen
         evidence = evidence_hint(own, lengths, read, ngrams, question.seconds)
         load = Load()
         left, of_encoder = question.seconds - (time.monotonic() - begun) - _LEFT, None
-        if start.published and not start.multilingual and question.weights is None:
+        if start.published and not multilingual and question.weights is None:
             of_encoder = _encoder_steps(
                 graph, stages, encoder, hardware, place, np.minimum(lengths, encoder.reach), _OF_ENCODER * left
             )
@@ -138,6 +147,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         )
     start = start_advice(test, taken.limit, language, at_hand=at_hand)
     published = start.published and question.weights is None
+    if published and counting is place and not at_hand and len(backend.backend) != encoder.architecture["vocab_size"]:
+        kept = [f"Lengths are in tokens of the study's `{tokenizer}`; in those of {encoder.title} they differ."]
     longest = max(each[0].classification.longest for each in turns.values())
     before = [] if question.weights else list(_costs_before(graph, stages, turns[taken.model], taken.model, hardware))
     rows = [] if of_encoder is None else _encoder_rows(encoder, of_encoder, hardware, lengths, taken.limit, own)
@@ -153,17 +164,14 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     text = "\n\n".join(
         [
             wording.opening(taken, encoder if published else None, own, seconds, name),
-            wording.facts(
-                taken, table, question.points, baseline, start, encoder if published else None, own, lengths, test
-            ),
+            wording.facts(taken, table, question.points, start, encoder if published else None, own, lengths, test),
             *([wording.prediction(advised, steps, np.minimum(lengths, read), hardware)] if own.labelled else []),
-            *wording.warnings(own, language, ngrams),
+            *wording.warnings([*own.notes, *kept], language, ngrams),
             *evidence,
             *wording.encoder_table(rows),
             *(wording.limit(limit) for limit in table),
             wording.machine(hardware, documents, longest, busy),
             *wording.before(before, taken.model, published=published),
-            *wording.other_costs(taken.limit, {mechanism.kind for mechanism in graph.experiment.mechanisms.values()}),
         ]
     )
     execution = _execution(files[0], taken, hardware)
@@ -189,20 +197,6 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     )
     extends = Path(os.path.relpath(question.study, Path(name).parent)).as_posix()
     return text, study.write(layers, stages, extends)
-
-
-def _unread(question: Question, graph: Graph, tokenizer: str, language: Language) -> str:
-    """Return the message about texts that a tokeniser does not know, with a remedy."""
-    if question.encoder is not None:
-        return (
-            f"{question.encoder}: its tokeniser knows no token of {language.empty:.0%} of the texts, so it has nothing "
-            "to read. Expected one for the language of the texts; name another folder with --encoder."
-        )
-    return (
-        f"{question.study}: its tokeniser '{tokenizer}' knows no token of {language.empty:.0%} of the texts, "
-        "so nothing is known about their lengths. Name another study (--study), such as a file of these two "
-        f"lines:\n{reading_everything(graph, question.study, tokenizer)}"
-    )
 
 
 def _encoder_steps(

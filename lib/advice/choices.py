@@ -157,8 +157,6 @@ class StartAdvice:
     """Difference in accuracy that the test split shows, at least, as a fraction; None = not even the largest."""
     published: bool
     """Whether to start from a published encoder, and not from weights that are pretrained for this."""
-    multilingual: bool
-    """Whether that has to be one of many languages."""
 
     @property
     def few(self) -> bool:
@@ -180,7 +178,5 @@ def start_advice(test: int, limit: int, language: Language, *, at_hand: bool = F
         at_hand: whether the user names a published encoder.
     """
     shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
-    foreign = not language.english
     few = shown is None or shown > WANTED
-    published = at_hand or few or foreign or limit <= REACH
-    return StartAdvice(shown, published=published, multilingual=foreign and not at_hand)
+    return StartAdvice(shown, published=at_hand or few or not language.english or limit <= REACH)

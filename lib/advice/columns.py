@@ -8,20 +8,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lib.advice.preparing import MOST_CLASSES, OPTIONS
+from lib.advice import seen
+from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS
 from lib.core.errors import DataError
 from lib.core.settings import FEW
 from lib.data.cells import HALF, MISSING, cell_text, half_found
 from lib.data.formats import column_names, read_rows
-from lib.data.raw_files import Columns
+from lib.data.raw_files import Columns, suffix_of
 from lib.data.settings.sources import Dialect
 from lib.data.tables import dialects, shown_delimiter
 
 TEXT, LABEL = "text", "label"
 """Names of columns that are taken whatever they hold."""
-
-PER_CLASS = 5
-"""Documents per value of a column of labels, at least, on average."""
 
 LONGER = 2.0
 """How often the mean length of texts must hold that of any other column."""
@@ -69,21 +67,28 @@ def find_columns(
         )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
         return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
-    if not names:
-        none = ("The format has no columns, so the texts have no labels.",) if label is None and labelled else ()
-        return OwnColumns(text or TEXT, label, none)
+    unknown = label is None and labelled
+    if unknown and not names:
+        seen.check_names(files)
     try:
-        sample = {name: [*islice(_values(files[0], name, found), SAMPLE)] for name in names if names.count(name) == 1}
+        sample = {n: [*islice(_values(files[0], n, found), SAMPLE)] for n in names or [TEXT] if names.count(n) < 2}
     except DataError as error:
         raise DataError(f"{error} {OPTIONS}") from error
+    header = bool(names) and found.columns is None and suffix_of(files[0]) in (".csv", ".tsv", ".txt")
+    seen.check_documents(files[0], sample, header=header, labelled=unknown)
+    if not names:
+        none = ("The format has no columns, so the texts have no labels.",) if unknown else ()
+        return OwnColumns(text or TEXT, label, none)
     notes = []
     if text is None:
         sample.pop(label or "", None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
-    if label is None and labelled:
+    if unknown:
         sample.pop(text, None)
         label = LABEL if LABEL in sample else _few(files, sample, names, found)
+        if label is None:
+            seen.check_names(files)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
         notes.append(
             f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "

@@ -16,8 +16,8 @@ from lib.results.tenths import PARTS, against_mean, predictions_by_part, scored
 LEVEL = 0.05
 """Level of significance, after Holm's correction for the tenths."""
 
-WORDS_PER_SECOND = 30_000
-"""Words that are read for each second of the whole answer, so that the hint takes a small part of it."""
+NGRAMS_PER_SECOND = 60_000
+"""N-grams that are read for each second of the whole answer, so that the hint takes a small part of it."""
 
 
 def evidence_hint(
@@ -36,20 +36,25 @@ def evidence_hint(
         seconds: about as long as the whole answer may take.
 
     Returns:
-        The section; nothing if no tenth is significantly better, or the documents are too few for the question.
+        The section, which says what the time left out; nothing if no tenth is significantly better, or there are too
+        few documents for the question.
     """
     frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels or None, "tokens": lengths})
-    frame = frame[frame["tokens"] > reach].sample(frac=1, random_state=0)  # a file may be sorted by class
-    frame = frame[frame["text"].str.split().str.len().cumsum() <= WORDS_PER_SECOND * seconds]
-    counts = frame["label"].value_counts()
+    long = frame[frame["tokens"] > reach].sample(frac=1, random_state=0)  # a file may be sorted by class
+    settings = {"unit": "words", "ngram_max": 1} | dict(ngrams or {})
+    pieces = long["text"].str.len() if settings["unit"] == "characters" else long["text"].str.split().str.len()
+    frame = long[(settings["ngram_max"] * pieces).cumsum() <= NGRAMS_PER_SECOND * seconds]
+    counts, gone = frame["label"].value_counts(), len(long) - len(frame)
+    left_out = f" To keep --seconds, {gone:,} of {len(long):,} long documents were left out." if gone else ""
     if ngrams is None or len(counts) < 2 or counts.min() < FEW_DOCUMENTS:
-        return []
+        asked = left_out and own.labelled and ngrams is not None
+        return [f"## Where the evidence stands\n\nIt was not looked for.{left_out}"] if asked else []
     labels = pd.Series(pd.factorize(frame["label"], sort=True)[0], frame.index)  # of the classes that are left
     predictions = np.empty((1 + PARTS, len(frame)), dtype=int)
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(frame["text"], labels):
         texts = frame["text"].iloc[train], labels.iloc[train], frame["text"].iloc[test]
         try:
-            predictions[:, test] = predictions_by_part(*texts, len(counts), {"ngram_max": 1} | dict(ngrams))
+            predictions[:, test] = predictions_by_part(*texts, len(counts), settings)
         except DataError:  # a tenth has no word that two documents have
             return []
     paired = scored(labels, predictions, len(counts))
@@ -70,7 +75,7 @@ def evidence_hint(
         f"{of_classes}; on all of each document, {scores[0]:.1f} %. Significantly above the mean of the tenths (Holm): "
         f"{', '.join(points)}. {_advised(better, share, reach)} Each half of the documents is classified by a model of "
         "the other; intervals are over documents. This counts words alone: evidence in their order, or in what stands "
-        "far apart, is invisible to it (docs/evidence.md)."
+        f"far apart, is invisible to it (docs/evidence.md).{left_out}"
     ]
 
 

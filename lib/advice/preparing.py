@@ -5,13 +5,14 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from lib.advice import seen
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import mapping_text, read_mapping
 from lib.core.randomness import derive_seed
@@ -23,7 +24,7 @@ from lib.data.formats import read_rows
 from lib.data.labelled import SUMMARY, SplitError, prepare_dataset
 from lib.data.raw_files import Columns
 from lib.data.settings.corpus import ArticleFilter
-from lib.data.settings.preparation import Preparation
+from lib.data.settings.preparation import MOST_LABELS, Preparation
 from lib.data.settings.sources import Dialect
 from lib.data.tables import dialects
 
@@ -31,7 +32,10 @@ HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
 
 MOST_CLASSES = 100
-"""Different values of a column of labels, at most; more are hardly classes."""
+"""Different values of a column of labels, at most; more are classes only where a person says so."""
+
+PER_CLASS = 5
+"""Documents per value of a column of labels, at least, on average."""
 
 FEWEST_OF_CLASS = 4
 """Documents of a class that stays in the study, at least."""
@@ -93,16 +97,21 @@ def own_texts(
     """
     columns = Columns(None, column, label)
     reading, values = _read(files, columns, dialect)
+    seen.check_labels(f"{files[0]}: '{label}'", values)
+    rows = (row for path in files if label for row in read_rows(path, columns, reading))
+    remarks = [*seen.remarks(files, values, (row[1:3] for row in rows))]
     settings: dict[str, Any] = {"text": column}
     if written := reading.model_dump(exclude_defaults=True):
         settings["dialect"] = written
     with tempfile.TemporaryDirectory() as folder:
         if label is None:
-            return _corpus(files, settings, Path(folder), size)
-        settings |= {"label": label, "labels": _names(values, label)}
-        if MISSING in values:
-            settings["values"] = {MISSING: None}
-        return _dataset(files, Preparation.model_validate(settings), Path(folder), size)
+            own = _corpus(files, settings, Path(folder), size)
+        else:
+            settings |= {"label": label, "labels": _names(values, label)}
+            if MISSING in values:
+                settings["values"] = {MISSING: None}
+            own = _dataset(files, Preparation.model_validate(settings), Path(folder), size)
+    return replace(own, notes=[*remarks, *own.notes])
 
 
 def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> tuple[Dialect, Counter[str]]:
@@ -126,13 +135,17 @@ def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counte
         if isinstance(value, str) and HALF.search(value):
             raise DataError(f"{where} {half_found(value, dialect.encoding)}.")
         if (text := cell_text(value)) is None or len(text) > FEW:
-            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}. Expected the name or number of a class.")
+            expected = seen.SEVERAL if isinstance(value, list) else "expected the name or number of a class"
+            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; {expected}.")
         found[text] += 1
-        if len(found) > MOST_CLASSES:
-            raise DataError(
-                f"{where} has more than {MOST_CLASSES} values, such as {cut(repr(text), MOST_OF_VALUE)}. Expected "
-                "classes. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
-            )
+        if len(found) > MOST_LABELS:
+            break
+    if len(found) > MOST_CLASSES and (found.total() < PER_CLASS * len(found) or len(found) > MOST_LABELS):
+        raise DataError(
+            f"{files[0]}: '{columns.label}' has {len(found):,} values in {found.total():,} documents, such as "
+            f"{cut(repr(text), MOST_OF_VALUE)}. Expected classes, {PER_CLASS} documents of each if they are more than "
+            f"{MOST_CLASSES}. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
+        )
     return found
 
 

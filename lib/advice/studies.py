@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lib.advice.preparing import OwnTexts
@@ -11,7 +10,6 @@ from lib.advice.published import TEXTS, local_texts, title
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
 from lib.core.files import mapping_text
-from lib.data.settings.tokenizer import Tokenizer
 from lib.measure.estimates import Stages
 from lib.study.configuration import Layer, load_study, merged
 from lib.study.graph import Graph
@@ -32,18 +30,6 @@ def recipe(graph: Graph, stage: str, limit: int) -> Recipe:
     found = graph.experiment.stages[stage].data[template(graph, stage, limit)].recipe
     assert found is not None  # `find_stages` saw to it
     return found
-
-
-def reading_everything(graph: Graph, study: str, name: str) -> str:
-    """Return the YAML of a study like `study` whose tokeniser `name` knows every text of any script."""
-    fields, own = Tokenizer.model_fields, graph.experiment.tokenizers[name]
-    values: dict[str, Any] = {"algorithm": "bpe", "source": "trained"}
-    unused = ("lowercase", "strip_accents", "mask_token")
-    values |= {each: fields[each].default for each in unused if getattr(own, each) != fields[each].default}
-    if own.corpus is None and len(graph.experiment.corpora) > 1:
-        values["corpus"] = next(iter(graph.experiment.corpora))
-    layer = {"extends": str(Path(study).resolve()), "experiment": {"tokenizers": {name: values}}}
-    return "\n".join(mapping_text({key: value}, one_line=True)[1:-1] for key, value in layer.items())
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import regex
@@ -30,6 +29,9 @@ MOST_PER_WORD = 2.5
 _IDENTIFIED = 300
 """Texts whose language is identified, at most."""
 
+_COUNTED = 500_000
+"""Characters in which n-grams are counted to choose their kind, at most, as many at the beginning of each text."""
+
 _BY_CHARACTERS = {"unit": "characters", "ngram_max": 3}
 
 _MOST_TORN = 0.1
@@ -49,51 +51,44 @@ def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
     return np.array([len(ids) for batch in encoded for ids in batch])
 
 
-@dataclass(frozen=True)
-class Language:
-    """Language of texts, and how well a vocabulary fits it."""
+class Language(NamedTuple):
+    """Language of texts."""
 
     name: str
     """ISO 639 code of the most frequent language."""
     share: float
     """Share of the texts in this language."""
-    tokens_per_word: float
-    """Tokens per word, see `lib.data.description.words_of`."""
-    unknown: float
-    """Share of unknown tokens."""
-    empty: float = 0.0
-    """Share of the texts without a known token."""
-    lost: tuple[str, ...] = ()
-    """Warnings about unknown tokens and dropped characters, each with its remedy."""
 
     @property
     def english(self) -> bool:
         """Whether English is the most frequent language."""
         return self.name == "en"
 
-    @property
-    def split_up(self) -> bool:
-        """Whether the vocabulary splits words far more than it splits English ones."""
-        return self.tokens_per_word > MOST_PER_WORD
 
-
-def language_of(texts: Sequence[str], tokenizer: TextTokenizer) -> Language:
-    """Return the language of texts, and how a tokeniser suits it, from the first `_IDENTIFIED` of them."""
-    texts = texts[:_IDENTIFIED]
+def language_of(texts: Sequence[str]) -> Language:
+    """Return the language of texts, from the first `_IDENTIFIED` of them."""
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
-    found = Counter(identifier.classify(text[:IDENTIFIED_BY])[0] for text in texts)
+    found = Counter(identifier.classify(text[:IDENTIFIED_BY])[0] for text in texts[:_IDENTIFIED])
     (name, times), *_ = found.most_common(1)
-    ids, coverage = tokenizer.encode_ragged(texts, WHOLE), Coverage(tokenizer)
-    coverage.add(texts, ids)
-    words, shares_lost = sum(len(words_of(text)) for text in texts), shares(coverage.counts)
-    return Language(
-        name,
-        times / len(texts),
-        coverage.counts["tokens"] / max(words, 1),
-        shares_lost["unknown"] or 0.0,
-        shares_lost["empty"] or 0.0,
-        tuple(coverage.warnings()),
-    )
+    return Language(name, times / found.total())
+
+
+def kept_of(texts: Sequence[str], tokenizer: TextTokenizer) -> tuple[float, list[str]]:
+    """Return what a tokeniser keeps of the first `_IDENTIFIED` texts.
+
+    Returns:
+        The share of the texts without a known token; and warnings, with a remedy each.
+    """
+    texts, coverage = texts[:_IDENTIFIED], Coverage(tokenizer)
+    coverage.add(texts, tokenizer.encode_ragged(texts, WHOLE))
+    found, words = coverage.warnings(), sum(len(words_of(text)) for text in texts)
+    per_word = coverage.counts["tokens"] / max(1, words)
+    if per_word > MOST_PER_WORD:
+        found.append(
+            f"The vocabulary splits words into pieces ({per_word:.1f} tokens per word; English has 1.3 to 2.0), so it "
+            "does not suit these texts. Take a published encoder of that language (docs/published_models.md)."
+        )
+    return shares(coverage.counts)["empty"] or 0.0, found
 
 
 def ngram_settings(texts: Sequence[str]) -> dict[str, Any] | None:
@@ -102,6 +97,7 @@ def ngram_settings(texts: Sequence[str]) -> dict[str, Any] | None:
     They are those of characters in scripts without spaces between words, where marks would cut words, and where it
     finds too few words.
     """
+    texts = [text[: _COUNTED // len(texts)] for text in texts]
     spaced = sum(len(text.split()) for text in texts)
     unspaced = sum(len(words_of(text)) for text in texts) > 2 * spaced
     torn = sum(_TORN.search(word) is not None for text in texts for word in text.split()) > _MOST_TORN * spaced
@@ -164,3 +160,19 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
     else:
         from_vocabulary(source, folder, settings.lowercase, settings.strip_accents, settings.enclose)
     return folder
+
+
+def hub_tokenizer(place: Mapping[str, str], folder: Path) -> Path:
+    """Return the folder, in `folder`, of the tokeniser of an encoder of the hub.
+
+    Args:
+        place: its `repository` and `revision`.
+        folder: for new folders.
+
+    Raises:
+        DownloadError: it is not in the cache, and the hub does not give it.
+    """
+    require_hub(place["repository"], "tokenizer.json", revision=place["revision"])
+    download_tokenizer(place["repository"], folder / "fetched", revision=place["revision"], attempts=1)
+    from_published(folder / "fetched", folder / "of-encoder")
+    return folder / "of-encoder"

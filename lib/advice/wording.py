@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from lib.evaluation.prediction_cost import MILLION
 from lib.measure.cost import processor
 from lib.measure.estimates import Hardware, ModelSteps
 
-EXACT_SUFFICES = 1024
-"""Tokens up to which no mechanism was shown to learn more than exact attention in the same time (benchmarks.md)."""
+_NAMED = 20
+"""Classes that are listed with their sizes, at most."""
+
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
@@ -53,7 +54,6 @@ def facts(
     taken: Choice,
     table: Sequence[Limit],
     points: float,
-    baseline: str | None,
     start: StartAdvice,
     encoder: PublishedEncoder | None,
     own: OwnTexts,
@@ -66,7 +66,6 @@ def facts(
         taken: mechanism and limit that are advised.
         table: length limits, ascending.
         points: most points of F1 to lose for speed.
-        baseline: model that reads whole texts without a training loop, if the study has one.
         start: what to start a model from.
         encoder: as of `opening`.
         own: the texts.
@@ -76,7 +75,10 @@ def facts(
     splits = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in own.splits.items())
     documents = f"{own.documents:,} documents ({splits})"
     if own.labelled:
-        documents += f" of {len(own.classes)} classes ({', '.join(f'{n}: {c:,}' for n, c in own.classes.items())})"
+        sizes = ", ".join(f"{name}: {count:,}" for name, count in own.classes.items())
+        if len(own.classes) > _NAMED:
+            sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
+        documents += f" of {len(own.classes):,} classes ({sizes})"
     documents += "."
     if start.few:
         shown = "no difference" if start.shown is None else f"no difference below {100 * start.shown:.0f} points"
@@ -97,13 +99,6 @@ def facts(
         length += f", and the {encoder.reach:,} that the encoder reads at once lose {_share(float(lost))}"
         length += "; its second row reads segments" if own.labelled else ""
     mechanism = _mechanism(taken, table, points, published=encoder is not None)
-    simple = found.scores.by_model.get(baseline or "") if found.scores else None
-    if simple is not None and taken.f1 is not None and found.scores and encoder is None:
-        least = max(points, found.scores.noise or 0.0)
-        if simple >= taken.f1 - least:
-            mechanism += (
-                f" But try {baseline} first: it has {simple:.2f} % on {found.scores.dataset}, without training steps."
-            )
     return "\n".join(f"- {fact}" for fact in (documents, f"{length}.", mechanism))
 
 
@@ -132,22 +127,14 @@ def prediction(model: str, steps: Sequence[ModelSteps] | None, lengths: np.ndarr
     )
 
 
-def warnings(own: OwnTexts, language: Language, ngrams: Mapping[str, Any] | None) -> list[str]:
-    """Return the changes that the study makes to the documents, and warnings about them.
+def warnings(found: list[str], language: Language, ngrams: Mapping[str, Any] | None) -> list[str]:
+    """Return the section on changes that the study makes to the documents, and warnings about them.
 
     Args:
-        own: the texts.
+        found: sentences about the documents and their tokens.
         language: language of the texts.
         ngrams: settings of TF-IDF that differ from the defaults; None = it finds nothing.
     """
-    found = [*own.notes, *language.lost]
-    if language.split_up:
-        found.append(
-            f"The vocabulary splits words into pieces ({language.tokens_per_word:.1f} tokens per word; English has 1.3 "
-            "to 2.0), so it does not suit these texts, and all lengths here are longer than they need to be. Take a "
-            "published encoder of that language, or train a tokeniser on your texts: source: trained, algorithm: bpe "
-            "(docs/published_models.md)."
-        )
     if ngrams:
         written = ", ".join(f"{name}: {value}" for name, value in ngrams.items())
         found.append(
@@ -244,23 +231,6 @@ def before(costs: Sequence[tuple[str, str, float]], model: str, *, published: bo
     return [
         f"{which} first takes a pretraining, at most about {duration(seconds)} here. If you have a pretrained one, "
         "name its folder with --weights."
-    ]
-
-
-def other_costs(limit: int, kinds: Collection[str]) -> list[str]:
-    """Return further options that are not among the models above; empty if there are none.
-
-    Args:
-        limit: tokens that are advised.
-        kinds: kinds of the models' mechanisms.
-    """
-    if limit <= EXACT_SUFFICES or "window" in kinds:
-        return []
-    return [
-        "Not among these models: attention in a window with a global token. Inside a published encoder, on papers of "
-        "up to 2,048 tokens, its F1 was not significantly different from that of exact attention, with room for 4.9 "
-        "points (docs/published.md). Its score on longer texts is not known. `--study config/mechanisms.yaml` "
-        "measures its times here."
     ]
 
 

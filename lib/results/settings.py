@@ -62,6 +62,8 @@ class ResultSettings(KindSettings):
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """Models that it compares others with: the report's reference, which is then required, or its baseline, if any."""
+    needs_another: ClassVar[bool] = False
+    """Whether it shows nothing of models but how they differ from those that it compares them with."""
     leaves_out_baseline: ClassVar[bool] = False
     """Whether the baseline has no row in it, even if `models` names it."""
     needs_lead: ClassVar[bool] = False

@@ -25,6 +25,7 @@ def report_errors(graph: Graph, report: ReportSettings) -> Iterator[str]:
         for relation in (
             _models,
             _comparisons,
+            _differences,
             _costs,
             _columns,
             _own_rows,
@@ -213,6 +214,25 @@ def _comparisons(graph: Graph, report: ReportSettings, settings: ResultSettings)
         elif len({frozenset(rows.row_of[model] for model in side) for side in sides}) == 1:
             one, other = (" and ".join(side) for side in sides)
             yield f".{place}: the runs of {one} are those of {other}, so there is no difference. Name another model"
+
+
+def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
+    if not settings.needs_another:
+        return
+    rows = rows_of(graph, settings)
+    against = [name for each in settings.compares_with if (name := getattr(report, each)) in rows.row_of]
+    pairs = [(one, other) for _, (one,), (other,) in settings.compared()]
+    pairs = pairs or [(row, other) for row in rows.shown for other in against]
+    if pairs and all(
+        made.get(entry, owner) == owner
+        for one, other in pairs
+        for stage, made in rows.owners.get(one, {}).items()
+        for entry, owner in rows.owners.get(other, {}).get(stage, {}).items()
+    ):
+        yield (
+            f": no model has other runs than {' and '.join(dict.fromkeys(other for _, other in pairs))} on the "
+            "same dataset, so there is nothing to compare. Name others, or take this out"
+        )
 
 
 def _costs(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:

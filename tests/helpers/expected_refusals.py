@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from expected_runs import Words
-from expected_tables import expected_table, pairs_of, results
+from expected_tables import comparable, expected_table, pairs_of, results
 
 MADE_OF_NAMES = {"stage", "difference", "relative", "history", "search", "groups"}
 """Kinds of tables whose columns are made of names of the study."""
@@ -59,6 +59,11 @@ def _comparisons(words: Words) -> Iterator[Refusal]:
                 trained = Counter((row, at) for row, at, stage in places if view.runs(row, stage, at))
                 if any(count > 1 for (row, _), count in trained.items() if words.kind(row) != "tfidf"):
                     yield Refusal(section, entry, "a line is of one stage")
+            kind = settings.get("kind")
+            if kind in ("significance", "answer") and not comparable(view):
+                yield Refusal(section, entry, "so there is nothing to compare")
+            if kind == "relative" and view.reference in view.rows and len(view.rows) == 1:
+                yield Refusal(section, entry, "so there is nothing to compare")
             sides: list[tuple[set[str], set[str]]] = []
             if settings.get("pairs"):
                 sides += [({one}, {other}) for one, other in pairs_of(view)]

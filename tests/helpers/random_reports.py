@@ -165,7 +165,7 @@ class Reporter:
                 return None
         if not all(model in view.row_of for pair in parted.get("pairs", []) for model in pair):
             return None
-        return parted if comparable(view) else None
+        return parted if comparable(view) or self.draw.chance(0.1) else None
 
     def significance(self) -> Settings | None:
         return self._comparison("significance")

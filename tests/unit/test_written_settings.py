@@ -13,7 +13,7 @@ from studies import SMALL, changed, study
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
-from lib.advice.studies import OwnStudy, reading_everything
+from lib.advice.studies import OwnStudy
 from lib.core.files import mapping_text, read_mapping, read_value
 from lib.core.identity import RunId
 from lib.measure.estimates import find_stages
@@ -103,14 +103,6 @@ def test_an_advised_study_keeps_the_labels_of_the_texts(own_texts):
         own.write(layers, find_stages(load_study(layers).graph), "small.yaml"),
     ):
         assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_advised_lines_keep_the_name_of_a_tokeniser(tmp_path, name):
-    graph = study(("tokenizers", {name: {"source": "trained", "vocab_size": 500}})).graph
-    lines = reading_everything(graph, str(tmp_path / "small.yaml"), name)
-    assert len(lines.splitlines()) == 2
-    assert list(read_value(lines, "study.yaml")["experiment"]["tokenizers"]) == [name]
 
 
 def test_the_line_in_place_of_a_former_key_keeps_its_values():

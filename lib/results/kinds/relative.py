@@ -19,6 +19,7 @@ class RelativeTable(TableSettings):
 
     about: ClassVar[Topic] = "cost"
     compares_with: ClassVar[tuple[Literal["reference"]]] = ("reference",)
+    needs_another: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["relative"]

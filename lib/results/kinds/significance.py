@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from lib.core.errors import DataError
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
 from lib.results.predictions import interval_notes, paired_predictions, shared_starts
@@ -26,6 +25,7 @@ class ComparisonSettings(ResultSettings):
     needs_predictions: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+    needs_another: ClassVar[bool] = True
 
     stage: str = Field(description="Stage whose predictions are compared.")
     pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(
@@ -68,7 +68,7 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
     which the correction counts once; see `distinct`.
 
     Raises:
-        DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
+        DataError: a run is missing, has no predictions or other test documents.
     """
     pairs = _pairs(settings, scope)
     grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
@@ -80,8 +80,6 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
             frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
             runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
             comparisons.append(frame.assign(runs=runs))
-    if not comparisons:
-        raise DataError(f"{settings.stage}: there are no two models with different runs to compare. {_remedy(scope)}")
     frame = pd.concat(comparisons, ignore_index=True)
     of_runs = frame.set_index(RUNS).index
     frame["holm_p"] = pd.Series(holm(distinct(frame)["p"]), distinct(frame).set_index(RUNS).index)[of_runs].to_numpy()
@@ -105,11 +103,6 @@ def _pairs(settings: ComparisonSettings, scope: Scope) -> list[tuple[str, str]]:
         for other in dict.fromkeys([scope.reference, scope.baseline])
         if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
     ]
-
-
-def _remedy(scope: Scope) -> str:
-    others = " or ".join(filter(None, [scope.reference, scope.baseline]))
-    return f"Name more in `models` than {', '.join(scope.models)}{f', to compare with {others}' if others else ''}."
 
 
 def _compared(

@@ -13,8 +13,11 @@ from lib.advice.advice import START_UP, _encoder_rows
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import MASKED, MULTILINGUAL, published_encoder
 from lib.advice.published import SMALL as MINILM
-from lib.advice.wording import other_costs, prediction
+from lib.advice.wording import prediction
 from lib.core.errors import ConfigError, DataError, RunError
+from lib.data.cutting import WHOLE
+from lib.data.tokenizer_files import NEXT_TO_IT
+from lib.data.vocabularies import train_byte_pairs
 from lib.measure.estimates import Hardware, ModelSteps, Steps
 from lib.study.configuration import load_study, read_layers
 
@@ -223,18 +226,31 @@ def test_what_is_read_is_not_replaced_by_the_study(folder):
         assert (folder / name).read_bytes() == before
 
 
-def test_texts_without_spaces_are_refused_and_the_remedy_reads_them(folder, tmp_path, capsys):
+def test_texts_in_another_language_are_counted_by_the_tokeniser_of_the_encoder_that_reads_them(
+    folder, tmp_path, monkeypatch, capsys
+):
     words = ["ดี", "ร้าน", "อาหาร", "อร่อย", "มาก", "บริการ", "แย่", "สวย", "ไม่", "ชอบ"]
     draws = random.Random(0)
     rows = [["".join(draws.choices(words, k=60)), ["no", "yes"][number % 2]] for number in range(60)]
     with (tmp_path / "thai.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["review", "sentiment"], *rows])
-    thai = ("--texts", tmp_path / "thai.csv", "--label", "sentiment", "--limits", 128)
-    with pytest.raises(ConfigError, match="'wordpiece' knows no token of 100% of the texts") as refusal:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    thai = ("--texts", tmp_path / "thai.csv", "--label", "sentiment", "--limits", 512, "--out", tmp_path / "own.yaml")
+    with pytest.raises(ConfigError, match="its tokeniser knows no token of 100% of the texts.*with --encoder"):
         advise(folder, *thai)
-    (tmp_path / "bytes.yaml").write_text("\n".join(str(refusal.value).splitlines()[1:]))
-    advise(folder, *thai, "--study", tmp_path / "bytes.yaml", "--out", tmp_path / "own.yaml")
-    assert "The study has `unit: characters, ngram_max: 3`" in capsys.readouterr().out
+    repository, revision = MULTILINGUAL.place.values()
+    cached = tmp_path / "cache" / f"models--{repository.replace('/', '--')}" / "snapshots" / revision
+    theirs = train_byte_pairs(cached, [text for text, _ in rows])
+    for name in NEXT_TO_IT:
+        if not (cached / name).exists():
+            (cached / name).write_text("{}")
+    advise(folder, *thai)
+    printed = capsys.readouterr().out
+    (longest,) = re.findall(r"the longest has (\d+)\. A limit of 512 loses 0\.0 % of the text", printed)
+    assert int(longest) in map(len, theirs.encode_ragged([text for text, _ in rows], WHOLE))
+    assert "unknown to the vocabulary" not in printed
+    assert "The study has `unit: characters, ngram_max: 3`" in printed
     study = yaml.safe_load((tmp_path / "own.yaml").read_text())
     assert study["experiment"]["backbones"]["tfidf"] == {"kind": "tfidf", "unit": "characters", "ngram_max": 3}
     load_study([("advised.yaml", study)])
@@ -244,11 +260,3 @@ def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
     monkeypatch.setattr("lib.measure.estimates.RESERVE", 1e-6)
     with pytest.raises(RunError, match="64 tokens: none of sdpa, lsh-h2-c64, favor-m64 fits into"):
         advise(folder, "--limits", 64, 128)
-
-
-def test_a_window_is_named_for_long_texts_where_no_model_has_one():
-    (sentence,) = other_costs(4096, {"sdpa", "favor"})
-    assert "attention in a window" in sentence
-    assert "published encoder, on papers of up to 2,048 tokens" in sentence
-    assert not other_costs(1024, {"sdpa", "favor"})
-    assert not other_costs(4096, {"sdpa", "window"})

@@ -1,12 +1,13 @@
 """The hint on where the evidence stands: said where it is known, with the cut that keeps it; otherwise nothing."""
 
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from lib.advice.evidence import evidence_hint
+from lib.advice.evidence import NGRAMS_PER_SECOND, evidence_hint
 from lib.advice.preparing import OwnTexts
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
@@ -79,8 +80,8 @@ def test_too_few_documents_texts_without_labels_and_without_words_give_no_hint()
 
 def test_little_time_reads_few_documents_of_all_classes_even_of_sorted_files():
     own = own_texts(0, sort=True)
-    (text,) = evidence_hint(own, np.full(240, 100), 25, {}, 0.2)
-    assert "of the 100 documents" in text  # 6,000 words
+    (text,) = evidence_hint(own, np.full(240, 100), 25, {}, 100 * WORDS / NGRAMS_PER_SECOND)
+    assert "of the 100 documents" in text
 
 
 def test_three_classes():
@@ -95,3 +96,15 @@ def test_a_class_without_long_documents_takes_no_part_in_their_score():
     (text,) = evidence_hint(more, np.array([100] * 240 + [5] * 40), 25, {}, 60.0)
     assert "of the 240 documents" in text
     assert "to 100.0 %, over the 2 classes that they have; on all" in text
+
+
+def test_the_budget_is_of_what_is_counted_and_what_it_leaves_out_is_said():
+    """Of characters in runs of up to three, a text has 18 times as many as of words."""
+    own, characters = own_texts(0), {"unit": "characters", "ngram_max": 3}
+    size = 3 * len(own.texts[0])
+    (text,) = evidence_hint(own, np.full(240, 100), 25, characters, 100 * size / NGRAMS_PER_SECOND)
+    assert re.search(
+        r"of the (9\d|10\d) documents .* To keep --seconds, 1[34]\d of 240 long documents were left out\.$", text
+    )
+    (text,) = evidence_hint(own, np.full(240, 100), 25, characters, 5 * size / NGRAMS_PER_SECOND)
+    assert re.search(r"It was not looked for\. To keep --seconds, 23\d of 240 long documents were left out\.$", text)

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from lib.advice.columns import PER_CLASS, OwnColumns, find_columns
-from lib.advice.preparing import FEWEST_OF_CLASS, own_texts
+from lib.advice.columns import OwnColumns, find_columns
+from lib.advice.preparing import FEWEST_OF_CLASS, PER_CLASS, own_texts
 from lib.advice.published import SMALL, TEXTS, published_study
 from lib.advice.question import Question
 from lib.advice.texts import ngram_settings
@@ -152,9 +152,9 @@ def test_a_table_that_can_be_read_in_two_ways_is_refused_with_the_option_that_de
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        (range(150), "texts.jsonl, document 101: 'label' has more than 100 values"),
+        (range(150), "texts.jsonl: 'label' has 150 values in 150 documents, such as '149'. Expected classes"),
         (["one"] * 150, "expected two at least"),
-        (["x", ["a"]] * 75, "texts.jsonl, document 2: 'label' has .* Expected the name"),
+        (["x", {"a": 1}] * 75, "texts.jsonl, document 2: 'label' has .* expected the name"),
     ],
 )
 def test_a_column_that_has_no_classes_is_refused(tmp_path, values, match):
@@ -349,3 +349,99 @@ def test_a_list_in_json_is_refused_with_the_form_that_is_read(tmp_path):
     path.write_text(json.dumps([{"text": "a", "label": "b"}] * 20))
     with pytest.raises(DataError, match="one object per line"):
         own_texts([path], column=find_columns([path], None, None, None).text, label=None)
+
+
+TEXT = "the film was good and long, said {n} of us who saw it in the town where it was made"
+NEWS = '"{a}","Title {n}","' + TEXT + '"'
+TWEETS = '"{b}","{n}","Mon Apr 06","NO_QUERY","user{n}","' + TEXT + '"'
+BOTH = "--dialect '{columns: [label, text]}'; if not, name two by --column and --label"
+SEVERAL = "several labels per document are not supported yet"
+
+
+def csv_of(*labels):
+    return "text,label\n" + "".join(f'"{TEXT.format(n=n)}","{labels[n % len(labels)]}"\n' for n in range(60))
+
+
+def text_of(line):
+    return "".join(line.format(n=n, a=3 - n // 20, b=4 * (n // 30), c=["ham", "spam"][n % 2]) + "\n" for n in range(60))
+
+
+SEEN = {
+    "AG News": ({"train.csv": text_of(NEWS)}, f"'3' is the name of a column and its value in 19 of.*{re.escape(BOTH)}"),
+    "Sentiment140": ({"a.csv": text_of(TWEETS)}, r"is the name of a column and its value in [25]9 of the first 59"),
+    "spam": (
+        {"spam.tsv": text_of("{c}\t" + TEXT)},
+        "'ham' is the name of a column and its value in 29 of the first 59",
+    ),
+    "case": ({"a.csv": csv_of("Good", "good", "bad")}, r"^'Good' \(20\) and 'good' \(20\) are classes of their own"),
+    "invisible": (
+        {"a.csv": csv_of("pro", "contra", "contra\u200b")},
+        r"^'contra' \(20\) and 'contra\\u200b' \(20\) are",
+    ),
+    "width": ({"a.csv": csv_of("\uff21 b", "A  b", "c")}, r"^'\uff21 b' \(20\) and 'A  b' \(20\) are"),
+    "a;b": ({"a.csv": csv_of("a", "b", "a;b")}, f"'label' has 'a;b'; {SEVERAL}"),
+    "a|b": ({"a.csv": csv_of("a|b", "a", "b|a|c", "c")}, f"'label' has 'a|b'; {SEVERAL}".replace("|", r"\|")),
+    "list in text": ({"a.csv": csv_of("['a', 'b']", "['a']")}, rf"'label' has .\['a', 'b'\].; {SEVERAL}"),
+    "list": ({"a.jsonl": text_of('{{"text": "' + TEXT + '", "label": ["a"]}}')}, rf"'label' has \['a'\]; {SEVERAL}"),
+    "fastText": ({"a.txt": text_of("__label__{c} " + TEXT)}, "60 of the first 60 texts begin with `__label__`"),
+    "file per class": (dict.fromkeys(("pos.txt", "neg.txt"), text_of(TEXT)), r"be classes, as \S+/pos.txt and \S+/neg"),
+    "polarity": (dict.fromkeys(("rt.pos", "rt.neg"), text_of(TEXT)), "may be classes, as .*--unlabelled"),
+    "table per class": (dict.fromkeys(("a.csv", "b.csv"), csv_of("").replace(",label", ",n")), "may be classes"),
+    "folders": (dict.fromkeys(("pos/1.txt", "neg/2.txt"), text_of(TEXT)), r"--dialect '\{document: file\}'"),
+    "splits": (dict.fromkeys(("train.csv", "test.csv"), csv_of("a", "b")), "^The files of test and train are joined"),
+    "two labels": (
+        {"a.csv": "text,label\n" + "one  Text,a\nOne text,b\n" * 3 + csv_of("a", "b").partition("\n")[2]},
+        "^6 of 66 documents have the text of another one with another label",
+    ),
+}
+"""Files, and what is asked or said (from its beginning, ^) of them."""
+
+
+def notes_of(folder, contents, **options):
+    """Return what the advice says of files, or the question with which it stops."""
+    for name, text in contents.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    files = [folder / name for name in contents]
+    try:
+        found = find_columns(files, None, None, options.get("dialect"), labelled=options.get("labelled", True))
+        own = own_texts(files, column=found.text, label=found.label, dialect=options.get("dialect"))
+    except DataError as error:
+        return str(error)
+    return own
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_what_may_be_meant_otherwise_is_asked_or_said(tmp_path, kind):
+    contents, expected = SEEN[kind]
+    found = notes_of(tmp_path, contents)
+    if expected.startswith("^"):
+        assert any(re.search(expected, note) for note in found.notes), found
+    else:
+        assert re.search(expected, found), found
+        assert str(tmp_path) in found
+
+
+@pytest.mark.parametrize(
+    ("contents", "options", "classes"),
+    [
+        (SEEN["spam"][0], {"dialect": Dialect(columns=["label", "text"])}, {"ham": 30, "spam": 30}),
+        (SEEN["file per class"][0], {"labelled": False}, {}),
+        (SEEN["fastText"][0], {"labelled": False}, {}),
+        ({f"part{n}.txt": text_of(TEXT) for n in range(2)}, {}, {}),
+        ({name: text_of(TEXT) for name in ("train.txt", "dev.txt")}, {}, {}),
+        ({"a.csv": csv_of("arts, crafts", "crafts", "sports")}, {}, {"arts, crafts": 20, "crafts": 20, "sports": 20}),
+        ({"a.csv": csv_of("uk;news", "us;news", "uk;sport")}, {}, {"uk;news": 20, "uk;sport": 20, "us;news": 20}),
+        ({"a.csv": csv_of(*range(6))}, {}, dict.fromkeys("012345", 10)),
+    ],
+)
+def test_what_a_person_has_said_or_has_one_meaning_is_not_asked(tmp_path, contents, options, classes):
+    assert notes_of(tmp_path, contents, **options).classes == classes
+
+
+def test_a_thousand_classes_are_taken_if_there_are_documents_of_each(tmp_path):
+    rows = "".join(f"{TEXT.format(n=n)},class {n % 1000}\n" for n in range(10_000)).replace("long, ", "long ")
+    (tmp_path / "a.csv").write_text("text,label\n" + rows)
+    own = own_texts([tmp_path / "a.csv"], column="text", label="label")
+    assert len(own.classes) == 1000
+    assert not own.notes

@@ -1,4 +1,5 @@
 import logging
+import re
 import time
 import unicodedata
 
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 from studies import study
 
-from lib.advice.texts import find_tokenizer, language_of, lost, ngram_settings, token_lengths
+from lib.advice.texts import find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
 from lib.core.errors import DownloadError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
@@ -65,13 +66,13 @@ def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
     letters = [piece.removeprefix("##") for piece in pieces]
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
     tokenizer = from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
-    found = language_of(english, tokenizer)
-    assert (found.english, found.split_up, found.tokens_per_word, found.unknown) == (True, False, 1.0, 0.0)
-    foreign = language_of(["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3, tokenizer)
-    assert foreign.name == "uk"
-    assert not foreign.english
-    assert foreign.split_up
-    assert foreign.tokens_per_word > 5
+    assert language_of(english).english
+    assert kept_of(english, tokenizer) == (0, [])
+    foreign = ["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3
+    assert language_of(foreign).name == "uk"
+    empty, (*_, warning) = kept_of(foreign, tokenizer)
+    assert empty == 0
+    assert re.search(r"splits words into pieces \([5-9]\.\d tokens per word", warning)
 
 
 def chinese(count=40):
@@ -100,11 +101,12 @@ def test_tfidf_counts_characters_where_it_would_cut_words_at_their_marks():
 
 def test_what_a_vocabulary_loses_is_said_with_its_remedy(tmp_path):
     thai = ["ที่นี่อร่อย บริการดี", "อาหารไม่ดี ที่นี่แย่", "ร้านสวย ชอบมาก"] * 5
-    found = language_of(thai, train_wordpiece(tmp_path / "dropping", thai))
-    assert ["strip_accents: false" in each for each in found.lost] == [True]
-    assert language_of(thai, train_wordpiece(tmp_path / "keeping", thai, strip_accents=False)).lost == ()
-    unread = language_of(["".join(thai).replace(" ", "")] * 3, train_wordpiece(tmp_path / "unread", thai))
-    assert (unread.unknown, unread.empty) == (1, 1)
+    _, found = kept_of(thai, train_wordpiece(tmp_path / "dropping", thai))
+    assert any("strip_accents: false" in each for each in found)
+    _, found = kept_of(thai, train_wordpiece(tmp_path / "keeping", thai, strip_accents=False))
+    assert not any("strip_accents" in each for each in found)
+    empty, _ = kept_of(["".join(thai).replace(" ", "")] * 3, train_wordpiece(tmp_path / "unread", thai))
+    assert empty == 1
 
 
 def test_a_hub_that_does_not_answer_is_one_message_at_once(tmp_path, monkeypatch, caplog):

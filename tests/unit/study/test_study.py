@@ -1339,6 +1339,27 @@ def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
     load(table, ("report/reference", "sdpa"))
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "answer", "stage": "finetune"},
+        {"kind": "significance", "stage": "finetune"},
+        {"kind": "relative", "stage": ["finetune"], "column": "memory"},
+    ],
+)
+def test_a_comparison_without_another_model_is_refused_before_any_run(settings):
+    """Neither if it is left alone, nor if the other one has no dataset in common with it."""
+    reference, alone = ("report/reference", "sdpa"), ("report/tables/x", settings | {"models": ["sdpa"]})
+    refused = "report.tables.x: no model has other runs than sdpa on the same dataset"
+    assert refused in message_of(reference, alone)
+    load(reference, ("report/tables/x", settings))
+    apart = [("models/sdpa/datasets", ["imdb"]), ("models/lsh-h2-c64/datasets", ["arxiv"])]
+    if settings["kind"] != "relative":
+        pair = ("report/tables/x", settings | {"pairs": [["lsh-h2-c64", "sdpa"]]})
+        assert refused in message_of(reference, pair, *apart)
+        load(reference, pair)
+
+
 def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():
     changes = [
         ("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb"}),

@@ -6,7 +6,7 @@ from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, 
 from scipy.stats import t as student
 from studies import SMALL, changed
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError
 from lib.results.kinds.significance import SignificanceTable
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
@@ -203,11 +203,6 @@ def test_what_can_be_shown_is_unknown_where_most_models_predict_what_the_referen
     note = table(folders, ["same", "equal", "other"], baseline=None).note
     assert note.endswith("unknown, since it is 0, against sdpa.")
     assert "points against sdpa" in table(folders, ["same", "other"], baseline=None).note
-
-
-def test_nothing_to_compare_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"finetune: .*sdpa"):
-        table(write(tmp_path, PREDICTIONS), models=["sdpa"], baseline=None)
 
 
 def with_table(*changes):
