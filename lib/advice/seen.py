@@ -1,4 +1,4 @@
-"""What was seen in a user's files that may mean something else than the advice takes it for.
+"""Signs in a user's files that the advice may take them for something that they are not.
 
 Where an answer would give columns or classes another meaning, the advice stops and asks. The rest is said.
 """
@@ -34,7 +34,7 @@ def check_documents(path: Path, columns: Mapping[str, Sequence[Any]], *, header:
         labelled: whether the texts may have labels.
 
     Raises:
-        DataError: a person has to say what is meant.
+        DataError: a person has to say the meaning.
     """
     for name, values in columns.items():
         inside = sum(str(value).startswith(_FASTTEXT) and " " in str(value) for value in values)
@@ -56,7 +56,7 @@ def check_names(files: Sequence[Path]) -> None:
     """Ask about files without labels whose names, or those of their folders, may be the classes.
 
     Raises:
-        DataError: a person has to say what is meant.
+        DataError: a person has to say the meaning.
     """
     names = list(dict.fromkeys(re.sub(r"\d+", "", f"{path.parent.name}/{path.name}") for path in files))
     if len(names) > 1 and not _splits(files):

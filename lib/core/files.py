@@ -32,7 +32,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     its writer set others. What `is_stream` is not replaced: the finished file is written into it.
 
     Args:
-        target: file or folder to appear. Parent folders are made. A link stays, and what it names is replaced.
+        target: file or folder to appear. Parent folders are made. A link stays, and the file that it names is replaced.
 
     Raises:
         ProjectError: the folder cannot be written, the disk is full, or a folder is in the place of a file.
@@ -321,7 +321,7 @@ _FORMULA = re.compile(r"(?![-+][\d.,]+( [(±]|$))[=+\-@\t].", re.DOTALL)
 
 
 def csv_cell(text: object) -> str:
-    """Return a text as CSV shows it to people: with ' before what a spreadsheet would compute, and in one row."""
+    """Return a text as CSV shows it to people: with ' before a formula of a spreadsheet, and in one row."""
     cell = str(text).replace("\r", " ")  # pandas quotes a line feed, but no carriage return
     return f"'{cell}" if _FORMULA.match(cell) else cell
 

@@ -1,4 +1,4 @@
-"""What a model folder holds, checked before the model is built, and a limit of the time that its files may take.
+"""The files of a model folder, checked before the model is built, and a limit of the time that they may take.
 
 Loaders build all layers of a configuration, even a billion.
 """

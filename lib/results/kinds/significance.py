@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.predictions import interval_notes, paired_predictions, shared_starts
+from lib.results.predictions import interval_notes, paired_predictions, shared_starts, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import SMALL_P, Column, Table
@@ -83,7 +83,7 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
     frame = pd.concat(comparisons, ignore_index=True)
     of_runs = frame.set_index(RUNS).index
     frame["holm_p"] = pd.Series(holm(distinct(frame)["p"]), distinct(frame).set_index(RUNS).index)[of_runs].to_numpy()
-    frame["result"] = _results(frame, 1 - settings.confidence, shared_starts(grid))
+    frame["result"] = _results(frame, 1 - settings.confidence, shared_starts(without_copies(grid)))
     return frame, grid
 
 

@@ -1,4 +1,4 @@
-"""What the jobs of a study ask for before anything ran, and its downloads and disk, each with how it is known."""
+"""Time and memory that the jobs of a study ask for, its downloads and its disk, each with how it is known."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

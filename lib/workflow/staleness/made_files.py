@@ -51,7 +51,7 @@ def begin(paths: Paths, dag: Any, *, whole: bool) -> None:
 
 
 def end(paths: Paths, dag: Any) -> list[str]:
-    """Note the files that the finished jobs of this call made, and remove what they made of changed files.
+    """Note the files that the finished jobs of this call made, and remove those made from changed files.
 
     Returns:
         The files read that have changed since the call began: whether before or after they were read, nobody knows.
