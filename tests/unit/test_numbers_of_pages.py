@@ -31,7 +31,7 @@ def test_intervals_between_rows_on_hate_speech_follow_from_the_table(page):
     given = {}
     exec(code.partition("\nprint")[0], given)
     compared = re.findall(r"\(`([\w-]+)`\s+minus `([\w-]+)`\)(.*?)(?=\n- |\n\n)", text, re.DOTALL)
-    assert len(compared) == 5
+    assert len(compared) == 6
     for one, other, said in compared:
         for found, mine, theirs in zip(INTERVAL.findall(said)[:2], scores[one], scores[other], strict=True):
             expected = given["difference"](*mine, *theirs)
