@@ -21,13 +21,11 @@ import torch
 from safetensors import SafetensorError
 
 from lib.core.attempts import remove
-from lib.core.errors import ConfigError, RunError, UnpicklingError
+from lib.core.errors import RunError, UnpicklingError
 from lib.core.files import atomic_path, file_digest, files_in, settle, write_json
-from lib.core.record import CONFIG
 from lib.study.recipe import Recipe
-from lib.study.run import RunSettings
 from lib.training import distributed
-from lib.training.folders import TRACKERS, RunFolders, home_of, parents_of, working_folder
+from lib.training.folders import TRACKERS, RunFolders
 from lib.training.interruptions import died_of_worker
 
 logger = logging.getLogger(__name__)
@@ -78,30 +76,6 @@ def checkpoint_folder(work: str | Path, step: int | None) -> Path:
 def last_checkpoint(work: str | Path) -> Path | None:
     """Return the newest complete checkpoint in the folder of an attempt; None = it has none."""
     return max(_sealed(Path(work)), key=_step, default=None)
-
-
-def newest_checkpoint(run: RunSettings, out: Path) -> Path:
-    """Return the newest whole checkpoint of an unfinished run by hand.
-
-    Args:
-        run: its settings now.
-        out: folder of its results.
-
-    Raises:
-        ConfigError: there is none, or only of other settings or inputs.
-        DataError: an input of the run cannot be read.
-    """
-    checkpoints = [found for attempt in working_folder(out).glob("*/*") if (found := last_checkpoint(attempt))]
-    if not checkpoints:
-        raise ConfigError(f"{out}: neither a finished run nor a whole checkpoint. Run it first, or start without it.")
-    home = home_of(run, None, parents_of(run))
-    own = [checkpoint for checkpoint in checkpoints if checkpoint.parents[1].name == home]
-    if not own:
-        raise ConfigError(
-            f"{checkpoints[0]}: a checkpoint of other settings or inputs than {out / CONFIG} has now, and there is "
-            "none of these. Undo the change there, or run it first."
-        )
-    return max(own, key=_step)
 
 
 @contextlib.contextmanager

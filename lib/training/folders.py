@@ -67,7 +67,7 @@ class RunFolders:
         if self.is_by_hand:
             _refuse_content(self.out)
         self.parents = parents_of(run)
-        self.home = Path(work or working_folder(self.out)) / home_of(run, code, self.parents)
+        self.home = Path(work or self.out.with_name(f".{self.out.name}.work")) / home_of(run, code, self.parents)
         self.work = self.home  # until an attempt begins
         self._attempt: int | None = None
         self._staged: int | None = None
@@ -396,11 +396,6 @@ def _is_finished(folder: Path) -> bool:
     if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: not a finished run, since it lacks %s; the run is repeated", folder, ", ".join(gone))
     return not gone
-
-
-def working_folder(out: Path) -> Path:
-    """Return the parent of the working folders of a run by hand, whose results go to `out`."""
-    return out.with_name(f".{out.name}.work")
 
 
 def home_of(run: RunSettings, code: str | None, parents: Mapping[str, Parent]) -> str:

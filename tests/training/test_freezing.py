@@ -4,14 +4,12 @@ import itertools
 
 import pytest
 import torch
-import yaml
 
-from lib.core.record import CONFIG, read_record
+from lib.core.record import read_record
 from lib.study.run import RunSettings
 from lib.training.optimisation import trained
 from lib.training.predictor import Observer
 from lib.training.run import train
-from lib.workflow.commands.experiments import resumed_experiment
 
 EPOCHS = 4
 
@@ -83,15 +81,14 @@ class Trained(Observer):
     ("recipe", "thaw"), [({}, 1), ({"freeze_epochs": 1}, 1), ({"freeze_epochs": 3}, 3), ({"epochs": 1}, 0)]
 )
 def test_what_trains_goes_on_training_when_a_run_is_continued(recipe, thaw, run_of, tmp_path):
-    """More epochs would move the thaw, half of them by default, to a later one than the run has done."""
+    """As docs/keep_training.md has it: more epochs would move the thaw, half of them by default, to a later one."""
     recipe = {"epochs": 2, "batch_size": 96, "freeze_layers": 1, "keep": ["last", "state"]} | recipe
     run, first, further = run_of("finetune", recipe=recipe), Trained(), Trained()
-    folder = tmp_path / "finetune" / "first"
-    train(run, folder, observers=[first])
-    (folder / CONFIG).write_text(run.model_dump_json())
-    settings = yaml.safe_load(resumed_experiment(tmp_path, "finetune", "second", "finetune/first").read_text())
-    settings["recipe"]["epochs"] = 6
-    train(RunSettings.model_validate(settings), tmp_path / "out", observers=[further])
+    train(run, tmp_path / "first", observers=[first])
+    state = tmp_path / "first" / "model" / "state"
+    recipe |= {"epochs": 6} | ({"freeze_epochs": thaw} if thaw else {"freeze_layers": 0})
+    start = {"run": str(tmp_path / "first"), "checkpoint": str(state), "load_only_model_state": False}
+    train(run_of("finetune", recipe=recipe, start=start), tmp_path / "out", observers=[further])
     seen = [*first.names, *further.names]
     assert len(seen) == 12
     assert all(before <= after for before, after in itertools.pairwise(seen))

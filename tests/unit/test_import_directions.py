@@ -57,7 +57,6 @@ ALLOWED = {
         "tasks",
         "results",
         "study",
-        "training",  # which checkpoint of an attempt is the newest
     },
     "advice": {
         "core",
@@ -113,19 +112,11 @@ def test_a_room_imports_only_what_it_may(room):
         assert rooms <= ALLOWED[room] | {room}, file
 
 
-@pytest.mark.parametrize(
-    ("room", "importing", "taken"),
-    [
-        ("results", "learning_rate", "optimisation.learning_rates"),
-        ("workflow", "experiments", "checkpoints.newest_checkpoint"),
-    ],
-)
-def test_one_module_takes_one_function_from_training(room, importing, taken):
-    """Results take the schedule of the learning rate, and experiments by hand their newest checkpoint."""
-    for file in (ROOT / "lib" / room).rglob("*.py"):
+def test_results_take_only_the_schedule_of_the_learning_rate_from_training():
+    schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
+    for file in (ROOT / "lib" / "results").rglob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.training")}
-        allowed = {f"lib.training.{taken.partition('.')[0]}", f"lib.training.{taken}"}
-        assert found <= (allowed if file.stem == importing else set()), file
+        assert found <= (schedule if file.stem == "learning_rate" else set()), file
 
 
 def test_modules_form_no_circle():

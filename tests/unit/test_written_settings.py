@@ -1,7 +1,5 @@
 """Settings that the project writes are read back as the same values: the text 1e5 is not the number 100,000."""
 
-import json
-import runpy
 import tarfile
 from pathlib import Path
 
@@ -45,16 +43,6 @@ def test_one_line_is_read_as_what_was_written():
     text = mapping_text(VALUES, one_line=True)
     assert "\n" not in text
     assert read_mapping(text) == VALUES
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_experiment_by_hand_keeps_its_name_and_labels(repository, tmp_path, name):
-    (tmp_path / "study.yaml").write_text(json.dumps(changed(SMALL, ("experiment/datasets/imdb/labels", TEXTS[:2]))))
-    main = runpy.run_path(str(repository / "scripts/tools/new_experiment.py"))["main"]
-    asked = ["finetune", name, "--model", "sdpa", "--dataset", "imdb"]
-    main([*asked, "--experiments", str(tmp_path), "--configfile", str(tmp_path / "study.yaml")])
-    settings = read_mapping(tmp_path / "finetune" / name / "config.yaml")
-    assert (settings["model"], settings["labels"]) == (name, TEXTS[:2])
 
 
 @pytest.mark.parametrize("name", NAMES)

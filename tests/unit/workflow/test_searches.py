@@ -8,8 +8,6 @@ from studies import RECIPE, study
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.experiments import new_experiment
-from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.plan import Plan
 
 SEARCH = {
@@ -146,22 +144,3 @@ def test_the_search_of_the_grid_is_that_of_the_study(repository):
     }
     shared = [run for run in plan.runs if run.id.stage != "search" and run.id.model in grid.experiment.models]
     assert [(run.id, run.settings) for run in shared] == [(run.id, run.settings) for run in grid.runs]
-
-
-def test_an_experiment_by_hand_takes_the_best_settings_once_they_are_chosen(plan, tmp_path):
-    plan.paths = Paths(str(tmp_path), "resources")
-    arguments = {"model": "sdpa", "dataset": "imdb", "start": None}
-    with pytest.raises(
-        ConfigError, match=r"search/search/sdpa/imdb.json: no such file, from which finetune takes settings"
-    ):
-        new_experiment(plan, tmp_path, "finetune", "early", **arguments)
-    (tmp_path / "search/search/sdpa").mkdir(parents=True)
-    (tmp_path / "search/search/sdpa/imdb.json").write_text('{"recipe.freeze_layers": 2}')
-    text = new_experiment(plan, tmp_path, "finetune", "late", **arguments).read_text()
-    assert "freeze_layers: 2" in text
-
-
-def test_an_experiment_by_hand_of_a_search_has_the_settings_of_the_stage(plan, tmp_path):
-    path = new_experiment(plan, tmp_path, "search", "mine", model=None, dataset="imdb", start=None)
-    assert "variant" not in path.read_text()
-    assert "classifier_pooling: mean" in path.read_text()

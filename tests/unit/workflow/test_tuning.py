@@ -6,7 +6,6 @@ import pytest
 from studies import RECIPE, study
 
 from lib.core.identity import RunId
-from lib.workflow.commands.experiments import new_experiment
 from lib.workflow.planning.plan import Plan
 
 TUNING = {"trials": 8, "space": {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}}
@@ -94,8 +93,3 @@ def test_table_and_figures_read_its_records(plan):
     assert {name: plan.report.inputs(figure["scope"]) for name, figure in plan.report.figures.items()} == {
         "trials_imdb": files[:1], "trials_arxiv": files[1:],
     }  # fmt: skip
-
-
-def test_an_experiment_by_hand_is_one_training(plan, tmp_path):
-    path = new_experiment(plan, tmp_path, "tune", "mine", model=None, dataset="imdb", start=None)
-    assert "tuning" not in path.read_text()
