@@ -36,7 +36,7 @@ def evidence_hint(
         seconds: about as long as the whole answer may take.
 
     Returns:
-        The section, which says what the time left out; nothing if no tenth is significantly better, or there are too
+        The section, which counts documents left out for lack of time; nothing if no tenth is significantly better, or there are too
         few documents for the question.
     """
     frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels or None, "tokens": lengths})

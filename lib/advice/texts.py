@@ -74,7 +74,7 @@ def language_of(texts: Sequence[str]) -> Language:
 
 
 def kept_of(texts: Sequence[str], tokenizer: TextTokenizer) -> tuple[float, list[str]]:
-    """Return what a tokeniser keeps of the first `_IDENTIFIED` texts.
+    """Return how much a tokeniser keeps of the first `_IDENTIFIED` texts.
 
     Returns:
         The share of the texts without a known token; and warnings, with a remedy each.

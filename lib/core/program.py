@@ -58,7 +58,7 @@ class Imports(PathFinder):
     """Finds the modules of the project, and refuses those that were edited since their code was checked.
 
     Attributes:
-        states: those in which source files were imported.
+        states: of the source files when they were imported.
     """
 
     states: ClassVar[dict[str, list[int]]] = {}

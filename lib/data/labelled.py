@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 SUMMARY = "summary.json"
 
 MOST_SECONDS = 60
-"""Time for removing what a pattern matches from one text."""
+"""Time for removing the matches of a pattern from one text."""
 
 UNLABELLED = 2**16 - 1
 """Number for the class of a document without a label; above the number of classes of any dataset."""

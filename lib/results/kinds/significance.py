@@ -165,7 +165,7 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
         method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
         holds for the trained models as they are, and if seeds of either model share a start, for this start; the result
-        says so. McNemar's exact test of which documents the
+        says so. McNemar's exact test of the documents that the
         given models get right is shown, too, and decides nothing; spans, which are rarely right as a whole, have none.
         Reference and baseline are compared once. The note says how small a difference each test set can show.
 
