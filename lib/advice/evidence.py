@@ -36,8 +36,8 @@ def evidence_hint(
         seconds: about as long as the whole answer may take.
 
     Returns:
-        The section, which counts documents left out for lack of time; nothing if no tenth is significantly better, or there are too
-        few documents for the question.
+        The section, which counts documents left out for lack of time; nothing if no tenth is significantly better, or
+        there are too few documents for the question.
     """
     frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels or None, "tokens": lengths})
     long = frame[frame["tokens"] > reach].sample(frac=1, random_state=0)  # a file may be sorted by class
