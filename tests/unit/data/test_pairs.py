@@ -151,7 +151,6 @@ def test_documents_with_numbers_are_split_without_classes(tmp_path):
         ({"label_range": [0, 5], "labels": [], "label_per": "word"}, "label_range"),
         ({"text_pair": "second", "label_per": "word"}, "text_pair"),
         ({"text_pair": "text"}, "text_pair"),
-        ({"pairs": "separately"}, "pairs"),
         ({"split": {"test_labels": False}}, "test_labels"),
         (
             {"text_pair": "second", "augmentation": {"labels": ["a"], "by": "synonyms", "synonyms": {"local": "x"}}},

@@ -94,7 +94,7 @@ def test_what_is_not_known_is_null(bring):
     unknown = [name for name, value in record.items() if value in (None, {})]
     assert unknown == [
         "variant", "parents", "parameters", "steps", "tokens", "tokens_per_second", "precision", "instruction_set",
-        "kernels", "approximated", "shared", "versions", "git_commit", "code", "files",
+        "kernels", "approximated", "shared", "chosen", "versions", "git_commit", "code", "files",
     ]  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def test_shared_projections_do_not_move_to_separate_ones(tmp_path, pair):
     [
         (
             {"intermediate_size": 48, "num_hidden_layers": 3},
-            "num_hidden_layers is 3, but the weights come from 2; intermediate_size is 48, but .*from 32.*encoder",
+            "num_hidden_layers is 3, but the weights come from 2; intermediate_size is 48, but .*from 32",
         ),
         ({"hidden_size": 24}, "hidden_size is 24, but the weights come from 16"),
         ({"attention_size": 32}, "attention_size is 32, but the weights come from None"),
