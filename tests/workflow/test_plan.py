@@ -299,6 +299,7 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     touch(project, "hate/HateSpeechDatasetBalanced.csv")
     model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
     model.mkdir(parents=True, exist_ok=True)
+    (model / "model.safetensors").touch()
     output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
     jobs, seeds = project.jobs_of(output), 3
     trained = ("roberta-lora", "flan-t5-lora", "t5-small", "t5-small-pretrained", "encoder", "encoder-taught")
@@ -311,7 +312,9 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
 
 def test_encoders_of_other_languages_are_rows_without_their_comment_signs(project):
     touch(project, "hate/HateSpeechDatasetBalanced.csv")
-    (project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model").mkdir(parents=True, exist_ok=True)
+    model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "model.safetensors").touch()
     path = project.folder / "config" / "languages.yaml"
     path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)

@@ -117,26 +117,6 @@ def test_the_hours_of_the_grid_are_those_of_the_page(readme, copy_of_repository)
     assert ["snakemake", "--profile", "slurm", "results/tables/f1.csv"] in commands(text)
 
 
-def test_the_costs_of_mechanisms_are_those_of_their_page(readme, repository):
-    """Relative to exact attention."""
-    page = (repository / "docs/attention_cost.md").read_text(encoding="utf-8")
-    rows = [
-        [cell.strip(" *") for cell in line.strip("|").split("|")]
-        for line in page.partition("### Without padding")[2].partition("### With padding")[0].splitlines()
-        if line.startswith("| ours ")
-    ]
-    measured = {
-        row[1]: [float(row[column].replace(",", "")) for column in (2, 7)] for row in rows if "-" not in row[2:8]
-    }
-    found = re.findall(
-        r"^\| `(\S+)` \| .* \| (\S+) \| (\S+) \|$", section(readme, "Mechanisms and encoders"), re.MULTILINE
-    )
-    assert len(found) == 11
-    for name, *printed in found:
-        expected = [time / exact for time, exact in zip(measured[name], measured["sdpa"], strict=True)]
-        assert [float(value) for value in printed] == pytest.approx(expected, abs=0.0051), name
-
-
 def test_the_rows_of_the_demo_are_those_of_its_page(readme, repository):
     (table,) = [block for block in blocks(section(readme, "Try it without texts")) if "F1" in block]
     assert set(table.splitlines()) <= set((repository / "docs/demo.md").read_text(encoding="utf-8").splitlines())

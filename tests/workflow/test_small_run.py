@@ -180,7 +180,7 @@ def test_an_edit_of_the_classification_head_leaves_pretraining_alone(finished, e
 
 
 def test_an_edit_of_the_baseline_leaves_training_alone(finished, edit):
-    edit("lib/backbones/tfidf/backbone.py", 'solver="lbfgs"', 'solver="saga"')
+    edit("lib/backbones/logistic.py", "LogisticRegression(**each,", 'LogisticRegression(**each, solver="saga",')
     stale = finished.stale(CONFIG)
     assert stale["evaluate"] == 1
     assert "train" not in stale

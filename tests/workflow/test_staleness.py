@@ -180,7 +180,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the baseline's arithmetic": (
-        ("lib/backbones/tfidf/backbone.py", 'solver="lbfgs"', 'solver="saga"'),
+        ("lib/backbones/logistic.py", "LogisticRegression(**each,", 'LogisticRegression(**each, solver="saga",'),
         lambda run: "tfidf" in run,
     ),
     "one mechanism's parameter in the configuration": (
