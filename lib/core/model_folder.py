@@ -146,7 +146,9 @@ def in_time(folder: Path) -> Iterator[None]:
     seconds = MOST_SECONDS + sum(path.stat().st_size for path in files_of(folder)) // BYTES_PER_SECOND
     message = f"ERROR {folder}: not opened after {seconds} s, the limit for files of this size. Name another model."
     script = 'read -rt "$0" || [ $? -le 128 ] || { echo "$1" >&2; kill -ALRM "$2"; }'
-    with subprocess.Popen(["bash", "-c", script, str(seconds), message, str(os.getpid())], stdin=subprocess.PIPE):
+    command = ["bash", "-c", script, str(seconds), message, str(os.getpid())]
+    path = os.pathsep.join([os.environ.get("PATH", ""), os.defpath])  # also where a program runs without a PATH
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={"PATH": path}):
         yield
 
 
