@@ -43,7 +43,9 @@ ROOT = str(root(workflow.current_basedir))
 # Programs find the project's packages by this folder, which comes before all others.
 others = [place for place in sys.path if place and os.path.realpath(place) != os.path.realpath(ROOT)]
 if hiding := [path for path in Path(ROOT).glob("*.py") if PathFinder.find_spec(path.stem, others)]:
-    raise WorkflowError(f"{hiding[0]}: hides another module {hiding[0].stem}, which programs import. Rename or move it.")
+    raise WorkflowError(
+        f"{hiding[0]}: hides another module {hiding[0].stem}, which programs import. Rename or move it."
+    )
 sys.path.insert(0, ROOT)
 
 from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
