@@ -1,8 +1,11 @@
 """Which attention mechanism for long documents, at what price: a grid where only the attention differs."""
 
 import logging
+import sys
 from importlib.util import find_spec
 from types import ModuleType
+
+from lib.core.extensions import ON_USE
 
 # peft imports it wherever it is installed, and it then warns in every program that a CPU lacks some kernels of a GPU.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
@@ -32,3 +35,10 @@ if find_spec("wrapt"):  # what measures on a bare machine makes its models itsel
 
     wrapt.register_post_import_hook(_register_configurations, "transformers.models.auto.configuration_auto")
     wrapt.register_post_import_hook(_register_models, "transformers.models.auto.modeling_auto")
+
+    def _register_again() -> None:
+        for name, register in (("configuration", _register_configurations), ("modeling", _register_models)):
+            if module := sys.modules.get(f"transformers.models.auto.{name}_auto"):
+                register(module)
+
+    ON_USE.append(_register_again)

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from lib.core.errors import ConfigError
+from lib.core.extensions import packages, remedy
 from lib.core.files import files_in
 from lib.core.settings import BaseSettings
 
@@ -37,7 +38,7 @@ class Axis(Generic[Settings]):
     """One of the axes.
 
     Args:
-        package: dotted name of the folder.
+        package: dotted name of the folder in `lib`; extensions in use have more of them.
         noun: word for one of its kinds in messages.
         base: base class of the settings of its kinds.
         default: kind of settings without the key `kind`.
@@ -50,7 +51,7 @@ class Axis(Generic[Settings]):
 
     def kinds(self) -> list[str]:
         """Return the known kinds, sorted."""
-        return list(_kinds(tuple(importlib.import_module(self.package).__path__)))
+        return sorted(_kinds(tuple(packages(self.package))))
 
     def check(self, kind: Any) -> None:
         """Refuse an unknown kind.
@@ -59,7 +60,10 @@ class Axis(Generic[Settings]):
             ConfigError: the kind is unknown.
         """
         if kind not in self.kinds():
-            raise ConfigError(f"kind: {kind!r} is not a known {self.noun}. Expected one of: {', '.join(self.kinds())}.")
+            raise ConfigError(
+                f"kind: {kind!r} is not a known {self.noun}. Expected one of: {', '.join(self.kinds())}."
+                f"{remedy(self.package, kind)}"
+            )
 
     def module(self, kind: Any, part: str = "settings") -> str:
         """Return the dotted name of the module with a part of `kind`.
@@ -67,9 +71,17 @@ class Axis(Generic[Settings]):
         Raises:
             ConfigError: the kind is unknown.
         """
-        self.check(kind)
-        name = f"{self.package}.{kind}"
+        name = self.place(kind)
         return f"{name}.{part}" if self.is_folder(kind) else name
+
+    def place(self, kind: Any) -> str:
+        """Return the dotted name of `kind`: a folder with modules, or a single module.
+
+        Raises:
+            ConfigError: the kind is unknown.
+        """
+        self.check(kind)
+        return _kinds(tuple(packages(self.package)))[kind]
 
     def load(self, kind: Any, part: str) -> ModuleType:
         """Import and return the module with a part of `kind`.
@@ -90,11 +102,11 @@ class Axis(Generic[Settings]):
     @functools.cache  # noqa: B019 - one instance per axis
     def has(self, kind: str, part: str) -> bool:
         """Whether the folder of `kind` has a module for a part."""
-        return self.is_folder(kind) and find_spec(f"{self.package}.{kind}.{part}") is not None
+        return self.is_folder(kind) and find_spec(f"{self.place(kind)}.{part}") is not None
 
     def is_folder(self, kind: str) -> bool:
         """Whether `kind` is a folder with modules rather than a single module."""
-        return hasattr(importlib.import_module(f"{self.package}.{kind}"), "__path__")
+        return hasattr(importlib.import_module(self.place(kind)), "__path__")
 
     def parse(self, values: Mapping[str, Any] | Settings) -> Settings:
         """Return the typed settings of `values`, whose key `kind` names the kind.
@@ -110,8 +122,19 @@ class Axis(Generic[Settings]):
 
 
 @functools.cache
-def _kinds(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in `folders` that define `class Settings`; nothing is imported, since some need torch."""
-    files = {path.stem: path for folder in folders for path in files_in(folder, "*.py")}
-    files |= {path.parent.name: path for folder in folders for path in files_in(folder, "*/settings.py")}
-    return tuple(sorted(name for name, file in files.items() if _SETTINGS.search(file.read_text(encoding="utf-8"))))
+def _kinds(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the dotted names of what defines `class Settings` in packages; nothing is imported, as some need torch.
+
+    Raises:
+        ConfigError: two packages have a kind of one name.
+    """
+    found: dict[str, str] = {}
+    for package in names:
+        for folder in importlib.import_module(package).__path__:
+            files = {path.stem: path for path in files_in(folder, "*.py")}
+            files |= {path.parent.name: path for path in files_in(folder, "*/settings.py")}
+            for name, file in files.items():
+                if _SETTINGS.search(file.read_text(encoding="utf-8")):
+                    if found.setdefault(name, f"{package}.{name}") != f"{package}.{name}":
+                        raise ConfigError(f"kind: {name} is both {found[name]} and {package}.{name}. Rename one.")
+    return found

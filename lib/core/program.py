@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from lib.core.errors import ConfigError, ProjectError, RunError
+from lib.core.extensions import ROOT, sources
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -41,8 +42,6 @@ FINISHED = ".py finished in "
 
 MEMORY_UNIT = 1 if sys.platform == "darwin" else 2**10
 """Unit of the system's memory counts, in bytes: 1 on macOS, 1024 elsewhere."""
-
-ROOT = Path(__file__).resolve().parents[2]
 
 CHECKED = "ATTENTION_GRID_CHECKED"
 """Environment variable: the states of the source files when they were found to be those of the plan."""
@@ -70,7 +69,7 @@ class Imports(PathFinder):
         Raises:
             RunError: a file was edited.
         """
-        spec = super().find_spec(fullname, path, target) if fullname.startswith("lib.") else None
+        spec = super().find_spec(fullname, path, target) if fullname.partition(".")[0] in sources() else None
         if spec is not None and spec.origin is not None:
             cls.states |= states_of(spec.origin)
             if files := edited(os.environ):

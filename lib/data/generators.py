@@ -3,6 +3,7 @@
 They are imported by a name made at run time, so that the digest of a corpus' code holds its own generator and no other.
 """
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lib.core.extensions import packages, remedy
 from lib.core.settings import BaseSettings, sentences
 
 PACKAGE = "lib.data.generated"
@@ -29,13 +31,23 @@ class GeneratorOptions(BaseSettings):
 
 def generators() -> list[str]:
     """Return the names of the generators, sorted."""
-    folder = importlib.import_module(PACKAGE).__path__
-    return sorted(module.name for module in pkgutil.iter_modules(folder))
+    return sorted(_places(tuple(packages(PACKAGE))))
+
+
+def place_of(name: str) -> str:
+    """Return the dotted name of the module of the generator `name`, one of `generators()`."""
+    return _places(tuple(packages(PACKAGE)))[name]
+
+
+@functools.cache
+def _places(names: tuple[str, ...]) -> dict[str, str]:
+    folders = {package: importlib.import_module(package).__path__ for package in names}
+    return {found.name: f"{package}.{found.name}" for package in names for found in pkgutil.iter_modules(folders[package])}
 
 
 def generator(name: str) -> ModuleType:
     """Return the generator `name`, one of `generators()`."""
-    return importlib.import_module(f"{PACKAGE}.{name}")
+    return importlib.import_module(place_of(name))
 
 
 def options_class(name: str) -> type[GeneratorOptions]:
@@ -68,7 +80,7 @@ def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterat
     if name not in generators():
         yield (
             f"generator: there is no generator '{name}'. Known: {', '.join(generators())}. Name one of them, or choose "
-            "another source"
+            f"another source.{remedy(PACKAGE, name)}".removesuffix(".")
         )
         return
     try:

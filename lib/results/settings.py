@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from lib.core.extensions import packages
 from lib.core.files import files_in
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import check, repeats
@@ -198,16 +198,9 @@ Shown = TypeVar("Shown", bound=ResultSettings)
 class ResultAxis(Axis[Shown]):
     """Tables, or figures: the classes in the modules of `package` that derive from `base` and name a kind."""
 
-    @functools.cached_property
+    @property
     def _classes(self) -> dict[str, type[Shown]]:
-        folder = Path(str(importlib.import_module(self.package).__file__)).parent
-        return {
-            kind: each
-            for file in files_in(folder, "*.py")
-            for each in vars(importlib.import_module(f"{self.package}.{file.stem}")).values()
-            if isinstance(each, type) and issubclass(each, self.base)
-            for kind in get_args(each.model_fields["kind"].annotation)
-        }
+        return _classes(self.base, tuple(packages(self.package)))
 
     def kinds(self) -> list[str]:
         """See the base."""
@@ -221,6 +214,20 @@ class ResultAxis(Axis[Shown]):
     def module(self, kind: Any, part: str = "settings") -> str:
         """See the base: one module holds all parts."""
         return self.settings(kind).__module__
+
+
+@functools.cache
+def _classes(base: type[Shown], names: tuple[str, ...]) -> dict[str, type[Shown]]:
+    """Return the classes that derive from `base` and name a kind, by this kind, in the modules of packages."""
+    return {
+        kind: each
+        for package in names
+        for folder in importlib.import_module(package).__path__
+        for file in files_in(folder, "*.py")
+        for each in vars(importlib.import_module(f"{package}.{file.stem}")).values()
+        if isinstance(each, type) and issubclass(each, base)
+        for kind in get_args(each.model_fields["kind"].annotation)
+    }
 
 
 TABLES = ResultAxis("lib.results.kinds", "kind of table", TableSettings, default="stage")

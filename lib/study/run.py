@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from lib.backbones.settings import AnyBackbone, Precision
+from lib.core.extensions import in_use, use
 from lib.core.record import MODEL
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
@@ -41,6 +42,11 @@ class Start(BaseSettings):
 class RunSettings(BaseSettings):
     """Settings of one run, as in its `config.yaml`."""
 
+    extensions: list[str] = Field(
+        default_factory=list,
+        exclude_if=lambda value: not value,
+        description="Extensions in use, which may have kinds that the run needs.",
+    )
     stage: str = Field(description="Name of the stage.")
     model: str = Field(description="Row of the tables.")
     dataset: str = Field(description="Corpus or dataset.")
@@ -64,6 +70,14 @@ class RunSettings(BaseSettings):
     )
     start: Start | None = Field(None, description="Source of the first weights; null = they are random.")
     execution: Training = Field(default_factory=Training, description="How the work is done; it changes no result.")
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Take the extensions into use, and name those that are in use anyway."""
+        if not isinstance(values, dict):
+            return values
+        use(values.get("extensions", ()))
+        return values | ({"extensions": in_use()} if in_use() else {})
 
     @property
     def trains(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from lib.core.extensions import use
 from lib.core.settings import BaseSettings, check
 from lib.study.execution import Execution
 from lib.study.experiment import Experiment
@@ -21,6 +22,11 @@ from lib.study.shown import not_kept, report_errors, sharing_errors
 class Study(BaseSettings):
     """The complete configuration."""
 
+    extensions: list[str] = Field(
+        default_factory=list,
+        description="Folders with parts of their own, relative to the working folder or to the project, such as "
+        "`studies/toy` (docs/extensions.md).",
+    )
     experiment: Experiment = Field(description="What is compared.")
     report: ReportSettings = Field(default_factory=ReportSettings, description="Tables, figures and analyses.")
     execution: Execution = Field(default_factory=Execution, description="How the work is done.")
@@ -32,7 +38,9 @@ class Study(BaseSettings):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop a report that is null, so that a file can remove that of the file that it extends."""
+        """Take extensions into use. Drop a report that is null: so a file removes that of the file that it extends."""
+        if isinstance(values, dict) and isinstance(values.get("extensions"), list):
+            use(map(str, values["extensions"]))
         if isinstance(values, dict) and values.get("report", ()) is None:
             return {key: value for key, value in values.items() if key != "report"}
         return values

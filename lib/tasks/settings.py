@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.backbones.settings import BACKBONES, Ability, BackboneSettings
+from lib.core.extensions import packages
 from lib.core.kinds import Axis, KindSettings
 from lib.data.settings.texts import Texts
 
@@ -96,7 +97,7 @@ def _lacks_model(kind: str, head: str) -> bool:
     kinds = BACKBONES.kinds()
     if kind not in kinds or not BACKBONES.is_folder(kind) or BACKBONES.has(kind, head):
         return False
-    is_shared = find_spec(f"lib.backbones.heads.{head}") is not None
+    is_shared = any(find_spec(f"{package}.{head}") for package in packages("lib.backbones.heads"))
     if is_shared:
         return bool(BACKBONES.settings(kind).own_heads)
     return any(BACKBONES.has(other, head) for other in kinds)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lib.core import program
 from lib.core.errors import ConfigError
+from lib.core.extensions import sources
 from lib.workflow.planning.paths import PLANNED
 from lib.workflow.planning.planned import NAME
 from lib.workflow.preloaded import hand_over
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="program and arguments")
     arguments = parser.parse_args(argv)
     if arguments.code:
-        states = program.states_of(*(program.ROOT / "lib").rglob("*.py"))
+        states = program.states_of(*(file for folder in sources().values() for file in folder.rglob("*.py")))
         check_code(Path(arguments.code))
         os.environ[program.CHECKED] = json.dumps(states)
     check_files(arguments.command)

@@ -38,14 +38,14 @@ for name, analysis in plan.study.report.analyses.items():
         output:
             html=report(
                 plan.paths.table(name, "html"),
-                caption=f"../report/{analysis.kind}.rst",
+                caption=caption(analysis.kind),
                 category="6. What models do",
                 labels={"analysis": name, "shown as": "table"},
             ),
             summary=[plan.paths.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
                 plan.paths.figure(name),
-                caption=f"../report/{analysis.kind}.rst",
+                caption=caption(analysis.kind),
                 category="6. What models do",
                 labels={"analysis": name, "shown as": "figure"},
             ),

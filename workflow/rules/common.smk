@@ -50,6 +50,7 @@ sys.path.insert(0, ROOT)
 
 from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
 from lib.core.errors import ConfigError, ProjectError
+from lib.core.extensions import folder_of, in_use, sources
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
@@ -139,9 +140,15 @@ class Untracked:
         return self.text
 
 
+def path_of(name):
+    """Return the path of a program, whose first part is its package: `name` is below `scripts`, or a path itself."""
+    return f"{name}.py" if "/" in name else f"scripts/{name}.py"
+
+
 def command(name, digest=None):
-    """Return the words that start a program of `scripts/`; it stops if its code differs from the digest."""
-    words = [PYTHON, f"{ROOT}/scripts/{name}.py"]
+    """Return the words that start a program; it stops if its code differs from the digest."""
+    package, *place = path_of(name).split("/")
+    words = [PYTHON, str(sources()[package].joinpath(*place))]
     if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
         # After a signal, processes have the two minutes that Slurm gives them to write a checkpoint.
         shared = [
@@ -167,7 +174,7 @@ def command(name, digest=None):
 
 def program(name, *modules):
     """Return the parameter of a program that imports `modules` by name; a change of its code makes results stale."""
-    return constant(coded(name, code_digest(f"scripts/{name}.py", *modules)))
+    return constant(coded(name, code_digest(path_of(name), *modules)))
 
 
 def coded(name, digest):
@@ -287,6 +294,12 @@ def is_whole(call):
     """Return whether a call, of these settings, asks for the whole study."""
     parts = (set(call.targets) - {"all"}, call.until, call.omit_from, call.batch, call.allowed_rules, plan.study.only)
     return not any(parts)
+
+
+def caption(kind, place="../report"):
+    """Return the caption of a kind of result: an extension's own, or that in `place`."""
+    own = (folder_of(name) / "report" / f"{kind}.rst" for name in in_use())
+    return next((str(file) for file in own if file.is_file()), f"{place}/{kind}.rst")
 
 
 def optional(option, paths):

@@ -30,7 +30,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
             output:
                 reported=report(
                     place(name, reported),
-                    caption=f"../report/{shown['settings']['kind']}.rst",
+                    caption=caption(shown["settings"]["kind"]),
                     category=CATEGORIES[axis.parse(shown["settings"]).topic],
                     labels={"result": f"{name} ({noun})"},
                 ),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from lib.core.errors import DataError
 from lib.core.inputs import repeated_files, resolve_paths
-from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
+from lib.data.generators import RAW_FILES, group_names, options_class, place_of
 from lib.data.settings.augmentation import Augmentation
 from lib.data.settings.placement import Placement
 from lib.data.settings.sources import GeneratedSource, HubSource, RemoteFile
@@ -107,7 +107,7 @@ class Corpora:
 
     def generator_code(self, corpus: str) -> str:
         """Return the digest of the code that generates a corpus."""
-        return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
+        return code_digest("scripts/generate_corpus.py", place_of(self.generator(corpus)))
 
     def raw_folder(self, corpus: str) -> str:
         """Return the folder of the raw files of a corpus that is generated."""

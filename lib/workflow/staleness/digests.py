@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.core.errors import ProjectError
+from lib.core.extensions import ROOT, sources
 from lib.core.files import files_in, write_json
 from lib.workflow.staleness.syntax import Chain, Function, defined_names, normalise, references, registers
-
-ROOT = Path(__file__).resolve().parents[3]
-OURS = {"lib", "scripts"}
-"""Packages of the project, whose definitions are followed."""
 
 SILENT = frozenset(
     {
@@ -104,11 +101,11 @@ def _memory_now() -> Path:
     It lies where Python keeps what it has compiled, and is called by the contents of all files, so that it is never
     out of date.
     """
-    files = [file for package in sorted(OURS) for file in files_in(ROOT / package)]
     contents = [
-        f"{file.relative_to(ROOT).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}"
-        for file in files
-        if "__pycache__" not in file.relative_to(ROOT).parts
+        f"{package} {file.relative_to(folder).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+        for package, folder in sorted(sources().items())
+        for file in files_in(folder, "**/*")
+        if file.is_file() and "__pycache__" not in file.parts
     ]
     return ROOT / "lib" / "__pycache__" / f"digests-{_hash(sys.version, *contents)[:16]}.json"
 
@@ -176,9 +173,9 @@ class _Module(NamedTuple):
 @functools.cache
 def _module(name: str) -> _Module | None:
     """Return what a module holds; None if it is not of the project, or not there."""
-    path = ROOT.joinpath(*name.split("."))
+    path = _place(name)
     files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    if name.split(".")[0] not in OURS or not (files or path.is_dir()):
+    if name.split(".")[0] not in sources() or not (files or path.is_dir()):
         return None
     tree = ast.parse(files[0].read_text(encoding="utf-8") if files else "", filename=name)
     module = _Module({}, {}, [], [], set(), set())
@@ -204,6 +201,12 @@ def _module(name: str) -> _Module | None:
                 module.loaded.append((target, alias.name))
     module.known.update(module.definitions, module.imports)
     return module
+
+
+def _place(name: str) -> Path:
+    """Return where a module is, without the ending of its file."""
+    package, *rest = name.split(".")
+    return sources().get(package, ROOT / package).joinpath(*rest)
 
 
 def _source(name: str) -> _Module:
@@ -248,8 +251,8 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
     """Return what the `__getattr__` of a package may return for `name`: definitions of that name in its modules."""
     if "__getattr__" not in _source(package).definitions:
         return set()
-    files = files_in(ROOT.joinpath(*package.split(".")), "**/*.py")
-    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    place = _place(package)
+    modules = [".".join((package, *file.relative_to(place).with_suffix("").parts)) for file in files_in(place, "**/*.py")]
     found = {(each, name) for each in modules if name in _source(each).definitions}
     return found or {(package, "__getattr__")}
 
@@ -306,14 +309,14 @@ def _is_followed(module: str, target: str) -> bool:
 
 def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
     """Return the files without code that a definition names next to `__file__`, with their digests."""
-    place = ROOT.joinpath(*module.split("."))
+    place = _place(module)
     own = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
     named = [own.with_suffix(text) for text in texts if re.fullmatch(r"\.\w+", text)]
     named += [own.with_name(text) for text in texts if re.fullmatch(r"\w+", text)]
     files = [file for path in named for file in ([path] if path.is_file() else files_in(path, "**/*.*"))]
     return [
-        (file.relative_to(ROOT).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest())
+        (f"{module}/{file.relative_to(place.parent).as_posix()}", hashlib.sha256(file.read_bytes()).hexdigest())
         for file in files
         if file.is_file() and file.suffix not in (".py", ".pyc")
     ]

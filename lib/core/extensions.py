@@ -1,0 +1,106 @@
+"""Extensions: folders with parts of their own, which a configuration names: `extensions: [studies/toy]`.
+
+An extension mirrors `lib`: its `tasks/reverse.py` is found as `lib/tasks/...` is. It may also have `rules/*.smk`, and
+`report/*.rst` with captions. Which are in use stands in the environment, so that programs which a process starts know
+it as well.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from lib.core.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+VARIABLE = "ATTENTION_GRID_EXTENSIONS"
+"""Environment variable: the extensions in use, as configurations name them."""
+SHIPPED = "studies"
+ON_USE: list[Callable[[], None]] = []
+"""What is called when an extension comes into use."""
+
+
+def in_use() -> list[str]:
+    """Return the extensions in use, as configurations name them."""
+    return list(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+
+
+def use(names: Iterable[str]) -> None:
+    """Take extensions into use, in this process and in those that it starts.
+
+    Raises:
+        ConfigError: one is no folder, or Python knows its name as that of another package.
+    """
+    for name in dict.fromkeys(names):
+        if not folder_of(name).is_dir():
+            raise ConfigError(f"extensions: {name} is not there. Expected a folder such as {SHIPPED}/toy.")
+        _import_from(name)
+        if name not in in_use():
+            os.environ[VARIABLE] = os.pathsep.join([*in_use(), name])
+            for call in ON_USE:
+                call()
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of an extension: relative to the working folder, or else to the project."""
+    return next((path.resolve() for path in (Path(name), ROOT / name) if path.is_dir()), ROOT / name)
+
+
+def package_of(name: str) -> str:
+    """Return the name of an extension's package: of one outside of the project, that of its folder."""
+    folder = folder_of(name)
+    inside = folder.is_relative_to(ROOT)
+    return ".".join(folder.relative_to(ROOT).parts) if inside else folder.name
+
+
+def packages(place: str) -> list[str]:
+    """Return the packages with the parts of `lib.<place>`: that of `lib`, and those of the extensions in use."""
+    mirrored = place.removeprefix("lib.")
+    for name in in_use():
+        _import_from(name)
+    own = [package_of(name) for name in in_use() if (folder_of(name) / _path(mirrored)).is_dir()]
+    return [f"{package}.{mirrored}" for package in ("lib", *own)]
+
+
+def part(module: str) -> str:
+    """Return the dotted name of a module that only extensions have, by the name that it would have in `lib`.
+
+    Raises:
+        ConfigError: no extension in use has it.
+    """
+    place, _, name = module.rpartition(".")
+    for package in packages(place)[1:]:
+        if find_spec(f"{package}.{name}") is not None:
+            return f"{package}.{name}"
+    raise ConfigError(f"{module}: no extension in use has this part.{remedy(place, name)}")
+
+
+def remedy(place: str, name: str) -> str:
+    """Return a sentence on the shipped extensions that have a part; nothing if none has."""
+    files = ROOT.glob(f"{SHIPPED}/*/{_path(place.removeprefix('lib.'))}/**/*.py")
+    having = [each for each in files if each.stem == name or f'kind: Literal["{name}"]' in each.read_text("utf-8")]
+    found = sorted({"/".join(each.relative_to(ROOT).parts[:2]) for each in having})
+    return "".join(f" {each} has it: add it to `extensions`." for each in found)
+
+
+def _path(place: str) -> str:
+    return place.replace(".", "/")
+
+
+def sources() -> dict[str, Path]:
+    """Return the folders of all packages of the project's own code, by name: those of extensions included."""
+    own = {name: ROOT / name for name in ("lib", "scripts", SHIPPED, "benchmarks") if (ROOT / name).is_dir()}
+    outside = {package_of(name): folder_of(name) for name in in_use() if not folder_of(name).is_relative_to(ROOT)}
+    return own | outside
+
+
+def _import_from(name: str) -> None:
+    """Let Python find the package of an extension outside of the project."""
+    folder, package = folder_of(name), package_of(name)
+    if folder.is_relative_to(ROOT) or (parent := str(folder.parent)) in sys.path:
+        return
+    if not package.isidentifier() or PathFinder.find_spec(package) is not None:
+        raise ConfigError(f"extensions: {name}: Python cannot import {package!r} from there. Rename the folder.")
+    sys.path.append(parent)
