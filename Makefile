@@ -5,8 +5,8 @@ BIN := .venv/bin
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 SEARCH := PATH="$(CURDIR)/$(BIN):$$PATH"
 SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
-# make demo STUDY=<name> runs config/demo_<name>.yaml; without STUDY, config/demo.yaml.
-STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
+# make demo STUDY=<name> runs demo_<name>.yaml, of config or of a study; without STUDY, config/demo.yaml.
+STUDY_FILE := $(if $(STUDY),$(firstword $(wildcard config/demo_$(STUDY).yaml studies/*/demo_$(STUDY).yaml) config/demo_$(STUDY).yaml),config/demo.yaml)
 # make report CONFIG=<file> is of any study.
 REPORTED := $(or $(CONFIG),$(STUDY_FILE))
 # The folder of the study's results, asked when a command needs it.

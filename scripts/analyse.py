@@ -65,8 +65,8 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     from lib.analysis.computations.subject import Subject
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG, MODEL
-    from lib.data.tokens import load_tokens
     from lib.study.run import RunSettings
+    from lib.tokens.stored import load_tokens
     from lib.training.assembly import assemble
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": tokenizer})
@@ -86,7 +86,7 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
 
 def open_classifier(model: Path) -> Predict:
     """Return the predictions of the model in a folder, on a CPU, as a function of texts."""
-    from lib.data.readers import Record
+    from lib.reading.readers import Record
     from lib.training.predict import Classifier
 
     classifier = Classifier.open(model, device="cpu")
@@ -108,9 +108,9 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextS
     from lib.backbones.settings import BACKBONES
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG, read_record
-    from lib.data.tokenizer import TextTokenizer
-    from lib.data.tokens import load_tokens
     from lib.study.run import RunSettings
+    from lib.tokens.stored import load_tokens
+    from lib.tokens.tokenizer import TextTokenizer
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG))
     settings = run.backbone.model_copy(update=read_record(folder).chosen)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.data.sources import download_hub
+from lib.reading.downloads import download_hub
 
 
 def main(argv: Sequence[str] | None = None) -> None:

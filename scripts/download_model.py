@@ -11,7 +11,7 @@ from pathlib import Path
 from lib.backbones.settings import BACKBONES
 from lib.core import program
 from lib.core.errors import DownloadError
-from lib.data.published import CONFIG, download_model, download_tokenizer
+from lib.reading.hub_files import CONFIG, download_model, download_tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> None:

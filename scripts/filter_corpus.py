@@ -12,8 +12,8 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and filter the file."""
-    from lib.data.filtering import filter_corpus
-    from lib.data.settings.corpus import ArticleFilter
+    from lib.preparing.filtering import filter_corpus
+    from lib.preparing.settings.corpus import ArticleFilter
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")

@@ -1,18 +1,18 @@
 """Generate a corpus.
 
-Out: a folder with the raw files that `lib.data.generators` lists.
+Out: a folder with the raw files that `lib.preparing.generators` lists.
 """
 
 import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.data.generators import generators
+from lib.preparing.generators import generators
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.data.generating import generate
+    from lib.preparing.generating import generate
 
     parser = program.parser(__doc__)
     parser.add_argument("--corpus", required=True, help="name of the corpus, which its seed is derived from")

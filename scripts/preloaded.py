@@ -19,9 +19,9 @@ from lib.tasks.settings import TASKS
 from lib.workflow import preloaded
 
 MODULES = (
-    "lib.data.filtering",
-    "lib.data.labelled",
-    "lib.data.tokenizing",
+    "lib.preparing.filtering",
+    "lib.preparing.labelled",
+    "lib.tokens.tokenizing",
     "lib.results.scope",
     "lib.results.style",
     "lib.training.evaluate_texts",

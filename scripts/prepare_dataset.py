@@ -15,8 +15,8 @@ from lib.core.errors import ConfigError
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and prepare the dataset."""
-    from lib.data.labelled import prepare_dataset
-    from lib.data.settings.preparation import Preparation
+    from lib.preparing.labelled import prepare_dataset
+    from lib.preparing.settings.preparation import Preparation
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")

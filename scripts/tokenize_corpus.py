@@ -12,9 +12,9 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.data.settings.corpus import Slice
-    from lib.data.tokenizer import TextTokenizer
-    from lib.data.tokenizing import tokenize_corpus
+    from lib.preparing.settings.corpus import Slice
+    from lib.tokens.tokenizer import TextTokenizer
+    from lib.tokens.tokenizing import tokenize_corpus
 
     parser = program.parser(__doc__)
     parser.add_argument("--shards", required=True, nargs="+", metavar="FILE", help="Parquet files, in dataset order")

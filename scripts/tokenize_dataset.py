@@ -14,8 +14,8 @@ SPLITS = ("train", "validation", "test")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.data.tokenizer import TextTokenizer
-    from lib.data.tokenizing import tokenize_dataset
+    from lib.tokens.tokenizer import TextTokenizer
+    from lib.tokens.tokenizing import tokenize_dataset
 
     parser = program.parser(__doc__)
     for split in SPLITS:

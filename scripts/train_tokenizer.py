@@ -14,10 +14,10 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.files import atomic_path
-    from lib.data.cutting import note_cut
-    from lib.data.settings.tokenizer import Tokenizer
-    from lib.data.tokenizing import StoredTexts, train_tokenizer
-    from lib.data.vocabularies import add_sentinels, from_published, from_vocabulary
+    from lib.preparing.settings.tokenizer import Tokenizer
+    from lib.tokens.cutting import note_cut
+    from lib.tokens.tokenizing import StoredTexts, train_tokenizer
+    from lib.tokens.vocabularies import add_sentinels, from_published, from_vocabulary
 
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)

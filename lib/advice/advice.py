@@ -25,10 +25,6 @@ from lib.advice.texts import find_tokenizer, hub_tokenizer, kept_of, language_of
 from lib.core.errors import ConfigError, DownloadError, RunError
 from lib.core.files import check_target
 from lib.core.inputs import resolve_paths
-from lib.data.coverage import MOST_EMPTY
-from lib.data.settings.preparation import Split
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import from_published
 from lib.measure.estimates import (
     Hardware,
     ModelSteps,
@@ -39,9 +35,13 @@ from lib.measure.estimates import (
     this_hardware,
 )
 from lib.measure.training_steps import Load, StepsCase, Turns, batches_of_texts, measure_turns
+from lib.preparing.settings.preparation import Split
 from lib.study.configuration import load_study, read_layers
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
+from lib.tokens.coverage import MOST_EMPTY
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import from_published
 from lib.workflow.planning.plan import Plan
 
 LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)

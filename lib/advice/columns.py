@@ -12,11 +12,11 @@ from lib.advice import seen
 from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS
 from lib.core.errors import DataError
 from lib.core.settings import FEW
-from lib.data.cells import HALF, MISSING, cell_text, half_found
-from lib.data.formats import column_names, read_rows
-from lib.data.raw_files import Columns, suffix_of
-from lib.data.settings.sources import Dialect
-from lib.data.tables import dialects, shown_delimiter
+from lib.preparing.settings.sources import Dialect
+from lib.reading.cells import HALF, MISSING, cell_text, half_found
+from lib.reading.formats import column_names, read_rows
+from lib.reading.raw_files import Columns, suffix_of
+from lib.reading.tables import dialects, shown_delimiter
 
 TEXT, LABEL = "text", "label"
 """Names of columns that are taken whatever they hold."""
@@ -47,7 +47,7 @@ def find_columns(
     the labels, else the only one with few different values.
 
     Args:
-        files: files in any format of `lib.data.formats`, with the same columns.
+        files: files in any format of `lib.reading.formats`, with the same columns.
         text: column of the text; None = it is found.
         label: column of the label; None = it is found, if there is one.
         dialect: how text files are written; None = as by default, but for the delimiter, which is found.

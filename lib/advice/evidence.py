@@ -9,9 +9,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from lib.advice.preparing import OwnTexts
 from lib.core.errors import DataError
-from lib.data.cutting import HEAD_SHARE
 from lib.evaluation.statistics import FEW_DOCUMENTS
 from lib.results.tenths import PARTS, against_mean, predictions_by_part, scored
+from lib.tokens.cutting import HEAD_SHARE
 
 LEVEL = 0.05
 """Level of significance, after Holm's correction for the tenths."""

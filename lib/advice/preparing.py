@@ -17,16 +17,16 @@ from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import mapping_text, read_mapping
 from lib.core.randomness import derive_seed
 from lib.core.settings import FEW
-from lib.data.cells import HALF, MISSING, cell_text, half_found
-from lib.data.filtering import filter_corpus
-from lib.data.folds import SPLITS
-from lib.data.formats import read_rows
-from lib.data.labelled import SUMMARY, SplitError, prepare_dataset
-from lib.data.raw_files import Columns
-from lib.data.settings.corpus import ArticleFilter
-from lib.data.settings.preparation import MOST_LABELS, Preparation
-from lib.data.settings.sources import Dialect
-from lib.data.tables import dialects
+from lib.preparing.filtering import filter_corpus
+from lib.preparing.folds import SPLITS
+from lib.preparing.labelled import SUMMARY, SplitError, prepare_dataset
+from lib.preparing.settings.corpus import ArticleFilter
+from lib.preparing.settings.preparation import MOST_LABELS, Preparation
+from lib.preparing.settings.sources import Dialect
+from lib.reading.cells import HALF, MISSING, cell_text, half_found
+from lib.reading.formats import read_rows
+from lib.reading.raw_files import Columns
+from lib.reading.tables import dialects
 
 HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
@@ -86,7 +86,7 @@ def own_texts(
     training documents stay.
 
     Args:
-        files: files in any format of `lib.data.formats`.
+        files: files in any format of `lib.reading.formats`.
         column: column of the text.
         label: column of the label; None = there is none.
         dialect: how text files are written; None = as by default, but for the delimiter.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.data.settings.sources import Dialect
+from lib.preparing.settings.sources import Dialect
 
 
 @dataclass(frozen=True)

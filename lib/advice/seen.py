@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.cells import cell_text
-from lib.data.same_texts import text_digest
+from lib.reading.cells import cell_text
+from lib.reading.same_texts import text_digest
 
 SEVERAL = "several labels per document are not supported yet. Expected one label in each document"
 

@@ -12,14 +12,14 @@ from tqdm import tqdm
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
-from lib.data.coverage import MOST_LOST, Coverage, shares
-from lib.data.cutting import WHOLE
-from lib.data.description import IDENTIFIED_BY, UNSURE, words_of
-from lib.data.published import download_tokenizer
-from lib.data.sources import download_hub, require_hub
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import train_tokenizer
-from lib.data.vocabularies import from_published, from_vocabulary
+from lib.reading.downloads import download_hub, require_hub
+from lib.reading.hub_files import download_tokenizer
+from lib.reading.words import IDENTIFIED_BY, UNSURE, words_of
+from lib.tokens.coverage import MOST_LOST, Coverage, shares
+from lib.tokens.cutting import WHOLE
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import train_tokenizer
+from lib.tokens.vocabularies import from_published, from_vocabulary
 from lib.workflow.planning.plan import Plan
 
 MOST_PER_WORD = 2.5

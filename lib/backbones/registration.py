@@ -1,6 +1,7 @@
 """Register the models of every backbone with transformers' Auto classes, so that they can load their folders.
 
-Called by the hooks in `lib/__init__.py` alone, again when an extension comes into use. Nothing else imports every backbone and every head.
+Called by the hooks in `lib/__init__.py` alone, again when an extension comes into use. Nothing else imports every
+backbone and every head.
 """
 
 import importlib

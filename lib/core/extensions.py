@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
 from pathlib import Path
 
 from lib.core.errors import ConfigError
@@ -70,11 +69,16 @@ def part(module: str) -> str:
     Raises:
         ConfigError: no extension in use has it.
     """
-    place, _, name = module.rpartition(".")
-    for package in packages(place)[1:]:
-        if find_spec(f"{package}.{name}") is not None:
-            return f"{package}.{name}"
-    raise ConfigError(f"{module}: no extension in use has this part.{remedy(place, name)}")
+    mirrored = module.removeprefix("lib.")
+    for name in in_use():
+        if (folder_of(name) / f"{_path(mirrored)}.py").is_file():
+            _import_from(name)
+            return f"{package_of(name)}.{mirrored}"
+    found = "".join(
+        f" {'/'.join(file.relative_to(ROOT).parts[:2])} has it: add it to `extensions`."
+        for file in sorted(ROOT.glob(f"{SHIPPED}/*/{_path(mirrored)}.py"))
+    )
+    raise ConfigError(f"extensions: the study asks for `{mirrored}`, which none of its extensions has.{found}")
 
 
 def remedy(place: str, name: str) -> str:

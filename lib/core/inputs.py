@@ -17,7 +17,7 @@ from lib.core.files import check_expansion
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FORMATS = (".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".xml")
-"""File suffixes that `lib.data.formats` reads."""
+"""File suffixes that `lib.reading.formats` reads."""
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 

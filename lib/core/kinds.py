@@ -134,7 +134,8 @@ def _kinds(names: tuple[str, ...]) -> dict[str, str]:
             files = {path.stem: path for path in files_in(folder, "*.py")}
             files |= {path.parent.name: path for path in files_in(folder, "*/settings.py")}
             for name, file in files.items():
-                if _SETTINGS.search(file.read_text(encoding="utf-8")):
-                    if found.setdefault(name, f"{package}.{name}") != f"{package}.{name}":
-                        raise ConfigError(f"kind: {name} is both {found[name]} and {package}.{name}. Rename one.")
+                if not _SETTINGS.search(file.read_text(encoding="utf-8")):
+                    continue
+                if found.setdefault(name, f"{package}.{name}") != f"{package}.{name}":
+                    raise ConfigError(f"kind: {name} is both {found[name]} and {package}.{name}. Rename one.")
     return found

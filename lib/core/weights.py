@@ -7,6 +7,9 @@ from pydantic import Field
 
 from lib.core.settings import BaseSettings, Repository, Revision, check
 
+VECTORS = "vectors.safetensors"
+"""Name of the file that tells a folder of word vectors from that of a model."""
+
 
 class WordVectorsStart(BaseSettings):
     """Initial embeddings from word vectors; all other weights are random."""

@@ -19,11 +19,11 @@ from transformers import LlamaForCausalLM
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.data.masking import MlmCollator, TokenMasker
 from lib.measure.comparison import Case, Counted, compare
 from lib.measure.cost import interleaved
 from lib.measure.tables import COLUMNS, OURS
 from lib.measure.training_cost import TrainedModel
+from lib.tokens.masking import MlmCollator, TokenMasker
 
 PREDICTED = 0.2
 SIZES = {"model_type": "llama", "tie_word_embeddings": True, "max_position_embeddings": 512}

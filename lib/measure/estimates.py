@@ -15,12 +15,12 @@ import torch
 
 from lib.backbones.settings import BackboneSettings, Precision
 from lib.core.errors import ConfigError, RunError
-from lib.data.samplers import LengthGroupedSampler, Share, within_budget
 from lib.measure.cost import resident_mb
 from lib.measure.token_lengths import spread_evenly
 from lib.study.execution import Execution
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
+from lib.tokens.samplers import LengthGroupedSampler, Share, within_budget
 
 RESERVE = 0.9
 """Share of a machine's memory that a run may take."""

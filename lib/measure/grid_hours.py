@@ -19,8 +19,6 @@ import pandas as pd
 from lib.attention.settings import Kernels
 from lib.backbones.settings import VOCABULARY
 from lib.core.errors import ConfigError, DataError
-from lib.data.tokenizer import SPECIAL_TOKENS
-from lib.data.vocabularies import from_vocabulary
 from lib.measure.estimates import (
     Hardware,
     ModelSteps,
@@ -36,6 +34,8 @@ from lib.measure.token_lengths import spread_evenly, typical_lengths
 from lib.measure.training_steps import StepsCase, batches_of_lengths, measure_turns
 from lib.results.printed_values import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
+from lib.tokens.tokenizer import SPECIAL_TOKENS
+from lib.tokens.vocabularies import from_vocabulary
 from lib.workflow.planning.plan import Plan
 
 SHORT = (128, 192, 256, 320, 512)
@@ -200,7 +200,7 @@ def described(statistics: Mapping[str, Any], documents: int) -> np.ndarray:
     are nearly as long as the longest, no power does, and the mean is lower.
 
     Args:
-        statistics: of a split, see `lib.data.tokenizing`.
+        statistics: of a split, see `lib.tokens.tokenizing`.
         documents: number of lengths.
     """
     least, median, most = statistics["min"], statistics["median"], statistics["max"]

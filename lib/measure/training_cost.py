@@ -36,12 +36,12 @@ from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES, VOCABULARY
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.data.padding import known_beforehand, pad_ids, rounded
-from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, Name, compare
 from lib.measure.cost import interleaved, operation_counter
 from lib.measure.tables import COLUMNS, LEAST
 from lib.measure.token_lengths import typical_lengths
+from lib.tokens.padding import known_beforehand, pad_ids, rounded
+from lib.tokens.samplers import LengthGroupedSampler
 
 BERT = "bert"
 STATE_SPACE = "ssm"

@@ -21,12 +21,12 @@ from lib.attention.contract import set_step
 from lib.attention.settings import Kernels
 from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
-from lib.data.padding import known_beforehand, rounded
-from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import Computation, KeptBytes, interleaved, timed
 from lib.measure.estimates import Hardware, ModelSteps, Steps, grows
 from lib.measure.training_cost import TrainedModel
 from lib.tasks.settings import TASKS, TaskSettings
+from lib.tokens.padding import known_beforehand, rounded
+from lib.tokens.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -202,7 +202,7 @@ def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def load_geometries(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that runs measured: what names the run, and the columns of `lib.training.geometry.COLUMNS`.
+    """Return the rows that runs measured: what names the run, and the columns of the measurement.
 
     Args:
         runs: frame of `load_runs`; those without a training loop measure nothing.

@@ -75,7 +75,7 @@ class Scope:
 
     @property
     def descriptions(self) -> dict[str, str | Path]:
-        """The description of each dataset's texts (`lib.results.kinds.texts`)."""
+        """The description of each dataset's texts (`studies.hate_speech.results.kinds.texts`)."""
         return dict(zip(self.texts, self.files[len(self.files) - len(self.texts) :], strict=True))
 
     @functools.cached_property

@@ -8,13 +8,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
+from lib.core.extensions import ROOT
 from lib.core.files import read_mapping, read_value
 from lib.core.settings import describe, overlaid
 from lib.study.study import Study
 
 EXTENDS = "extends"
-SHIPPED = Path(__file__).resolve().parents[2] / "config"
-"""Folder of the shipped studies, which a study anywhere can extend by the name of their file."""
+SHIPPED = {file.name: file for pattern in ("config/*.yaml", "studies/*/*.yaml") for file in ROOT.glob(pattern)}
+"""The shipped studies, which a study anywhere can extend by the name of their file."""
 
 Layer = tuple[str, dict[str, Any]]
 """Name and content of a file."""
@@ -62,7 +63,7 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
     if not isinstance(base, str):
         raise ConfigError(f"{name}: extends: {base!r} is not a path. Name one file, relative to this one's folder.")
     resolved = [path.resolve() for path in seen]
-    choices = [folder / base, SHIPPED / base]
+    choices = [folder / base, *([SHIPPED[base]] if base in SHIPPED else [])]
     below = next((path for path in choices if isfile(path) and path.resolve() not in resolved), choices[0])
     values_below = read_mapping(below)
     if below.resolve() in resolved:

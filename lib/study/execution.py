@@ -13,6 +13,8 @@ from lib.core.settings import FEW, BaseSettings, Few, FewOrZero, Folder, Positiv
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = {
+    "benchmarks",
+    "studies",
     ".ci",
     ".git",
     ".github",
@@ -117,8 +119,8 @@ class Execution(BaseSettings):
     runs: Literal["made", "imported", "archived"] = Field(
         "made",
         description="`imported`: nothing is trained or evaluated. Tables and figures are made from records of other "
-        "code, which `scripts/tools/import_runs.py` wrote to the folder of results. `archived`: likewise, from what "
-        "`make archive` kept of a study; no raw text has to be there.",
+        "code, which `studies/imported/scripts/import_runs.py` wrote to the folder of results. `archived`: likewise, "
+        "from what `make archive` kept of a study; no raw text has to be there.",
     )
     gpus_per_run: Few = Field(
         1,

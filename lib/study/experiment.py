@@ -10,12 +10,12 @@ from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.settings import BaseSettings, Name, Seeds, check, without_null
 from lib.core.weights import ForeignStart
-from lib.data.settings.corpus import Corpus
-from lib.data.settings.dataset import Dataset
-from lib.data.settings.tokenizer import Tokenizer
-from lib.study.published import with_encoders, with_published
+from lib.preparing.settings.corpus import Corpus
+from lib.preparing.settings.dataset import Dataset
+from lib.preparing.settings.tokenizer import Tokenizer
+from lib.preparing.settings.word_vectors import WordVectors
+from lib.study.hub import with_encoders, with_published
 from lib.study.stages import Model, Stage
-from lib.word_vectors.settings import WordVectors
 
 
 class Experiment(BaseSettings):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from lib.attention.settings import parse_mechanisms
 from lib.backbones.settings import BackboneSettings
 from lib.core.weights import ForeignStart
-from lib.data.settings.corpus import Corpus
-from lib.data.settings.dataset import Dataset
+from lib.preparing.settings.corpus import Corpus
+from lib.preparing.settings.dataset import Dataset
 from lib.study.experiment import Experiment
 from lib.study.stages import Change, Work
 

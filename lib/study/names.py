@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lib.core.weights import WordVectorsStart
-from lib.data.generators import problems_of
-from lib.data.settings.dataset import Dataset
-from lib.data.settings.sources import GeneratedSource, RemoteFile
+from lib.preparing.generators import problems_of
+from lib.preparing.settings.dataset import Dataset
+from lib.preparing.settings.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.stages import Model, Override, Stage

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lib.analysis.settings import AnyAnalysis
+from lib.core.extensions import ROOT, folder_of, in_use
 from lib.core.settings import BaseSettings, Name, check
 from lib.results.settings import AnyFigure, AnyTable
-from lib.study.execution import ROOT
 
 
 class ReportSettings(BaseSettings):
@@ -45,8 +45,9 @@ class ReportSettings(BaseSettings):
 
     @check
     def _methods_are_written(self) -> Iterator[str]:
-        page = f"workflow/report/{self.methods}.rst"
-        if not (ROOT / page).is_file():
+        folders = [ROOT / "workflow", *map(folder_of, in_use())]
+        if not any((folder / "report" / f"{self.methods}.rst").is_file() for folder in folders):
+            page = f"workflow/report/{self.methods}.rst"
             yield f"methods: '{self.methods}' would be {page}, which is not there. Write it, or name study"
 
     def asks(self) -> bool:

@@ -10,8 +10,8 @@ from lib.core.files import json_as_yaml
 from lib.core.identity import RunId
 from lib.core.search_space import Setting, variant_name
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.settings.corpus import Corpus
-from lib.data.settings.dataset import Dataset
+from lib.preparing.settings.corpus import Corpus
+from lib.preparing.settings.dataset import Dataset
 from lib.study.graph import Graph
 from lib.study.stages import Work
 from lib.study.tuning import Tuning

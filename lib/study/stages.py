@@ -13,7 +13,7 @@ from lib.core.files import MOST_RUNS, check_expansion, mapping_text
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.settings import BaseSettings, Name, Seeds, check, overlaid, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.settings.texts import MaxTokens
+from lib.preparing.settings.document_form import MaxTokens
 from lib.study.recipe import Geometry, Recipe
 from lib.study.tuning import Tuning
 from lib.tasks.settings import AnyTask

@@ -63,7 +63,7 @@ class Task(ABC):
     def collator(
         self, tokenizer: PreTrainedTokenizerBase
     ) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
-        """Return the function that builds a batch from examples of `lib.data.tokens.TokenDataset`."""
+        """Return the function that builds a batch from examples of `lib.tokens.stored.TokenDataset`."""
 
     def begin(self, split: str, tokens: Dataset) -> None:  # noqa: B027 most tasks need only the batches
         """Prepare for the predictions of a split: `validation`, or `test`, always after validation.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from lib.data.labels import IGNORED
+from lib.core.labels import IGNORED
 from lib.tasks import contract
 
 if TYPE_CHECKING:

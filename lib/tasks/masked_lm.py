@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from lib.core.settings import Fraction, PositiveFloat, check
-from lib.data.settings.texts import Texts
+from lib.preparing.settings.document_form import Texts
 from lib.tasks import contract
 from lib.tasks.language_model import LanguageModelTask
 from lib.tasks.settings import TaskSettings
@@ -65,7 +65,7 @@ class Task(LanguageModelTask):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.data.masking import MlmCollator, TokenMasker
+        from lib.tokens.masking import MlmCollator, TokenMasker
 
         masker = TokenMasker.of(
             tokenizer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lib.backbones.settings import Ability
-from lib.data.settings.texts import Texts
+from lib.preparing.settings.document_form import Texts
 from lib.tasks import contract
 from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
 
@@ -35,6 +35,6 @@ class Task(DocumentClassification):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.data.classification import PairCollator
+        from lib.tokens.classification import PairCollator
 
         return PairCollator(tokenizer.pad_token_id)

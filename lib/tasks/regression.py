@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from lib.data.settings.texts import Texts
+from lib.preparing.settings.document_form import Texts
 from lib.tasks import contract
 from lib.tasks.document_classification import ClassifierSettings
 
@@ -50,7 +50,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.data.classification import RegressionCollator
+        from lib.tokens.classification import RegressionCollator
 
         return RegressionCollator(tokenizer.pad_token_id)
 

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from lib.backbones.settings import Ability
-from lib.data.settings.texts import Texts
+from lib.preparing.settings.document_form import Texts
 from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from lib.backbones.settings import BACKBONES, Ability, BackboneSettings
 from lib.core.extensions import packages
 from lib.core.kinds import Axis, KindSettings
-from lib.data.settings.texts import Texts
+from lib.preparing.settings.document_form import Texts
 
 
 class TaskSettings(KindSettings):

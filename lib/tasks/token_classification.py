@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from lib.core.labels import IGNORED
 from lib.core.settings import Probability
-from lib.data.labels import IGNORED
 from lib.tasks import contract
 from lib.tasks.settings import TaskSettings
 
@@ -55,7 +55,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.data.classification import TokenClassificationCollator
+        from lib.tokens.classification import TokenClassificationCollator
 
         return TokenClassificationCollator(tokenizer.pad_token_id)
 
@@ -102,7 +102,7 @@ class Task(contract.Task):
         """
         import pandas as pd
 
-        from lib.data.tokens import has_labels
+        from lib.tokens.stored import has_labels
 
         labels, predicted = output.label_ids, output.predictions.argmax(axis=-1)
         is_labelled = labels != IGNORED

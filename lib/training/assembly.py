@@ -12,10 +12,10 @@ from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
-from lib.data.tokenizer import PUBLISHED, TextTokenizer, read_core
 from lib.study.run import RunSettings
 from lib.tasks.contract import Task
 from lib.tasks.settings import TASKS
+from lib.tokens.tokenizer import PUBLISHED, TextTokenizer, read_core
 from lib.training.interruptions import explained_size
 
 

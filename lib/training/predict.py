@@ -35,15 +35,15 @@ from lib.core.errors import ConfigError, DataError, ProjectError, RunError
 from lib.core.files import atomic_path, check_target, csv_cell, is_stream, read_mapping, write_json
 from lib.core.inputs import check_name
 from lib.core.record import RUN, differing_files, read_record
-from lib.data.cutting import WHOLE, encode_cut, encode_cut_pairs
-from lib.data.formats import column_names
-from lib.data.labelled import SUMMARY
-from lib.data.padding import pad_examples
-from lib.data.readers import Record, read_records
-from lib.data.samplers import within_budget
-from lib.data.settings.sources import Dialect
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokens import TEXTS
+from lib.preparing.labelled import SUMMARY
+from lib.preparing.settings.sources import Dialect
+from lib.reading.formats import column_names
+from lib.reading.readers import Record, read_records
+from lib.tokens.cutting import WHOLE, encode_cut, encode_cut_pairs
+from lib.tokens.padding import pad_examples
+from lib.tokens.samplers import within_budget
+from lib.tokens.stored import TEXTS
+from lib.tokens.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def predict(
 
     Args:
         model: model folder of a fine-tuning run.
-        source: documents, in any format of `lib.data.formats`; a text file has one per line.
+        source: documents, in any format of `lib.reading.formats`; a text file has one per line.
         target: CSV to appear, in the order of `source`: `id`, `label` and a column for each class, or, of a regression,
             `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`. A class
             that a spreadsheet would take for a formula has ' before its name.

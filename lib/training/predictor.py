@@ -23,14 +23,14 @@ from lib.attention.kernels import computing_by_kernels
 from lib.backbones.compiled import check_compiler
 from lib.backbones.settings import Precision
 from lib.core.errors import RunError
+from lib.core.labels import IGNORED
 from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.core.randomness import derive_seed
-from lib.data.labels import IGNORED
-from lib.data.padding import known_beforehand, rounded
-from lib.data.samplers import within_budget
-from lib.data.tokens import TokenDataset, has_labels, load_tokens
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
+from lib.tokens.padding import known_beforehand, rounded
+from lib.tokens.samplers import within_budget
+from lib.tokens.stored import TokenDataset, has_labels, load_tokens
 from lib.training import distributed
 from lib.training.history import peak_memory_mb
 from lib.training.interruptions import explained_memory

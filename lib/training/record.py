@@ -174,7 +174,7 @@ def _signs(record: RunRecord, folder: Path) -> Iterator[str]:
     if documents["prediction"].dtype == object:  # spans
         return
     if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
-        from lib.data.tokens import load_tokens
+        from lib.tokens.stored import load_tokens
 
         shares = pd.Series(load_tokens(record.parents["train"].path)["label"][:]).value_counts(normalize=True)
         entropy = -sum(shares * np.log(shares))

@@ -1,5 +1,6 @@
 """Execution of a run with a training loop, for all stages, tasks and backbones."""
 
+import importlib
 import logging
 import os
 import shutil
@@ -17,10 +18,11 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
+from lib.core.extensions import part
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
-from lib.data.shared import shared_documents
-from lib.data.tokens import TEXTS, share_longer, texts_of
 from lib.study.run import RunSettings
+from lib.tokens.shared import shared_documents
+from lib.tokens.stored import TEXTS, share_longer, texts_of
 from lib.training import distributed
 from lib.training.assembly import assemble, check_vocabulary
 from lib.training.checkpoints import (
@@ -32,7 +34,6 @@ from lib.training.checkpoints import (
     take_over,
 )
 from lib.training.folders import RunFolders
-from lib.training.geometry import geometry_recorder, write_geometry
 from lib.training.interruptions import (
     Interruption,
     explained_memory,
@@ -103,7 +104,8 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         backbone.quantize(model, run.precision)
         adapters = Adapters(model, recipe.lora, seed=run.seed, start=run.start.checkpoint if run.start else None)
 
-    recorder = geometry_recorder(run) if run.geometry else None
+    geometry = importlib.import_module(part("lib.training.geometry")) if run.geometry else None
+    recorder = geometry.geometry_recorder(run) if geometry else None
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
     trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
@@ -131,8 +133,8 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         predictions.to_parquet(staged / PREDICTIONS, index=False)
     history = trainer.history.table()
     history.to_csv(staged / HISTORY, index=False)
-    if recorder is not None:
-        write_geometry(recorder, staged / GEOMETRY)
+    if geometry:
+        geometry.write_geometry(recorder, staged / GEOMETRY)
     record = run_record(
         run,
         folders.parents,

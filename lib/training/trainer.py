@@ -28,9 +28,9 @@ from lib.backbones.graphs import Graphs
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.record import Stretch, with_stretch
-from lib.data.samplers import LengthGroupedSampler, Share
-from lib.data.tokens import TokenDataset
 from lib.study.run import RunSettings
+from lib.tokens.samplers import LengthGroupedSampler, Share
+from lib.tokens.stored import TokenDataset
 from lib.training import checkpoints, distributed
 from lib.training.assembly import Components
 from lib.training.checkpoints import Progress, checkpoint_folder

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from lib.advice.advice import LIMITS, advise
     from lib.advice.question import Question
-    from lib.data.settings.sources import Dialect
+    from lib.preparing.settings.sources import Dialect
 
     parser = program.parser(__doc__)
     parser.add_argument(

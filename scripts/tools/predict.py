@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.data.settings.sources import Dialect
+from lib.preparing.settings.sources import Dialect
 from lib.training.predict import predict
 
 

@@ -26,7 +26,7 @@ from mechanism_cases import (
     truth,
     without_shortcuts,
 )
-from studies import study
+from small_studies import study
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves

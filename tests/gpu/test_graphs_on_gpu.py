@@ -8,7 +8,7 @@ from lib.attention.contract import set_step
 from lib.backbones.compiled import CompiledAtFixedSizes, compile_blocks
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.graphs import Graphs
-from lib.data.padding import known_beforehand, rounded
+from lib.tokens.padding import known_beforehand, rounded
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")]
 MECHANISMS = {

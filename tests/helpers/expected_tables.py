@@ -16,8 +16,8 @@ from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.multitest import multipletests
 
 from lib.evaluation.calibration import expected_calibration_error, reliability
-from lib.evaluation.detection import best_threshold, detection_scores
 from lib.evaluation.statistics import Estimate, PairedPredictions, smallest_difference
+from studies.hate_speech.evaluation.detection import best_threshold, detection_scores
 
 Cell = str | float | int | None
 EXTRA = {

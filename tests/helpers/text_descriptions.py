@@ -1,4 +1,4 @@
-"""Descriptions of texts, written as `lib.data.description` leaves them."""
+"""Descriptions of texts, written as `studies.hate_speech.description` leaves them."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lib.data.description import SCHEMA
+from studies.hate_speech.description import SCHEMA
 
 NEAR_COPIES = {"unit": "words", "size": 1, "threshold": 0.6, "permutations": 128, "recall": 0.988}
 USUAL = {

@@ -3,7 +3,7 @@
 import numpy as np
 from gensim.models import KeyedVectors
 
-from lib.word_vectors.storage import Vectors, save_vectors
+from studies.word_vectors.storage import Vectors, save_vectors
 
 
 def stored(folder, words, *, lowercase=True):

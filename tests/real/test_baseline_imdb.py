@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.record import RUN, read_record
-from lib.data.labelled import prepare_dataset
-from lib.data.settings.preparation import Preparation
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.preparation import Preparation
 from lib.results.kinds.classes import ClassesTable
 from lib.results.scope import Scope
 from lib.study.run import RunSettings

@@ -9,9 +9,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from lib.data.filtering import filter_corpus
-from lib.data.labelled import prepare_dataset
-from lib.data.settings.preparation import Preparation, Split
+from lib.preparing.filtering import filter_corpus
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.preparation import Preparation, Split
 from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[2]

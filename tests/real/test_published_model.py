@@ -9,8 +9,8 @@ import transformers
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.core.errors import RunError
-from lib.data.vocabularies import from_published
 from lib.study.configuration import load_study
+from lib.tokens.vocabularies import from_published
 
 pytestmark = pytest.mark.real
 TEXTS = ["A dull film, saved by its last ten minutes.", "Good!"]

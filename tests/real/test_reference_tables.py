@@ -10,8 +10,8 @@ from lib.results.scope import Scope, scope
 from lib.results.settings import FIGURES, TABLES
 from lib.results.style import save_figure
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.importing import import_runs
 from lib.workflow.planning.plan import Plan, as_json
+from studies.imported.importing import import_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "../shared/reference"
@@ -56,7 +56,7 @@ def imported(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(imported):
     """Every table of the study by name, its figures being made as well, and the seconds that it took."""
-    layers = read_layers([ROOT / "config/imported.yaml"])
+    layers = read_layers([ROOT / "studies/imported/imported.yaml"])
     plan = Plan(load_study([*layers, ("test", AT_HAND | {"execution": {"results": str(imported[0])}})]))
     plan.check()
     begin, tables = time.process_time(), {}

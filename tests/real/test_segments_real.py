@@ -9,7 +9,7 @@ import transformers
 from lib.backbones.hierarchical.backbone import Backbone
 from lib.backbones.hierarchical.segments import segments_of
 from lib.backbones.settings import BACKBONES
-from lib.data.vocabularies import from_published
+from lib.tokens.vocabularies import from_published
 
 pytestmark = pytest.mark.real
 SENTENCE = "A dull film with a cast of {} actors, saved by its last ten minutes. "

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import yaml
 from cluster import Cluster, missing
-from studies import DELETE, MINIATURE, changed
+from small_studies import DELETE, MINIATURE, changed
 
 from lib.core.record import read_record
 
@@ -341,7 +341,7 @@ def test_two_processes_train_in_one_job(finished):
 def test_small_runs_share_a_job(user):
     """Of another study, on a cluster that counts GPUs as generic resources."""
     study = {
-        "extends": "config/toy.yaml",
+        "extends": "studies/toy/toy.yaml",
         "experiment": {
             "seeds": [1, 2, 3],
             "datasets": {"reverse": {"generated": {"documents": 600, "options": {"validation": 50, "test": 50}}}},

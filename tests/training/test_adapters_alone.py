@@ -16,7 +16,7 @@ from transformers import (
 
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
-from lib.data.tokenizer import TextTokenizer
+from lib.tokens.tokenizer import TextTokenizer
 from lib.training.predict import predict
 from lib.training.run import train
 

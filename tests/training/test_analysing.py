@@ -18,8 +18,8 @@ from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
-from lib.data.encoding import encode
 from lib.study.run import RunSettings
+from lib.tokens.encoding import encode
 from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
 from lib.training.run import train

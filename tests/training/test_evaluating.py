@@ -22,9 +22,9 @@ from word_vectors import stored
 from lib.core.attempts import read_heartbeat
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.core.record import read_record
-from lib.data.tokens import load_tokens
 from lib.evaluation.metrics import classification_metrics
 from lib.study.run import RunSettings
+from lib.tokens.stored import load_tokens
 from lib.training import evaluate as evaluating
 from lib.training import evaluate_texts
 from lib.training.evaluate import evaluate

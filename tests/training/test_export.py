@@ -18,9 +18,9 @@ from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import architecture_of
 from lib.backbones.stored import open_model
 from lib.core.errors import ConfigError
-from lib.data.cutting import note_cut
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_dataset
+from lib.tokens.cutting import note_cut
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_dataset
 from lib.training.run import train
 from lib.workflow.commands.exporting import export
 from lib.workflow.commands.sharing import _without_project

@@ -25,18 +25,18 @@ from ready import TRAINING, ready
 from lib.core.attempts import PARTS, read_heartbeat
 from lib.core.errors import DataError, RunError
 from lib.core.record import read_record
-from lib.data import tokens
-from lib.data.tokens import load_tokens
 from lib.study.run import Start
+from lib.tokens import stored as tokens
+from lib.tokens.stored import load_tokens
 from lib.training import run as training_run
 from lib.training import trainer as module
 from lib.training.evaluate import evaluate
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_workers
 from lib.training.predictor import Predictor
 from lib.training.run import train
-from lib.training.teaching import teach
 from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
+from studies.hate_speech.teaching import teach
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = (sys.executable, "-m", "lib.workflow.start")

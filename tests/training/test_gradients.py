@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import add_sentinels
 from lib.study.run import RunSettings
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import add_sentinels
 from lib.training.predictor import Observer
 from lib.training.run import train
 from lib.training.trainer import Trainer

@@ -4,9 +4,9 @@ import shutil
 
 import pandas as pd
 
-from lib.data.cutting import note_cut
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_dataset
+from lib.tokens.cutting import note_cut
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_dataset
 from lib.training.predict import predict
 from lib.training.run import train
 

@@ -9,7 +9,7 @@ from killing import attempt, killed_at
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lib.core.record import read_record
-from lib.data.tokens import load_tokens
+from lib.tokens.stored import load_tokens
 from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer

@@ -20,11 +20,11 @@ from transformers import BertConfig, BertForSequenceClassification, pipeline
 from lib.backbones import onednn
 from lib.core import program
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
-from lib.data.labelled import prepare_dataset
-from lib.data.settings.preparation import Preparation
-from lib.data.settings.sources import Dialect
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_dataset
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.preparation import Preparation
+from lib.preparing.settings.sources import Dialect
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_dataset
 from lib.training import predict as predicting
 from lib.training.assembly import assemble
 from lib.training.predict import predict

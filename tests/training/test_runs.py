@@ -14,9 +14,9 @@ from transformers import pipeline
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, RunError
 from lib.core.record import read_record
-from lib.data.tokens import load_tokens
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks.settings import TASKS
+from lib.tokens.stored import load_tokens
 from lib.training.run import train
 
 ROOT = Path(__file__).resolve().parents[2]

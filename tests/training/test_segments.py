@@ -6,9 +6,9 @@ import torch
 from comparing import weights
 from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_dataset
 from lib.study.run import Start
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_dataset
 from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
 from lib.training.predict import predict

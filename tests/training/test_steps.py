@@ -9,8 +9,8 @@ from killing import attempt, kill, killed_at, killed_in
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.data.tokens import load_tokens
 from lib.study.run import Start
+from lib.tokens.stored import load_tokens
 from lib.training.folders import RunFolders
 from lib.training.optimisation import learning_rates
 from lib.training.run import train

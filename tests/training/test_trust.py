@@ -13,8 +13,8 @@ from transformers import BertConfig, BertForMaskedLM
 
 from lib.backbones.pretrained.hub_weights import load_published
 from lib.core.errors import ProjectError, RunError
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import from_published
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import from_published
 from lib.training.assembly import assemble
 from lib.training.checkpoints import seal
 from lib.training.predict import predict

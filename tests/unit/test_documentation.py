@@ -8,7 +8,7 @@ import yaml
 from lib.analysis.settings import ANALYSES
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
-from lib.data.generators import generators
+from lib.preparing.generators import generators
 from lib.results.settings import FIGURES, TABLES
 from lib.tasks.settings import TASKS
 

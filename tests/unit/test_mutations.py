@@ -17,20 +17,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from studies import SMALL
+from small_studies import SMALL
 from word_vectors import stored
 
 from lib.core.errors import ProjectError
 from lib.core.program import read_settings
-from lib.data.filtering import filter_corpus
-from lib.data.labelled import prepare_dataset
-from lib.data.settings.corpus import ArticleFilter
-from lib.data.settings.preparation import Preparation
+from lib.preparing.filtering import filter_corpus
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.corpus import ArticleFilter
+from lib.preparing.settings.preparation import Preparation
+from lib.preparing.settings.word_vectors import WordVectors
 from lib.study.configuration import load_study, merged, read_layers
-from lib.word_vectors.making import read_vectors
-from lib.word_vectors.settings import WordVectors
-from lib.word_vectors.storage import load_vectors
 from lib.workflow.planning.plan import Plan
+from studies.word_vectors.storage import load_vectors
+from studies.word_vectors.word_vectors import read_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = [

@@ -94,7 +94,7 @@ def test_a_commit_that_one_configuration_names_is_named_by_all(repository):
 
 
 def test_the_plan_of_the_study_of_evidence_has_its_runs_and_adds_up(page, repository):
-    study = load_study(read_layers([repository / "config/evidence_small.yaml"]))
+    study = load_study(read_layers([repository / "studies/evidence/evidence_small.yaml"]))
     lines = page("docs/evidence.md").partition("| row | tokens per second")[2].partition("\n\n")[0].splitlines()[2:]
     *rows, total = [cells(line) for line in lines]
     runs = [int(row[3]) for row in rows]

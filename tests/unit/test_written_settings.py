@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from run_records import write_run
-from studies import SMALL, changed, study
+from small_studies import SMALL, changed, study
 
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import published_encoder, published_study
@@ -18,9 +18,9 @@ from lib.measure.estimates import find_stages
 from lib.study.configuration import load_study
 from lib.study.stages import Model
 from lib.workflow.commands.archive import archive
-from lib.workflow.commands.importing import import_runs
 from lib.workflow.commands.sharing import _data
 from lib.workflow.planning.plan import Plan
+from studies.imported.importing import import_runs
 
 TEXTS = ["1e5", "4e2", "no", "0x1f", "1_000", "~", "12:30", "null", "-.inf", "2024-01-01", "0o17", "<<", "=", ""]
 """Texts that some version of YAML reads as a number, a truth value, a time, nothing or a sign."""

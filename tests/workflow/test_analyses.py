@@ -65,7 +65,7 @@ EDITS = {
     "the thresholds of a kind": (
         "lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
     ),
-    "what draws a kind": ("lib/analysis/attention_maps.py", "TICKS = 40", ["figure_maps"]),
+    "what draws a kind": ("studies/toy/analysis/attention_maps.py", "TICKS = 40", ["figure_maps"]),
 }  # fmt: skip
 
 

@@ -5,11 +5,11 @@ import os
 
 import pytest
 import torch
-from studies import changed
+from small_studies import changed
 from transformers import BertConfig, BertModel
 
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import train_words
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import train_words
 
 pytestmark = pytest.mark.study
 

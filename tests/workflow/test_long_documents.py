@@ -9,8 +9,8 @@ import torch
 from transformers import BertConfig, BertModel
 
 from lib.core.record import read_record
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import train_words
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import train_words
 
 pytestmark = pytest.mark.study
 

@@ -241,7 +241,7 @@ def test_long_range_arena_can_be_planned(project):
     """At its published sizes, in miniature, and without the files that a user has to bring."""
     rows, tasks = 1 + 8, 5  # the state-space encoder and eight mechanisms
     jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra.yaml").stdout
+        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/lra/lra.yaml").stdout
     )
     assert (jobs["train"], jobs["evaluate"]) == (rows * 3 * 3, 3 * 3)  # TF-IDF is fitted, not trained
     parts = ("train", "validation", "test")
@@ -250,20 +250,20 @@ def test_long_range_arena_can_be_planned(project):
         [f"cifar10/{part}.txt" for part in parts],
         [f"cifar10/{part}_labels.txt" for part in parts],
     ):
-        missing = project.snakemake("-n", "--configfile", "config/lra_files.yaml", check=False)
+        missing = project.snakemake("-n", "--configfile", "studies/lra/lra_files.yaml", check=False)
         assert missing.returncode
         assert f"data/{files[0]}" in missing.stdout
         touch(project, *files)
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra_files.yaml").stdout
+    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/lra/lra_files.yaml").stdout
     jobs = project.jobs_of(output)
     assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/demo_lra.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/lra/demo_lra.yaml").stdout)
     assert (jobs["train"], jobs["evaluate"]) == (5 * 2 + 1, 2)  # one row on pathfinder
 
 
 def test_glue_can_be_planned_without_a_network(project):
     jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/glue.yaml").stdout
+        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/glue/glue.yaml").stdout
     )
     pretrained, others, tasks, seeds = 3, 3, 9, 3
     assert jobs["train"] == pretrained + (pretrained + others) * tasks * seeds
@@ -281,7 +281,9 @@ def touch(project, *names):
 
 def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
     touch(project, "unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json")
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/decoders.yaml").stdout
+    output = project.snakemake(
+        "-n", "-p", "--profile", "slurm", "--configfile", "studies/decoders/decoders.yaml"
+    ).stdout
     jobs = project.jobs_of(output)
     assert jobs["train"] == 8 + 12 + 1  # adapted; decoders; mDeBERTa
     assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
@@ -289,7 +291,7 @@ def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
 
 def test_the_small_study_of_decoders_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/decoders_small.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/decoders/decoders_small.yaml").stdout)
     seeds, arms = 3, 9 + 9 + 1  # English, posts, and an encoder that has read nothing
     first = 2 + 2 + 2 * 5  # two decoders and their controls; what trains on
     assert (jobs["train"], jobs["evaluate"]) == (first + seeds * arms, 2 * seeds)
@@ -300,7 +302,9 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
     model.mkdir(parents=True, exist_ok=True)
     (model / "model.safetensors").touch()
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
+    output = project.snakemake(
+        "-n", "-p", "--profile", "slurm", "--configfile", "studies/hate_speech/hate_speech.yaml"
+    ).stdout
     jobs, seeds = project.jobs_of(output), 3
     trained = ("roberta-lora", "flan-t5-lora", "t5-small", "t5-small-pretrained", "encoder", "encoder-taught")
     checked = ("roberta-lora", "encoder", "encoder-taught")
@@ -316,7 +320,7 @@ def test_encoders_of_other_languages_are_rows_without_their_comment_signs(projec
     model.mkdir(parents=True, exist_ok=True)
     (model / "model.safetensors").touch()
     path = project.folder / "config" / "languages.yaml"
-    path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
+    path.write_text(project.folder.joinpath("studies/hate_speech/hate_speech.yaml").read_text().replace("#- ", ""))
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)
     assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 9, 5, 2)
 
@@ -324,7 +328,9 @@ def test_encoders_of_other_languages_are_rows_without_their_comment_signs(projec
 def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hate_speech_small.yaml").stdout)
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--configfile", "studies/hate_speech/hate_speech_small.yaml").stdout
+    )
     seeds, datasets, trained, checked, readings = 3, 2, 9, 6, 4
     # Two pretrainings; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
     assert jobs["train"] == 2 + seeds * (datasets * trained + 2 + readings)
@@ -336,7 +342,9 @@ def test_the_small_study_of_a_published_encoder_can_be_planned(project):
     articles = [f"hyperpartisan/{kind}-training-byarticle-20181122.xml.gz" for kind in ("articles", "ground-truth")]
     touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet", *articles)
     touch(project, "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/published_small.yaml").stdout)
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--configfile", "studies/published/published_small.yaml").stdout
+    )
     rows = {"imdb": 6, "hyperpartisan": 8, "arxiv": 7}
     assert jobs["train"] == 2 + sum(rows.values())
     assert jobs["evaluate"] == len(rows)  # baselines
@@ -345,14 +353,16 @@ def test_the_small_study_of_a_published_encoder_can_be_planned(project):
 
 def test_the_small_study_of_a_mechanism_per_layer_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hybrid_small.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/published/hybrid_small.yaml").stdout)
     assert (jobs["train"], jobs["download_model"]) == (2 + 3, 1)  # transfers, rows
 
 
 def test_the_small_study_of_conversions_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet")
     touch(project, "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/conversion_small.yaml").stdout)
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--configfile", "studies/conversion/conversion_small.yaml").stdout
+    )
     seeds, transfers, finetuned = 3, 5 + 2, 11  # transfers of attention, then of states
     papers = 4 + 2 + 2  # rows, transfers at 512 tokens, at 2,048
     assert jobs["train"] == seeds * (transfers + finetuned) + papers
@@ -363,13 +373,17 @@ def test_the_small_study_of_conversions_can_be_planned(project):
 def test_the_small_study_of_word_vectors_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     touch(project, "vocab/bert-base-uncased/vocab.txt")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/word_vectors_small.yaml").stdout)
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--configfile", "studies/word_vectors/word_vectors_small.yaml").stdout
+    )
     assert jobs["train_word_vectors"] == 2
     assert (jobs["evaluate"], jobs["train"]) == (4, 2)
 
 
 def test_published_encoders_beside_the_grid_can_be_planned(project):
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/published.yaml").stdout
+    output = project.snakemake(
+        "-n", "-p", "--profile", "slurm", "--configfile", "studies/published/published.yaml"
+    ).stdout
     assert project.jobs_of(output)["train"] == 9 + 27 + 27 + 7 * 3
 
 
@@ -418,7 +432,7 @@ def test_programs_run_under_the_interpreter_of_snakemake(project):
 
 def test_the_study_of_evidence_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    output = project.snakemake("-n", "-p", "--configfile", "config/evidence_small.yaml").stdout
+    output = project.snakemake("-n", "-p", "--configfile", "studies/evidence/evidence_small.yaml").stdout
     jobs = project.jobs_of(output)
     places, seeds, rows, published = 4, 5, 5, 3
     assert (jobs["filter_corpus"], jobs["prepare_dataset"], jobs["place_dataset"]) == (1, places + 1, places)

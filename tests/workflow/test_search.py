@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 import yaml
-from studies import searching
+from small_studies import searching
 
 from lib.core.record import read_record
 

@@ -40,7 +40,7 @@ HARMLESS = {
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
         ("lib/backbones/stored.py", "weights do not fit", "weights differ"),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
-        ("lib/data/padding.py", "have no token", "are without a token"),
+        ("lib/tokens/padding.py", "have no token", "are without a token"),
     ],
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],
     "a comment and a docstring": [
@@ -59,7 +59,7 @@ HARMLESS = {
         ("lib/attention/__init__.py", "_EXPORTS = {", '_EXPORTS = {"Attention": "contract", '),
     ],
     "a new function beside those that run": [
-        ("lib/data/padding.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
+        ("lib/tokens/padding.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
     ],
     "a new key of another task": [
         (
@@ -132,7 +132,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the masking rule": (
-        ("lib/data/masking.py", "chance < self.mask_probability", "chance <= self.mask_probability"),
+        ("lib/tokens/masking.py", "chance < self.mask_probability", "chance <= self.mask_probability"),
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the loss": (
@@ -156,7 +156,7 @@ NUMBERS = {
         lambda run: run.startswith("finetune"),
     ),
     "the order of the data": (
-        ("lib/data/samplers.py", "batches_per_group: int = 50", "batches_per_group: int = 40"),
+        ("lib/tokens/samplers.py", "batches_per_group: int = 50", "batches_per_group: int = 40"),
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting that all runs read": (
@@ -229,7 +229,7 @@ ELSEWHERE = {
         lambda run: False,
     ),
     "the code of preparation": (
-        [("lib/data/labelled.py", "random_state=", "shuffle=True, random_state=")],
+        [("lib/preparing/labelled.py", "random_state=", "shuffle=True, random_state=")],
         lambda name: name.startswith("prepare"),
         lambda run: False,
     ),

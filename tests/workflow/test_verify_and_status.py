@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from studies import DELETE, changed
+from small_studies import DELETE, changed
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest

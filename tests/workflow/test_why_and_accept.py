@@ -277,7 +277,7 @@ def test_programs_in_an_image_are_not_stale_for_it(copy_of_repository):
     in_image = ("--sdm", "apptainer", "--cores", 1, "--configfile", CONFIG, "--", prepared)
     project.snakemake(*in_image)
     assert "nothing is stale" in why(project, prepared)
-    sources = project.folder / "lib/data/labelled.py"
+    sources = project.folder / "lib/preparing/labelled.py"
     sources.write_text(sources.read_text().replace('"empty": 0, "short": 0', '"short": 0, "empty": 0'))
     assert "prepare imdb" in why(project, prepared)
     accept(project, prepared)

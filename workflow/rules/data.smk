@@ -68,88 +68,6 @@ rule prepare_dataset:
         " --out {params.folder} > {log} 2>&1"
 
 
-rule augment_dataset:
-    input:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        sources=lambda w: plan.inputs_of(
-            place for places in plan.corpora.augmentation_sources(w.corpus).values() for place in places
-        ),
-    output:
-        **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.augmented_summary("{corpus}"),
-    log:
-        plan.paths.log("augment_dataset/{corpus}"),
-    wildcard_constraints:
-        corpus=names(plan.corpora.augmentations),
-    threads: JOB.cpus_per_task
-    resources:
-        **gpus(lambda w: JOB.gpu if "masked_lm" in plan.corpora.augmentations[w.corpus].ways else 0),
-        mem_mb=scaled_by_attempt(16_000),
-        runtime=scaled_by_attempt(480),
-        cpus_per_task=JOB.cpus_per_task,
-    params:
-        settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
-        preparation=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        sources=lambda w: listed(part_options("--source", plan.corpora.augmentation_sources(w.corpus))),
-        folder=subpath(output.summary, parent=True),
-        device=DEVICE,
-        program=lambda w: coded("augment_dataset", plan.corpora.augmentation_code(w.corpus)),
-    message:
-        "augment {wildcards.corpus}"
-    shell:
-        "{params.program} --settings {params.settings:q} --preparation {params.preparation:q}"
-        " --train {input.train} --validation {input.validation} --test {input.test} @{params.sources}"
-        " --device {params.device} --out {params.folder} > {log} 2>&1"
-
-
-rule place_dataset:
-    input:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        articles=lambda w: plan.corpora.filtered_shards(plan.corpora.placements[w.corpus].corpus),
-    output:
-        **{split: plan.paths.placed("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.placed_summary("{corpus}"),
-    log:
-        plan.paths.log("place_dataset/{corpus}"),
-    wildcard_constraints:
-        corpus=names(plan.corpora.placements),
-    resources:
-        mem_mb=scaled_by_attempt(8_000),
-        runtime=scaled_by_attempt(60),
-    params:
-        settings=lambda w: planned(plan.corpora.placements[w.corpus].model_dump(mode="json")),
-        used=lambda w: plan.corpora.articles_used(plan.corpora.placements[w.corpus].corpus),
-        articles=lambda w, input: listed(input.articles),
-        folder=subpath(output.summary, parent=True),
-        program=program("place_dataset"),
-    message:
-        "place the texts of {wildcards.corpus}"
-    shell:
-        "{params.program} --settings {params.settings:q} --train {input.train} --validation {input.validation}"
-        " --test {input.test} --articles @{params.articles} --used {params.used} --out {params.folder} > {log} 2>&1"
-
-
-rule describe_dataset:
-    input:
-        lambda w: [plan.corpora.documents(w.corpus, split) for split in SPLITS],
-    output:
-        plan.paths.texts("{corpus}"),
-    log:
-        plan.paths.log("describe_dataset/{corpus}"),
-    wildcard_constraints:
-        corpus=names(plan.experiment.datasets),
-    resources:
-        mem_mb=scaled_by_attempt(4_000),
-        runtime=scaled_by_attempt(60),
-    params:
-        settings=lambda w: planned(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
-        program=program("describe_dataset"),
-    message:
-        "describe the texts of {wildcards.corpus}"
-    shell:
-        "{params.program} --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
-
-
 rule train_tokenizer:
     input:
         lambda w: plan.inputs_of(plan.corpora.tokenizer_sources(w.tokenizer)),
@@ -168,30 +86,6 @@ rule train_tokenizer:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
         "{params.program} {params.settings} @{params.sources} --out {output} > {log} 2>&1"
-
-
-rule train_word_vectors:
-    input:
-        lambda w: plan.corpora.word_vectors_sources(w.vectors),
-    output:
-        directory(plan.paths.word_vectors("{vectors}", "{draw}")),
-    log:
-        plan.paths.log("train_word_vectors/{vectors}/{draw}"),
-    wildcard_constraints:
-        draw=rf"seed-\d+|{UNSEEDED}",
-    resources:
-        mem_mb=scaled_by_attempt(16_000),
-        runtime=scaled_by_attempt(480),
-    params:
-        settings=lambda w: planned(plan.experiment.word_vectors[w.vectors].model_dump(mode="json")),
-        sources=lambda w, input: listed(input),
-        seed=lambda w: [] if w.draw == UNSEEDED else ["--seed", w.draw.removeprefix("seed-")],
-        program=program("train_word_vectors"),
-    message:
-        "make the word vectors {wildcards.vectors}, {wildcards.draw}"
-    shell:
-        "{params.program} --settings {params.settings:q} --source @{params.sources} {params.seed}"
-        " --out {output} > {log} 2>&1"
 
 
 rule tokenize_corpus:

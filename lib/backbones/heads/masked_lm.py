@@ -98,7 +98,7 @@ class MaskedLM(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: token to predict at each position [B, N], -100 = none.
-            scored: places of labels in the batch laid flat [L], see `lib.data.padding.known_beforehand`.
+            scored: places of labels in the batch laid flat [L], see `lib.tokens.padding.known_beforehand`.
             num_items_in_batch: labelled positions over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 

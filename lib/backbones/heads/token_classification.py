@@ -43,7 +43,7 @@ class TokenClassification(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: class of each token [B, N], -100 = none.
-            scored: places of labels in the batch laid flat [L], see `lib.data.padding.known_beforehand`.
+            scored: places of labels in the batch laid flat [L], see `lib.tokens.padding.known_beforehand`.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 

@@ -1,5 +1,6 @@
 """The recurrent encoder as a backbone of runs."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from lib.backbones import contract
 from lib.backbones.recurrent.model import RecurrentModel
 from lib.core.errors import RunError
-from lib.word_vectors.storage import holds_vectors
+from lib.core.extensions import part
+from lib.core.weights import VECTORS
 
 
 class Backbone(contract.TokenBackbone):
@@ -23,11 +25,9 @@ class Backbone(contract.TokenBackbone):
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`; of word vectors, embeddings alone are taken."""
-        if not holds_vectors(folder):
+        if not (Path(folder) / VECTORS).is_file():
             super().load_weights(model, folder, with_head=with_head)
             return
         if with_head:
             raise RunError(f"{folder}: holds word vectors and no head. Give a trained model, or train with a recipe.")
-        from lib.backbones.first_embeddings import embed_words  # gensim takes seconds to import
-
-        embed_words(model, self.tokenizer, folder)
+        importlib.import_module(part("lib.backbones.first_embeddings")).embed_words(model, self.tokenizer, folder)

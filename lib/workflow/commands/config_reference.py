@@ -19,8 +19,8 @@ from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.files import write_text
 from lib.core.kinds import Axis, KindSettings
-from lib.data.generators import GeneratorOptions, generators, options_class
-from lib.data.settings.sources import GeneratedSource
+from lib.preparing.generators import GeneratorOptions, generators, options_class
+from lib.preparing.settings.sources import GeneratedSource
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
 from lib.study.run import RunSettings

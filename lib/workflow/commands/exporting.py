@@ -35,8 +35,8 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
     """
     from transformers import AutoTokenizer  # imports torch
 
-    from lib.data.cutting import CONFIG, KEY
-    from lib.data.tokenizer import TextTokenizer
+    from lib.tokens.cutting import CONFIG, KEY
+    from lib.tokens.tokenizer import TextTokenizer
 
     require_new(out)
     exporting = _exporting(folder)

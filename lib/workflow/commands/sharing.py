@@ -17,7 +17,7 @@ from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.settings.dataset import Dataset
+from lib.preparing.settings.dataset import Dataset
 from lib.results.escapes import markdown
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
@@ -111,7 +111,7 @@ def _require_whole(folder: Path, task: str) -> None:
     from peft.utils import SAFETENSORS_WEIGHTS_NAME
 
     from lib.backbones.stored import open_config, open_model, read_weights
-    from lib.data.tokenizer import TextTokenizer
+    from lib.tokens.tokenizer import TextTokenizer
 
     if (folder / WEIGHTS).is_file():
         open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model()), folder)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from lib.backbones.settings import VOCABULARY, BackboneSettings
 from lib.core.weights import ForeignStart
-from lib.data.settings.tokenizer import BYTES, SPECIAL
+from lib.preparing.settings.tokenizer import BYTES, SPECIAL
 from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.steps import Job

@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from lib.core.errors import DataError
+from lib.core.extensions import part
 from lib.core.inputs import repeated_files, resolve_paths
-from lib.data.generators import RAW_FILES, group_names, options_class, place_of
-from lib.data.settings.augmentation import Augmentation
-from lib.data.settings.placement import Placement
-from lib.data.settings.sources import GeneratedSource, HubSource, RemoteFile
+from lib.preparing.generators import RAW_FILES, group_names, options_class, place_of
+from lib.preparing.settings.augmentation import Augmentation
+from lib.preparing.settings.placement import Placement
+from lib.preparing.settings.sources import GeneratedSource, HubSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.planning.paths import Paths
@@ -203,8 +204,8 @@ class Corpora:
 
     def augmentation_code(self, dataset: str) -> str:
         """Return the digest of the code that augments a dataset."""
-        modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
-        return code_digest("scripts/augment_dataset.py", *modules)
+        modules = [part(f"lib.augmentation.{way}") for way in self.augmentations[dataset].ways]
+        return code_digest(f"{part('lib.scripts.augment_dataset').replace('.', '/')}.py", *modules)
 
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
         """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ProjectError
 from lib.core.record import RunRecord, read_record
-from lib.data.settings.corpus import Corpus
-from lib.data.settings.dataset import Dataset
-from lib.data.settings.sources import HubSource, UrlSource
+from lib.preparing.settings.corpus import Corpus
+from lib.preparing.settings.dataset import Dataset
+from lib.preparing.settings.sources import HubSource, UrlSource
 from lib.results.escapes import page
 from lib.workflow.planning.report import Report
 

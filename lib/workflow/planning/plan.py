@@ -10,16 +10,17 @@ from typing import Any
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError
+from lib.core.extensions import part
 from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
 from lib.core.record import MODEL
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.tokenizer_files import layout_of
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.settings import TASKS
+from lib.tokens.tokenizer_files import layout_of
 from lib.workflow.planning.corpora import Corpora
 from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.report import Report
@@ -103,9 +104,10 @@ class Plan:
         return [run for run in self.runs if run.id in found]
 
     def check(self) -> None:
-        """Check that the files of the user's own that the study names are there, and models and tokenisers whole.
+        """Check that extensions have what the study asks for, that its own files are there, and models are whole.
 
         Raises:
+            ConfigError: no extension in use has a part.
             RunError: a model is not.
             DataError: some are missing, or imported or archived runs are not as the study describes them.
         """
@@ -113,6 +115,15 @@ class Plan:
             self._check_kept()
         if self.study.execution.runs == "archived":
             return
+        asked = {
+            "augmentation.augmenting": self.corpora.augmentations,
+            "placing": self.corpora.placements,
+            "teaching": any(run.teacher for run in self.runs),
+            "training.geometry": any(run.measures for run in self.runs),
+            "word_vectors": self.experiment.word_vectors,
+        }
+        for module in (module for module, wanted in asked.items() if wanted):
+            part(f"lib.{module}")
         for name in self.corpora.names:
             self.corpora.raw_files(name)
         for name in self.experiment.datasets:
@@ -149,7 +160,7 @@ class Plan:
             more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
             runs = self.study.execution.runs
             remedy = {
-                "imported": f"Import them with scripts/tools/import_runs.py --out {self.paths.results}",
+                "imported": f"Import them with studies/imported/scripts/import_runs.py --out {self.paths.results}",
                 "archived": "Unpack the whole archive here, with the study that is in it",
             }
             raise DataError(
@@ -258,7 +269,7 @@ class Plan:
         if run.reads_tokens:
             modules += sorted(OPTIONAL.get(modules[0], ()))
         if isinstance(run.start, WordVectorsStart):
-            modules += sorted(OPTIONAL[_module(BACKBONES, backbone.kind, "backbone")])
+            modules.append(part("lib.backbones.first_embeddings"))
         if run.trains:
             modules += ["lib.study.run", "lib.study.recipe"]
             if run.work.recipe and run.work.recipe.lora:
@@ -268,7 +279,7 @@ class Plan:
         else:
             modules.append("lib.training.evaluate_texts")
         if run.measures:
-            modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
+            modules += [part("lib.training.geometry"), _module(BACKBONES, backbone.kind, "projections")]
         if run.imitated:
             modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
         attending = [backbone, *([run.imitated.backbone] if run.imitated else [])]

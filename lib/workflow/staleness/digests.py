@@ -47,13 +47,11 @@ SILENT = frozenset(
 )
 """Modules that only describe, carry or report a run; neither they nor what they use counts."""
 OPTIONAL: dict[str, frozenset[str]] = {
-    "lib.training.run": frozenset({"lib.backbones.adapters", "lib.training.geometry"}),
+    "lib.training.run": frozenset({"lib.backbones.adapters"}),
     "lib.training.evaluate": frozenset({"lib.training.evaluate_texts", "lib.training.evaluate_tokens"}),
     # Heads, of tasks that baselines do as well, which read texts and have none.
     "lib.tasks.sequence_classification": frozenset({"lib.backbones.heads.sequence_classification"}),
-    "lib.backbones.recurrent.backbone": frozenset({"lib.backbones.first_embeddings"}),
     "lib.tasks.pair_classification": frozenset({"lib.backbones.heads.pair_classification"}),
-    "lib.tasks.span_detection.task": frozenset({"lib.backbones.heads.token_classification"}),
 }
 """What a module uses only if a run's settings ask for it. `Plan.code` names it for the runs whose settings do."""
 STATEMENTS = "<statements>"
@@ -252,7 +250,9 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
     if "__getattr__" not in _source(package).definitions:
         return set()
     place = _place(package)
-    modules = [".".join((package, *file.relative_to(place).with_suffix("").parts)) for file in files_in(place, "**/*.py")]
+    modules = [
+        ".".join((package, *file.relative_to(place).with_suffix("").parts)) for file in files_in(place, "**/*.py")
+    ]
     found = {(each, name) for each in modules if name in _source(each).definitions}
     return found or {(package, "__getattr__")}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.advice.advice import START_UP, _encoder_rows
 from lib.advice.preparing import OwnTexts
@@ -15,11 +15,11 @@ from lib.advice.published import MASKED, MULTILINGUAL, published_encoder
 from lib.advice.published import SMALL as MINILM
 from lib.advice.wording import prediction
 from lib.core.errors import ConfigError, DataError, RunError
-from lib.data.cutting import WHOLE
-from lib.data.tokenizer_files import NEXT_TO_IT
-from lib.data.vocabularies import train_byte_pairs
 from lib.measure.estimates import Hardware, ModelSteps, Steps
 from lib.study.configuration import load_study, read_layers
+from lib.tokens.cutting import WHOLE
+from lib.tokens.tokenizer_files import NEXT_TO_IT
+from lib.tokens.vocabularies import train_byte_pairs
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
 

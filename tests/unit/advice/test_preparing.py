@@ -21,11 +21,11 @@ from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
-from lib.data.cells import cell_text
-from lib.data.filtering import filter_corpus
-from lib.data.labelled import prepare_dataset
-from lib.data.settings.preparation import Preparation
-from lib.data.settings.sources import Dialect
+from lib.preparing.filtering import filter_corpus
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.preparation import Preparation
+from lib.preparing.settings.sources import Dialect
+from lib.reading.cells import cell_text
 from lib.study.configuration import load_study
 
 SCRIPTS = ("the film was good and long", "дуже добрий фільм", "房间很小不干净", "ที่นี่อร่อยบริการดี")

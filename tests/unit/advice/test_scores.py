@@ -3,7 +3,7 @@ import json
 import pandas as pd
 import pytest
 from run_records import write_baseline, write_run
-from studies import study
+from small_studies import study
 
 from lib.advice.scores import PUBLISHED_TOKENS, scores_near
 from lib.study.configuration import load_study, read_layers

@@ -2,7 +2,7 @@ import json
 
 import pytest
 import yaml
-from studies import SMALL, changed, study
+from small_studies import SMALL, changed, study
 
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import published_encoder, published_study

@@ -5,12 +5,12 @@ import unicodedata
 
 import numpy as np
 import pytest
-from studies import study
+from small_studies import study
 
 from lib.advice.texts import find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
 from lib.core.errors import DownloadError
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
 from lib.workflow.planning.plan import Plan
 
 

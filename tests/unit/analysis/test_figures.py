@@ -11,10 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
-from lib.analysis.relations import NAMES as RELATIONS
 from lib.analysis.settings import ANALYSES
 from lib.analysis.table import read_analysis
 from lib.core.errors import DataError
+from studies.published.analysis.relations import NAMES as RELATIONS
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/analysis_figure.py"
 FAMILIES = {"sdpa": "sdpa", "favor-m64": "favor"}

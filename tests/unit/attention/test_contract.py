@@ -6,7 +6,7 @@ import pytest
 import torch
 from encoder_cases import masks as encoder_masks
 from encoder_cases import tiny_config, token_ids
-from studies import study
+from small_studies import study
 from torch import nn
 
 import lib.attention

@@ -11,7 +11,7 @@ from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassifi
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.data.padding import known_beforehand
+from lib.tokens.padding import known_beforehand
 
 NO_DROPOUT = dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
 LENGTHS = [(9, 4, 3), (9, 9, 9, 9), (17, 6, 3, 2, 2)]

@@ -5,11 +5,11 @@ import torch
 import transformers
 
 from lib.backbones.adapters import Adapters
-from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.backbones.settings import BACKBONES, Lora
 from lib.training.record import count_parameters
+from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 
 WORDS, WIDTH, INNER, BLOCKS, CLASSES = 40, 16, 32, 2, 3
 PLAIN = {"hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}

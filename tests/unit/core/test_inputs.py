@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import DataError
 from lib.core.inputs import expand_ranges, resolve_paths
-from lib.data.settings.sources import HubSource
+from lib.preparing.settings.sources import HubSource
 
 
 @pytest.mark.parametrize(

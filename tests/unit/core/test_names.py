@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.inputs import FORMATS, is_safe_address
-from lib.data.formats import _READERS
+from lib.reading.formats import _READERS
 from lib.study.configuration import load_study
 from lib.study.names import MEASURED
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies import DELETE, RECIPE, SMALL, changed, study
+from small_studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lib.core.errors import DataError
-from lib.data.cells import cell_text, whole_number
-from lib.data.folds import FoldSplits
-from lib.data.labelled import SPLITS, prepare_dataset
-from lib.data.readers import read_records
-from lib.data.settings.preparation import Folds, Preparation, Split
+from lib.preparing.folds import FoldSplits
+from lib.preparing.labelled import SPLITS, prepare_dataset
+from lib.preparing.settings.preparation import Folds, Preparation, Split
+from lib.reading.cells import cell_text, whole_number
+from lib.reading.readers import read_records
 
 FORMATS = [".csv", ".tsv", ".jsonl", ".parquet"]
 

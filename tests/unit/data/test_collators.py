@@ -3,11 +3,11 @@ import pytest
 import torch
 
 from lib.core.errors import DataError
-from lib.data.classification import ClassificationCollator, TokenClassificationCollator
-from lib.data.labels import IGNORED
-from lib.data.masking import MlmCollator, TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS
-from lib.data.vocabularies import from_vocabulary, train_words
+from lib.core.labels import IGNORED
+from lib.tokens.classification import ClassificationCollator, TokenClassificationCollator
+from lib.tokens.masking import MlmCollator, TokenMasker
+from lib.tokens.tokenizer import SPECIAL_TOKENS
+from lib.tokens.vocabularies import from_vocabulary, train_words
 
 
 @pytest.fixture(scope="module")

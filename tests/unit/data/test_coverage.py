@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from lib.core.errors import DataError
-from lib.data.coverage import MOST_LOST, Coverage, shares
-from lib.data.settings.corpus import Slice
-from lib.data.settings.tokenizer import Tokenizer
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_corpus, tokenize_dataset, train_tokenizer
+from lib.preparing.settings.corpus import Slice
+from lib.preparing.settings.tokenizer import Tokenizer
+from lib.tokens.coverage import MOST_LOST, Coverage, shares
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_corpus, tokenize_dataset, train_tokenizer
 
 THAI = ["ดี", "ร้าน", "อาหาร", "ที่นี่", "อร่อย", "มาก", "บริการ", "แย่", "สวย", "ไม่", "ชอบ"]
 HINDI = ["नमस्ते", "दुनिया", "अच्छा", "बुरा", "फिल्म"]

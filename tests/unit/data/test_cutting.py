@@ -5,13 +5,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.errors import ConfigError
-from lib.data.cutting import cut_of, encode_cut, encode_cut_pairs, encode_cut_words, note_cut
-from lib.data.encoding import encode
-from lib.data.settings.corpus import Slice
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_corpus, tokenize_dataset
-from lib.data.tokens import load_tokens
-from lib.data.vocabularies import train_byte_pairs, train_wordpiece, train_words
+from lib.preparing.settings.corpus import Slice
+from lib.tokens.cutting import cut_of, encode_cut, encode_cut_pairs, encode_cut_words, note_cut
+from lib.tokens.encoding import encode
+from lib.tokens.stored import load_tokens
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_corpus, tokenize_dataset
+from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece, train_words
 
 WORDS = [f"{first}{vowel}{last}" for first in "bdgklmnp" for vowel in "aeiou" for last in "nrstlm"]
 TEXT = " ".join(WORDS[number % len(WORDS)] for number in range(700))

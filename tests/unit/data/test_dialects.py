@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lib.core.errors import DataError
-from lib.data.filtering import filter_corpus
-from lib.data.labelled import SPLITS, prepare_dataset
-from lib.data.readers import read_records
-from lib.data.settings.corpus import ArticleFilter
-from lib.data.settings.preparation import Preparation, Split
-from lib.data.settings.sources import Dialect, HubSource
+from lib.preparing.filtering import filter_corpus
+from lib.preparing.labelled import SPLITS, prepare_dataset
+from lib.preparing.settings.corpus import ArticleFilter
+from lib.preparing.settings.preparation import Preparation, Split
+from lib.preparing.settings.sources import Dialect, HubSource
+from lib.reading.readers import read_records
 
 GLUE = """sentence\tlabel
 "Amazing film , said one critic\t1

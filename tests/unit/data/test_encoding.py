@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.classification import ClassificationCollator
-from lib.data.encoding import encode, encode_pandas
-from lib.data.settings.tokenizer import Tokenizer
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_dataset, train_tokenizer
-from lib.data.tokens import TokenDataset, load_tokens
+from lib.preparing.settings.tokenizer import Tokenizer
+from lib.tokens.classification import ClassificationCollator
+from lib.tokens.encoding import encode, encode_pandas
+from lib.tokens.stored import TokenDataset, load_tokens
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_dataset, train_tokenizer
 
 TEXTS = [f"The {'very ' * (i % 9)}old café,\nnumber {i}, sat." for i in range(30)]
 LABELS = [i % 3 for i in range(30)]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lib.core import program
 from lib.core.errors import DataError
-from lib.data.filtering import filter_corpus, keyword_filter
-from lib.data.parts import SCHEMA
-from lib.data.settings.corpus import ArticleFilter
+from lib.preparing.filtering import filter_corpus, keyword_filter
+from lib.preparing.parts import SCHEMA
+from lib.preparing.settings.corpus import ArticleFilter
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 KEYWORDS = ["film", "i", "kind", "law", "k", "gun", "theorem"]

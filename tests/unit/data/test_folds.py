@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from lib.core.errors import DataError
-from lib.data.labelled import SPLITS, prepare_dataset
-from lib.data.settings.preparation import Folds, Preparation, Split
+from lib.preparing.labelled import SPLITS, prepare_dataset
+from lib.preparing.settings.preparation import Folds, Preparation, Split
 
 
 def write(path, rows):

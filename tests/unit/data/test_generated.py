@@ -15,13 +15,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-import lib.data.generated
+import lib.generators
 from lib.core.errors import ConfigError
-from lib.data.generating import generate
-from lib.data.generators import RAW_FILES
-from lib.data.labelled import prepare_dataset
-from lib.data.readers import read_records
-from lib.data.settings.preparation import Preparation, Split
+from lib.preparing.generating import generate
+from lib.preparing.generators import RAW_FILES
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.preparation import Preparation, Split
+from lib.reading.readers import read_records
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.staleness.digests import reached
 
@@ -79,26 +79,26 @@ def test_a_generator_is_found_by_its_name(tmp_path, monkeypatch):
         "def make(documents, rng, options):\n"
         "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
     )
-    monkeypatch.setattr(lib.data.generated, "__path__", [*lib.data.generated.__path__, str(tmp_path)])
+    monkeypatch.setattr(lib.generators, "__path__", [*lib.generators.__path__, str(tmp_path)])
     assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} < set(RAW_FILES)
     generate("notes", 200, 0, tmp_path / "out")
     generate("letters", 200, 0, tmp_path / "letters", "notes")
-    monkeypatch.delitem(sys.modules, "lib.data.generated.notes")
+    monkeypatch.delitem(sys.modules, "lib.generators.notes")
     assert (tmp_path / "out/notes.txt").read_bytes() == (tmp_path / "letters/notes.txt").read_bytes() == b"200"
     assert pq.read_table(tmp_path / "out/notes.parquet").to_pylist() == [{"text": "x", "label": 0}]
 
 
 def test_listing_raw_files_imports_no_pyarrow_and_a_generator_no_other():
-    code = "import sys; from lib.data.generators import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
-    code += "assert not {'lib.data.generated.arxiv', 'lib.data.generated.wikipedia'} & set(sys.modules)\n"
+    code = "import sys; from lib.preparing.generators import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
+    code += "assert not {'lib.generators.arxiv', 'lib.generators.wikipedia'} & set(sys.modules)\n"
     code += "dict(RAW_FILES); sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_the_code_of_the_program_holds_no_generator():
     definitions = reached("scripts/generate_corpus.py")
-    assert "lib.data.generating:generate" in definitions
-    assert not [name for name in definitions if name.startswith("lib.data.generated.")]
+    assert "lib.preparing.generating:generate" in definitions
+    assert not [name for name in definitions if name.startswith("lib.generators.")]
 
 
 @pytest.mark.parametrize("corpus", list(RAW_FILES))
@@ -170,7 +170,7 @@ def test_reviews_cannot_be_told_apart_by_single_words_or_pairs(tmp_path):
 
 
 def test_reviews_can_be_told_apart_by_who_said_it(folder):
-    from lib.data.english import FILM
+    from lib.preparing.english import FILM
 
     frame = pd.concat(map(pd.read_parquet, (path for (path,) in paths(folder, "imdb").values())))
     for text, label in zip(frame.text, frame.label, strict=True):
@@ -258,7 +258,7 @@ def test_the_program_passes_everything_on(tmp_path):
 
 @pytest.mark.parametrize("name", ["listops", "pathfinder"])
 def test_every_class_is_in_every_split_of_the_demo_of_long_range_arena(tmp_path, name):
-    dataset = load_study(read_layers([ROOT / "config/demo_lra.yaml"])).experiment.datasets[name]
+    dataset = load_study(read_layers([ROOT / "studies/lra/demo_lra.yaml"])).experiment.datasets[name]
     made = dataset.generated
     generate(name, made.documents, made.seed, tmp_path / name, options=made.options)
     for (part,) in paths(tmp_path, name).values():

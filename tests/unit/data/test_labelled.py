@@ -18,12 +18,12 @@ from sklearn.model_selection import train_test_split
 
 from lib.core import program
 from lib.core.errors import ConfigError, DataError
-from lib.data.description import describe_dataset
-from lib.data.labelled import SPLITS, assign_splits, prepare_dataset
-from lib.data.parts import SCHEMA
-from lib.data.settings.dataset import TextDescription
-from lib.data.settings.preparation import Preparation, Split
-from lib.data.shared import shared_documents
+from lib.preparing.labelled import SPLITS, assign_splits, prepare_dataset
+from lib.preparing.parts import SCHEMA
+from lib.preparing.settings.dataset import TextDescription
+from lib.preparing.settings.preparation import Preparation, Split
+from lib.tokens.shared import shared_documents
+from studies.hate_speech.description import describe_dataset
 
 ROOT = Path(__file__).parents[3]
 
@@ -292,7 +292,7 @@ def test_pairs_are_the_same_if_both_texts_are(tmp_path):
 
 
 def test_a_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.data.labelled.MOST_SECONDS", 0.2)
+    monkeypatch.setattr("lib.preparing.labelled.MOST_SECONDS", 0.2)
     files = {"all": [write(tmp_path / "all.parquet", [{"text": "a" * 5_000 + "b", "label": 0}])]}
     with pytest.raises(DataError, match=r"document 'all-0': '\(a\+\)\+\$' \(remove\) takes more than 0.2 seconds"):
         prepare_dataset(files, tmp_path / "out", settings(remove="(a+)+$"))

@@ -3,7 +3,7 @@ import unicodedata
 
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from lib.data.labels import word_spans, words
+from lib.core.labels import word_spans, words
 
 
 def test_words_are_what_white_space_separates():

@@ -11,10 +11,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError
-from lib.data.labels import IGNORED
-from lib.data.masking import TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS
-from lib.data.vocabularies import from_published, from_vocabulary
+from lib.core.labels import IGNORED
+from lib.tokens.masking import TokenMasker
+from lib.tokens.tokenizer import SPECIAL_TOKENS
+from lib.tokens.vocabularies import from_published, from_vocabulary
 
 WORDS = [f"word{i}" for i in range(200)]
 MASKINGS = ("random", "spans", "words")

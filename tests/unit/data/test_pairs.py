@@ -12,15 +12,15 @@ from datasets import load_from_disk
 from pydantic import ValidationError
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.classification import ClassificationCollator, PairCollator, RegressionCollator
-from lib.data.description import describe_dataset
-from lib.data.labelled import prepare_dataset
-from lib.data.readers import read_records
-from lib.data.settings.dataset import Dataset, TextDescription
-from lib.data.settings.preparation import Preparation
-from lib.data.tokenizing import StoredTexts, tokenize_dataset
-from lib.data.tokens import TokenDataset, has_labels, share_longer
-from lib.data.vocabularies import save_bytes, train_words
+from lib.preparing.labelled import prepare_dataset
+from lib.preparing.settings.dataset import Dataset, TextDescription
+from lib.preparing.settings.preparation import Preparation
+from lib.reading.readers import read_records
+from lib.tokens.classification import ClassificationCollator, PairCollator, RegressionCollator
+from lib.tokens.stored import TokenDataset, has_labels, share_longer
+from lib.tokens.tokenizing import StoredTexts, tokenize_dataset
+from lib.tokens.vocabularies import save_bytes, train_words
+from studies.hate_speech.description import describe_dataset
 
 WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
 PARTS = ("train", "validation", "test")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.errors import DataError
-from lib.data import raw_files
-from lib.data.readers import Record, read_records
-from lib.data.settings.sources import Dialect
+from lib.preparing.settings.sources import Dialect
+from lib.reading import raw_files
+from lib.reading.readers import Record, read_records
 
 ROWS = [
     {"key": "a", "body": "first text, with a comma", "class": "no"},

@@ -5,9 +5,9 @@ import random
 import pandas as pd
 import pytest
 
-from lib.data.shared import shared_documents
-from lib.data.tokenizing import tokenize_dataset
-from lib.data.vocabularies import train_wordpiece
+from lib.tokens.shared import shared_documents
+from lib.tokens.tokenizing import tokenize_dataset
+from lib.tokens.vocabularies import train_wordpiece
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 

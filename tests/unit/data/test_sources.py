@@ -14,13 +14,13 @@ import pytest
 from loopback import COMMIT, CONTENT, SHA256, Handler
 
 from lib.core.errors import DownloadError
-from lib.data.filtering import filter_corpus
-from lib.data.sources import download_url
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import tokenize_corpus
-from lib.data.tokens import load_tokens
-from lib.data.vocabularies import from_published, train_wordpiece
+from lib.preparing.filtering import filter_corpus
+from lib.reading.downloads import download_url
 from lib.study.configuration import load_study, read_layers
+from lib.tokens.stored import load_tokens
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import tokenize_corpus
+from lib.tokens.vocabularies import from_published, train_wordpiece
 
 ROOT = Path(__file__).parents[3]
 
@@ -194,7 +194,7 @@ def test_only_the_files_of_a_corpus_that_it_names_are_asked_for(site, tmp_path):
     """The study of decoders reads the first articles of 41 files, which are in the first of them."""
     small = {part: {"articles": articles, "max_tokens": 8} for part, articles in (("short", 7), ("held_out", 2))}
     corpora = dict.fromkeys(("wikipedia-uk", "wikipedia-en"), small)
-    layers = read_layers([ROOT / "config/decoders.yaml"])
+    layers = read_layers([ROOT / "studies/decoders/decoders.yaml"])
     experiment = load_study([*layers, ("small", {"experiment": {"corpora": corpora}})]).experiment
     corpus, source = experiment.corpora["wikipedia-en"], experiment.corpora["wikipedia-en"].hub
     every = [f"20231101.en/train-{number:05d}-of-00041.parquet" for number in range(41)]
@@ -223,7 +223,7 @@ def test_hub_revision_that_is_no_commit_is_warned_about_once(site, tmp_path, fil
     for revision in ("main", "main", COMMIT):  # the second time from the cache
         done = hub(site, tmp_path, "--repository", "owner/corpus", "--file", file, "--revision", revision)
         assert done.returncode == 0, done.stderr
-        warnings = [line for line in done.stderr.splitlines() if "lib.data.sources: " in line]
+        warnings = [line for line in done.stderr.splitlines() if "lib.reading.downloads: " in line]
         assert len(warnings) == (revision != COMMIT)
         for warning in warnings:
             assert f"owner/corpus, revision main, file {file} ({site.url}): the revision is not a commit" in warning
@@ -262,7 +262,7 @@ def test_missing_on_the_hub(site, tmp_path, repository, revision, file, thing):
 def test_busy_hub_is_asked_again(site, tmp_path):
     site.files["/cdn/large"] = CONTENT
     site.faults["HEAD /datasets/owner/corpus/resolve/main/data/train-00000-of-00001.parquet"] = ["503", "503"]
-    code = "import sys; from lib.data.sources import download_hub as get; get(*sys.argv[1:], attempts=3, pause_s=0.001)"
+    code = "import sys; from lib.reading.downloads import download_hub as get; get(*sys.argv[1:], attempts=3, pause_s=0.001)"
     command = [sys.executable, "-c", code, "owner/corpus", "data/train-00000-of-00001.parquet", str(tmp_path / "file")]
     environment = os.environ | {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
     subprocess.run(command, env=environment, check=True, timeout=120)

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.spans import character_values, clean_spans, marked, parse_spans, spans_of, token_labels
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from lib.data.vocabularies import train_wordpiece
+from lib.reading.spans import character_values, clean_spans, marked, parse_spans, spans_of, token_labels
+from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.tokens.vocabularies import train_wordpiece
 
 TEXTS = [
     "Об'єкт під’їзду обʼєднали: мати й їжак, Київ — ґанок!",

@@ -13,11 +13,11 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
+from lib.core.labels import word_spans, words
 from lib.core.vocabulary import rows
-from lib.data.labels import word_spans, words
-from lib.data.sentinels import sentinel_ids
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from lib.data.vocabularies import (
+from lib.tokens.sentinels import sentinel_ids
+from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.tokens.vocabularies import (
     add_sentinels,
     from_published,
     from_vocabulary,
@@ -104,7 +104,7 @@ def test_case_and_accents_are_settings_that_are_saved(tmp_path):
 
 def test_training_does_not_depend_on_the_process(tmp_path):
     program = (
-        "import sys; from lib.data.vocabularies import train_byte_pairs, train_wordpiece\n"
+        "import sys; from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece\n"
         "texts = ['banana bandana cabana', 'canal panama мій'] * 3\n"
         "train_wordpiece(sys.argv[1] + '/pieces', texts, 60); train_byte_pairs(sys.argv[1] + '/bytes', texts, 300)"
     )

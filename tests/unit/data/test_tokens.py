@@ -12,14 +12,14 @@ from tokenizers import models, pre_tokenizers, processors
 from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.masking import MlmCollator, TokenMasker
-from lib.data.samplers import LengthGroupedSampler
-from lib.data.settings.corpus import Slice
-from lib.data.settings.tokenizer import Tokenizer
-from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
-from lib.data.tokens import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
-from lib.data.vocabularies import from_published, from_vocabulary
+from lib.preparing.settings.corpus import Slice
+from lib.preparing.settings.tokenizer import Tokenizer
+from lib.tokens.masking import MlmCollator, TokenMasker
+from lib.tokens.samplers import LengthGroupedSampler
+from lib.tokens.stored import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
+from lib.tokens.vocabularies import from_published, from_vocabulary
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]

@@ -4,10 +4,10 @@ import pytest
 import torch
 from cost_tables import adaptation_table, markdown_tables
 
-from lib.data.next_token import at_previous
 from lib.measure.adaptation_cost import OURS, PLAIN, PREDICTED, SIZES, AdaptationCase, adaptation_cost
 from lib.measure.summaries import adaptation_summary
 from lib.measure.tables import COLUMNS
+from lib.tokens.next_token import at_previous
 
 SMALL = SIZES | {
     "vocab_size": 300,

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from lib.backbones.settings import BACKBONES
-from lib.data.tokenizer import SPECIAL_TOKENS
-from lib.data.vocabularies import from_vocabulary
 from lib.measure.estimates import Hardware
 from lib.measure.training_steps import Load, StepsCase, batches_of_lengths, batches_of_texts, measure_turns
 from lib.tasks.settings import TASKS
+from lib.tokens.tokenizer import SPECIAL_TOKENS
+from lib.tokens.vocabularies import from_vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.analysis.settings import ANALYSES
 from lib.core.errors import ConfigError

@@ -19,10 +19,10 @@ from lib.results.kinds.bars import BarsFigure
 from lib.results.kinds.classes import ClassesTable
 from lib.results.kinds.confusion import ConfusionFigure
 from lib.results.kinds.stage import StageTable
-from lib.results.kinds.texts import TextsTable
 from lib.results.quantities import quantity
 from lib.results.style import panel_grid, save_figure
 from lib.results.table import Column, Table
+from studies.hate_speech.results.kinds.texts import TextsTable
 
 NAMES = [
     "$", "$$", "$x$", r"\$", "a|b", "*bold*", "_x_", "a_b^2", "accuracy", "macro average", "none", "class accuracy",

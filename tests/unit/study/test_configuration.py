@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study, merged, read_layers

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.inputs import expand_ranges, resolve_paths

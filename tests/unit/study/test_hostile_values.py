@@ -5,7 +5,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import MOST_LINES, MOST_OF_LINE, ConfigError, DataError, RunError
 from lib.core.files import read_mapping

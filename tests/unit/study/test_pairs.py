@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from studies import RECIPE, SMALL
+from small_studies import RECIPE, SMALL
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study

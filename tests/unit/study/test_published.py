@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from studies import RECIPE
+from small_studies import RECIPE
 
 from lib.core.errors import ConfigError, DownloadError, ProjectError
 from lib.study.configuration import load_study
@@ -74,7 +74,7 @@ def test_a_repository_is_asked_for_its_config_at_its_commit(folder, monkeypatch)
         asked.append((repository, revision))
         return BERT
 
-    monkeypatch.setattr("lib.data.published.read_config", read)
+    monkeypatch.setattr("lib.reading.hub_files.read_config", read)
     found = study({"repository": "owner/bert", "revision": COMMIT})
     (run,), tokenizer = found.runs, found.experiment.tokenizers["bert"]
     assert asked == [("owner/bert", COMMIT)]
@@ -83,7 +83,7 @@ def test_a_repository_is_asked_for_its_config_at_its_commit(folder, monkeypatch)
 
 
 def test_what_is_given_itself_stays(folder, monkeypatch):
-    monkeypatch.setattr("lib.data.published.read_config", lambda *_, **__: pytest.fail("no network is needed"))
+    monkeypatch.setattr("lib.reading.hub_files.read_config", lambda *_, **__: pytest.fail("no network is needed"))
     (run,) = study(
         {"repository": "owner/bert", "revision": COMMIT},
         {"row": {"backbone": "bert", "start": "scratch", "tokenizer": "own"}},
@@ -137,7 +137,7 @@ def test_without_a_network_the_message_says_what_to_give(monkeypatch):
     def read(*_, **__):
         raise DownloadError("the hub cannot be reached.")
 
-    monkeypatch.setattr("lib.data.published.read_config", read)
+    monkeypatch.setattr("lib.reading.hub_files.read_config", read)
     with pytest.raises(ConfigError, match=r"published\.bert: .*copy.*backbones\.bert"):
         study({"repository": "owner/bert", "revision": COMMIT})
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies import DATASET, DELETE, RECIPE, study
+from small_studies import DATASET, DELETE, RECIPE, study
 
 from lib.core.errors import ConfigError
 from lib.workflow.planning.plan import Plan

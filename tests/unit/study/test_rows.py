@@ -1,7 +1,7 @@
 """Rows, columns and files of tables and figures: models that share runs, and names that meet."""
 
 import pytest
-from studies import RECIPE, SMALL, changed
+from small_studies import RECIPE, SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.record import RUN

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies import DATASET, RECIPE, study
+from small_studies import DATASET, RECIPE, study
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 
 ROOT = Path(__file__).resolve().parents[3]
 STORED = Path(__file__).with_name("settings_of_runs.json")
-CONFIGURATIONS = sorted(path.name for path in (ROOT / "config").glob("*.yaml"))
+CONFIGURATIONS = sorted(SHIPPED)
 
 
 def digests(configuration):
     """Return a digest of the settings of every run, by its folder."""
-    study = load_study(read_layers([ROOT / "config" / configuration]))
+    study = load_study(read_layers([SHIPPED[configuration]]))
     return {run.id.path: hashlib.sha256(run.settings.encode()).hexdigest()[:8] for run in study.runs}
 
 

@@ -6,7 +6,7 @@ import typing
 
 import pytest
 import yaml
-from studies import DELETE, RECIPE, SMALL, changed, study
+from small_studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
-from studies import DELETE, RECIPE, SMALL, changed, study
+from small_studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping

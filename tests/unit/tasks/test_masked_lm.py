@@ -10,10 +10,10 @@ from transformers import AutoModelForMaskedLM, EvalPrediction, PreTrainedTokeniz
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.settings import Settings as Pretrained
 from lib.core.errors import ConfigError
-from lib.data.labels import IGNORED
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import train_wordpiece
+from lib.core.labels import IGNORED
 from lib.tasks.masked_lm import Settings, Task
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import train_wordpiece
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from lib.core.errors import RunError
-from lib.data.vocabularies import from_vocabulary
+from lib.tokens.vocabularies import from_vocabulary
 from lib.training.assembly import check_vocabulary
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]

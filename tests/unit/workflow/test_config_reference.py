@@ -8,10 +8,10 @@ import yaml
 from lib.analysis.settings import ANALYSES
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
-from lib.data.generators import options_class
-from lib.data.settings.corpus import Corpus
-from lib.data.settings.dataset import Dataset
-from lib.data.settings.tokenizer import Tokenizer
+from lib.preparing.generators import options_class
+from lib.preparing.settings.corpus import Corpus
+from lib.preparing.settings.dataset import Dataset
+from lib.preparing.settings.tokenizer import Tokenizer
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import Execution, Training

@@ -710,11 +710,11 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
             {"lib.backbones.encoder.block:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
              "lib.attention.contract:build"},
             {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.heads.pooling:pooling",
-             "lib.attention.favor.mechanism:Mechanism", "lib.data.masking:TokenMasker"},
+             "lib.attention.favor.mechanism:Mechanism", "lib.tokens.masking:TokenMasker"},
         ),
         (
-            "lib.data.masking",
-            {"lib.data.masking:MlmCollator", "lib.data.masking:TokenMasker", "lib.data.padding:pad_ids"},
+            "lib.tokens.masking",
+            {"lib.tokens.masking:MlmCollator", "lib.tokens.masking:TokenMasker", "lib.tokens.padding:pad_ids"},
             {"lib.study.recipe:Recipe", "lib.tasks.masked_lm:Settings"},
         ),
     ],
@@ -725,7 +725,7 @@ def test_what_modules_of_the_project_reach(module, definitions, others):
     assert not others & found
 
 
-FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.block", "lib.data.masking"
+FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.block", "lib.tokens.masking"
 SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.configuration"
 
 
@@ -733,8 +733,8 @@ SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.config
     ("file", "old", "new", "changed"),
     [
         ("lib/core/randomness.py", "digest_size=8", "digest_size=7", {FAVOR, MASKING}),
-        ("lib/data/labels.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
-        ("lib/data/masking.py", '"""Masked', '"""The masked', set()),
+        ("lib/core/labels.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
+        ("lib/tokens/masking.py", '"""Masked', '"""The masked', set()),
         ("lib/attention/favor/mechanism.py", "exponents.shape[-1] ** 0.5", "exponents.shape[-1]", {FAVOR}),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),

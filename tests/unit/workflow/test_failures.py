@@ -35,7 +35,7 @@ rule shared:
     log: "shared.log"
     shell: "exec sh -c 'exit 137' > {log} 2>&1"
 """
-INFO = "2026-11-25 13:00:00,123 INFO lib.data.readers: 12 documents\n"
+INFO = "2026-11-25 13:00:00,123 INFO lib.reading.readers: 12 documents\n"
 TORCHRUN = """Traceback (most recent call last):
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 [1]:

@@ -8,20 +8,20 @@ import shlex
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from studies import DELETE, SMALL, study
+from small_studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
 from lib.analysis.settings import ANALYSES, computation
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
-from lib.data.sentinels import sentinel_ids
-from lib.data.tokenizer import TextTokenizer
-from lib.data.vocabularies import train_byte_pairs
 from lib.results.scope import scope as read_scope
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.run import RunSettings
 from lib.study.runs import as_json
+from lib.tokens.sentinels import sentinel_ids
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import train_byte_pairs
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import SHORTEST_MINUTES
 from lib.workflow.staleness.digests import reached
@@ -87,9 +87,19 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
     modules = ["lib.tasks.masked_lm", "lib.backbones.encoder.backbone"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
-    assert not found & {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
-    found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
-    assert found >= {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
+    assert not found & {
+        "studies.decoders.training.geometry",
+        "studies.decoders.evaluation.attention_geometry",
+        "lib.backbones.projections",
+    }
+    found = {
+        place.split(":")[0] for place in reached("scripts/train.py", *modules, "studies.decoders.training.geometry")
+    }
+    assert found >= {
+        "studies.decoders.training.geometry",
+        "studies.decoders.evaluation.attention_geometry",
+        "lib.backbones.projections",
+    }
 
 
 def test_geometry_needs_a_training():
@@ -375,9 +385,15 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     made, run = plan(*WRITING), key("write", "t5")
     found = modules_of(made, run)
     parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
-    own = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.encoder_decoder.")}
+    own = {
+        name.rpartition(".")[2] for name in found if name.startswith("studies.hate_speech.backbones.encoder_decoder.")
+    }
     assert own == parts
-    assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.decoding", "lib.data.text_to_text"} <= found
+    assert {
+        "studies.hate_speech.tasks.text_to_text.task",
+        "studies.hate_speech.tasks.text_to_text.decoding",
+        "studies.hate_speech.tokens.text_to_text",
+    } <= found
     assert not any("sequence_classification" in name or "token_classification" in name for name in found)
     settings = json.loads(made.run(run).settings)
     assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
@@ -981,7 +997,10 @@ def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     monkeypatch.setattr("lib.workflow.planning.report.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "settings")]
     assert made.report.analysis_code("near") == ("scripts/analyse.py", computation("approximation"), *tried)
-    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.computations.attention_maps")
+    assert made.report.analysis_code("maps") == (
+        "scripts/analyse.py",
+        "studies.toy.analysis.computations.attention_maps",
+    )
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):
@@ -1086,10 +1105,10 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     named = []
     monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.generator_code("wikipedia")
-    assert named == [("scripts/generate_corpus.py", "lib.data.generated.wikipedia")]
+    assert named == [("scripts/generate_corpus.py", "lib.generators.wikipedia")]
     definitions = reached(*named[0])
-    assert {"lib.data.generated.wikipedia:make", "lib.data.generated.imdb:opinions"} <= set(definitions)
-    assert not [name for name in definitions if name.startswith(("lib.data.generated.arxiv", "lib.data.toys"))]
+    assert {"lib.generators.wikipedia:make", "lib.generators.imdb:opinions"} <= set(definitions)
+    assert not [name for name in definitions if name.startswith(("lib.generators.arxiv", "lib.preparing.toys"))]
 
 
 AUGMENTATION = {
@@ -1208,10 +1227,11 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.augmentation_code("imdb")
     definitions = reached(*named[0])
-    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
-        definitions
-    )
-    assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
+    assert {
+        "studies.hate_speech.augmentation.synonyms:Rewriter",
+        "studies.hate_speech.augmentation.augmenting:augment_dataset",
+    } <= set(definitions)
+    assert not [name for name in definitions if name.startswith("studies.hate_speech.augmentation.masked_lm")]
 
 
 def minutes(made, run):

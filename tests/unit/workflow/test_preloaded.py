@@ -309,7 +309,7 @@ if __name__ == "__main__":
 KEEPING = """
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.staleness.kept_code import keep_code
-keep_code("code", [code_digest("scripts/describe_dataset.py")])
+keep_code("code", [code_digest("studies/hate_speech/scripts/describe_dataset.py")])
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from run_records import write_run
-from studies import study
+from small_studies import study
 
 from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
 from lib.core.identity import RunId

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from studies import DELETE, RECIPE, SMALL, changed
+from small_studies import DELETE, RECIPE, SMALL, changed
 
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.commands.storage import storage_lines

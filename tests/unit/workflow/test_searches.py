@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies import RECIPE, study
+from small_studies import RECIPE, study
 
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId

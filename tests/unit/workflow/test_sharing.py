@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from run_records import write_run
-from studies import study
+from small_studies import study
 
 from lib.core.identity import RunId
 from lib.core.record import read_record

@@ -15,7 +15,7 @@ from lib.workflow.commands.verification import verification_report, verify
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.staleness.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
 
-SCRIPT = "scripts/describe_dataset.py"
+SCRIPT = "studies/hate_speech/scripts/describe_dataset.py"
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def code(tmp_path):
 def edited(code, digest="0123456789abcdef"):
     """Keep code of which a definition was another one, one is new, and one is gone; return its digest."""
     kept = kept_code(code, code_digest(SCRIPT))
-    changed, new, *_ = [name for name in kept.definitions if name.startswith("lib.data.description:")]
-    definitions = kept.definitions | {changed: "another", "lib.data.description:gone": "any"}
+    changed, new, *_ = [name for name in kept.definitions if name.startswith("studies.hate_speech.description:")]
+    definitions = kept.definitions | {changed: "another", "studies.hate_speech.description:gone": "any"}
     del definitions[new]
     write_json(code / f"{digest}.json", kept.model_copy(update={"definitions": definitions}).model_dump())
     return digest, changed.split(":")[1], new.split(":")[1]
@@ -122,9 +122,9 @@ def test_the_code_is_compared_by_definitions(tmp_path, code):
     digest, changed, new = edited(code)
     run = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code=digest)
     assert set(problems(tmp_path)[str(run)]) == {
-        f"code of lib/data/description.py: `{changed}` changed",
-        f"code of lib/data/description.py: `{new}` new",
-        "code of lib/data/description.py: `gone` gone",
+        f"code of studies/hate_speech/description.py: `{changed}` changed",
+        f"code of studies/hate_speech/description.py: `{new}` new",
+        "code of studies/hate_speech/description.py: `gone` gone",
     }
 
 

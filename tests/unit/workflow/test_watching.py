@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from run_records import write_run
-from studies import study
+from small_studies import study
 
 from lib.core.attempts import PARTS, Heartbeat
 from lib.core.identity import RunId

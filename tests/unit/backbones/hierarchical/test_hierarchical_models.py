@@ -15,7 +15,7 @@ from lib.backbones.hierarchical.segments import segment_counts, segments_of
 from lib.backbones.settings import BACKBONES, Lora
 from lib.core.enclosing import enclosing
 from lib.core.errors import ConfigError
-from lib.data.vocabularies import train_words
+from lib.tokens.vocabularies import train_words
 from lib.training.record import count_parameters
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 from run_records import scope_of, write_predictions, write_run
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import PREDICTIONS

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
-from studies import study
+from small_studies import study
 
 from lib.core.errors import ConfigError
 from lib.results.settings import TABLES

@@ -4,7 +4,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from run_records import scope_of, write_baseline, write_run
-from studies import study
+from small_studies import study
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import HISTORY

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import read_record

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
 from scipy.stats import t as student
-from studies import SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.results.kinds.significance import SignificanceTable
@@ -236,7 +236,7 @@ def test_a_study_tells_the_table_or_figure_whose_seeds_share_weights_at_any_earl
 
 
 def test_published_weights_are_shared_behind_stages_of_one_run_per_seed():
-    shipped = Path(__file__).resolve().parents[4] / "config/conversion_small.yaml"
+    shipped = Path(__file__).resolve().parents[4] / "studies/conversion/conversion_small.yaml"
     scope = Plan(load_study(read_layers([shipped]))).report.tables["significance"]["scope"]
     shared = scope["one_start"]["finetune"]
     assert shared["minilm-favor"] == shared["minilm-exact"] == ["imdb"]

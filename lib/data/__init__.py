@@ -1,1 +1,0 @@
-"""From raw text to batches: sources, preparations, tokeniser, collators, samplers."""

@@ -1,0 +1,498 @@
+"""The labelled datasets: raw files to training, validation and test documents.
+
+Two passes, so that memory does not grow with the texts: the first reads, cleans and drops, writes what remains aside
+and keeps a few numbers per document; the second hands the documents to their splits, in the order read (training
+shuffles for itself).
+"""
+
+import contextlib
+import itertools
+import logging
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import regex
+from sklearn.model_selection import train_test_split
+from sklearn.utils import resample
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import atomic_path, write_json
+from lib.core.labels import words
+from lib.preparing.folds import SPLITS, FoldSplits
+from lib.preparing.parts import PartWriter, part_schema
+from lib.preparing.settings.preparation import Preparation, Split
+from lib.reading.cells import whole_number
+from lib.reading.readers import read_records
+from lib.reading.same_texts import text_digest
+from lib.reading.spans import marked
+
+logger = logging.getLogger(__name__)
+
+SUMMARY = "summary.json"
+
+MOST_SECONDS = 60
+"""Time for removing the matches of a pattern from one text."""
+
+UNLABELLED = 2**16 - 1
+"""Number for the class of a document without a label; above the number of classes of any dataset."""
+
+
+def prepare_dataset(
+    files: Mapping[str, Sequence[str | Path]],
+    target: str | Path,
+    settings: Preparation,
+    ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
+) -> None:
+    """Read, clean, drop, balance and split a dataset.
+
+    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group` and
+    `text_pair`) and `summary.json` (documents read, dropped and kept by part, split and class, or the words or
+    characters where these are labelled; duplicate texts, or pairs of them; the columns of the texts). The same
+    arguments give the same files.
+
+    Args:
+        files: raw files by part.
+        target: folder to appear, whole or not at all.
+        settings: what to keep, and how to split it.
+        ground_truth: ground-truth XML files by part.
+
+    Raises:
+        ConfigError: `split.join` or `split.held_out` names a part that there is not.
+        DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
+            or folds and documents do not match.
+        SplitError: there are too few documents for the split.
+    """
+    split = settings.split
+    halve = split.held_out in files and len(files) > 1
+    parts = list(files) if halve or split.join is None else split.join
+    if split.held_out and not halve and len(files) > 1:
+        raise ConfigError(
+            f"split.held_out: names the part '{split.held_out}', but the source has {list(files)}. Name one of these, "
+            "or set it to null to join and split all."
+        )
+    if split.published and set(files) != set(SPLITS):
+        raise ConfigError(
+            f"split.published: expected the parts {list(SPLITS)}, but the source has {list(files)}. Name its parts so, "
+            "or set it to false to split them by class."
+        )
+    if split.published:
+        parts = list(SPLITS)
+    if absent := [part for part in parts if part not in files]:
+        raise ConfigError(
+            f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
+            "null to join all."
+        )
+    if len(parts) > 1 and not halve and split.join is None and split.given is None:
+        logger.warning(
+            "the parts %s are joined and split again. Set split.published: true to keep train, validation and test as "
+            "they are, split.held_out to keep one part out of training, or split.join to join them on purpose",
+            ", ".join(parts),
+        )
+    with atomic_path(target) as folder:
+        folder.mkdir()
+        candidates = folder / "candidates.parquet"
+        index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
+        assignment = _assignment(index, settings, parts.index(split.held_out) if halve and split.held_out else None)
+        group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
+        distribute(candidates, assignment, folder, _schema(settings, group))
+        candidates.unlink()
+        columns = settings.model_dump(include={"text", "text_pair"})
+        write_json(folder / SUMMARY, _summarise(index, assignment) | columns)
+
+
+class SplitError(DataError):
+    """Documents do not suffice for a split."""
+
+    sizes: Mapping[str, int] = {}
+    """Documents of each class that could be split."""
+
+
+class Index:
+    """Data for the second pass about every document that the first one kept.
+
+    Args:
+        names: names of the classes.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._parts = array("H")
+        self._labels = array("H")
+        self._texts = array("Q")
+        self._folds = array("H")
+        self._items_of_class = array("I")
+        self.counts: dict[str, dict[str, Any]] = {}
+        self.groups_are_numbers = True
+
+    def add(
+        self,
+        part: int,
+        label: float | list[Any] | None,
+        text: str,
+        split_of_fold: int = 0,
+        label_per: str = "document",
+        text_pair: str | None = None,
+    ) -> None:
+        """Note a document.
+
+        Args:
+            part: number of its part.
+            label: number of its class, or those of its words, or spans, or a number that is no class; None = it has
+                none.
+            text: text; only a digest of it is kept.
+            split_of_fold: number of the split of its fold.
+            label_per: what bears a label.
+            text_pair: its second text, which the digest covers as well; None = it is a single text.
+        """
+        self._parts.append(part)
+        self._folds.append(split_of_fold)
+        self._labels.append(UNLABELLED if label is None else label if isinstance(label, int) else 0)
+        if label_per != "document":
+            items = [] if not isinstance(label, list) else label if label_per == "word" else marked(label, len(text))
+            counts = Counter(map(int, items))
+            self._items_of_class.extend(counts[number] for number in range(len(self._names)))
+        digest = text_digest(text) if text_pair is None else text_digest(text, text_pair)
+        self._texts.append(int.from_bytes(digest, "little"))
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Number of the part, `[documents]`."""
+        return np.frombuffer(self._parts, np.uint16)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Number of the class, `[documents]`; 0 where words, spans or numbers are the labels, `UNLABELLED` = none."""
+        return np.frombuffer(self._labels, np.uint16)
+
+    @property
+    def folds(self) -> np.ndarray:
+        """Number of the split of the fold, `[documents]`; 0 without folds."""
+        return np.frombuffer(self._folds, np.uint16)
+
+    def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
+        """Return how many of the chosen documents, or of their words or characters where these have it, each class has.
+
+        Documents without a label count to no class.
+
+        Args:
+            chosen: true for a chosen document, `[documents]`.
+        """
+        if not self._items_of_class:
+            return _class_counts(self.labels[chosen], self._names)
+        counts = np.frombuffer(self._items_of_class, np.uintc).reshape(-1, len(self._names))
+        return dict(zip(self._names, counts[chosen].sum(axis=0).tolist(), strict=True))
+
+    @property
+    def texts(self) -> np.ndarray:
+        """Digest of the text, `[documents]`."""
+        return np.frombuffer(self._texts, np.uint64)
+
+
+def _collect(
+    files: Mapping[str, Sequence[str | Path]],
+    ground_truth: Mapping[str, Sequence[str | Path]] | None,
+    settings: Preparation,
+    candidates: Path,
+) -> Index:
+    """Write the documents that are neither empty nor of the wrong length to `candidates`, and return their index."""
+    index = Index(settings.labels or settings.classes)
+    index.counts = {
+        part: {"files": [Path(path).name for path in paths], "read": 0, "unlabelled": 0, "empty": 0, "short": 0}
+        | ({} if settings.max_chars is None else {"long": 0})
+        for part, paths in files.items()
+    }
+    numbers = {part: number for number, part in enumerate(files)}
+    remove = regex.compile(settings.remove) if settings.remove is not None else None
+    folds = settings.split.folds
+    splits = None if folds is None else FoldSplits(folds)
+    records = read_records(
+        files,
+        text=settings.text,
+        id=settings.id,
+        label=settings.label,
+        labels=settings.labels,
+        label_per=settings.label_per,
+        group=settings.group,
+        fold=None if folds is None or folds.file is not None else folds.column,
+        ground_truth=ground_truth,
+        text_pair=settings.text_pair,
+        label_range=settings.label_range,
+        unlabelled=_unlabelled(settings.split),
+        values=settings.values,
+        dialect=settings.dialect,
+        ground_truth_dialect=settings.ground_truth_dialect,
+    )
+    with PartWriter(candidates, _schema(settings, None if settings.group is None else pa.string())) as writer:
+        for record in records:
+            where = f"{record.part}, document {record.id!r}"
+            texts = [text for text in (record.text, record.text_pair) if text is not None]
+            try:
+                texts = texts if remove is None else [remove.sub("", text, timeout=MOST_SECONDS) for text in texts]
+            except TimeoutError as error:
+                raise DataError(
+                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Expected a pattern "
+                    "without repetitions of repetitions, such as (a+)+."
+                ) from error
+            text, *second = texts
+            counts = index.counts[record.part]
+            counts["read"] += 1
+            split = 0 if splits is None else splits.split(record.id, record.fold, where)
+            label = record.label
+            if label is None and record.part not in _unlabelled(settings.split):
+                counts["unlabelled"] += 1
+            elif any(not each or each.isspace() for each in (text, *second)):
+                counts["empty"] += 1
+            elif min(map(len, (text, *second))) < settings.min_chars:
+                counts["short"] += 1
+            elif settings.max_chars is not None and max(map(len, (text, *second))) > settings.max_chars:
+                counts["long"] += 1
+            else:
+                per = settings.label_per
+                if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
+                    raise DataError(
+                        f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
+                        "space separates them after 'remove' (null = no label). Repair the file, or set 'label_per' to "
+                        "document."
+                    )
+                writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
+                index.add(numbers[record.part], label, text, split, per, *second)
+                index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
+    if splits is not None:
+        splits.check_spent()
+    for part, counts in index.counts.items():
+        if counts["empty"]:
+            what = "text" if settings.text_pair is None else "one of their texts"
+            logger.warning("%s: dropped %d documents without %s", part, counts["empty"], what)
+        logger.info(
+            "%s: read %d, dropped %d without a label, %d below min_chars and %d above max_chars",
+            part,
+            *(counts.get(name, 0) for name in ("read", "unlabelled", "short", "long")),
+        )
+    return index
+
+
+def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
+    """Return the schema of documents whose groups have this type."""
+    return part_schema(
+        label_per=settings.label_per,
+        group=group,
+        paired=settings.text_pair is not None,
+        numbers=settings.label_range is not None,
+    )
+
+
+def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np.ndarray:
+    """Return the split of every document, see `assign_splits`."""
+    split = settings.split
+    given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
+    there = np.ones(len(index.labels), bool)
+    if settings.duplicates == "drop":
+        there = _first_of_each(index.texts, given)
+    assignment = np.full(len(there), -1, np.int8)
+    try:
+        assignment[there] = assign_splits(
+            index.labels[there],
+            settings.classes,
+            split,
+            settings.balance,
+            None if held_out is None else (index.parts == held_out)[there],
+            None if given is None else given[there],
+        )
+    except SplitError as error:
+        error.sizes = _class_counts(index.labels[there], settings.classes)
+        raise
+    return assignment
+
+
+def _first_of_each(texts: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Return whether each document is the one that stays of those with its text, bool [documents].
+
+    Args:
+        texts: digests of the texts [documents].
+        given: numbers of the splits [documents], the highest comes first; None = in the order read.
+    """
+    order = np.arange(len(texts)) if given is None else np.argsort(-given.astype(int), kind="stable")
+    stays = np.zeros(len(texts), bool)
+    stays[order[np.unique(texts[order], return_index=True)[1]]] = True
+    return stays
+
+
+def _unlabelled(split: Split) -> tuple[str, ...]:
+    """Return the parts whose documents have no label."""
+    return () if split.test_labels else ("test",)
+
+
+def assign_splits(
+    labels: np.ndarray,
+    names: Sequence[str],
+    split: Split,
+    balance: float = 0,
+    held_out: np.ndarray | None = None,
+    given: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
+
+    Every draw is by class. Joined parts are split by two calls of scikit-learn's `train_test_split`: training from the
+    rest, then validation from test.
+
+    Args:
+        labels: numbers of the classes, `[documents]`; `UNLABELLED` in a test split without labels.
+        names: names of the classes.
+        split: shares, seed and sizes.
+        balance: cut every class to this multiple of the size of the rarest, before splitting; 0 cuts none.
+        held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
+            splits all documents by their shares.
+        given: number of the split that every document comes in, `[documents]`; None makes the splits.
+
+    Raises:
+        DataError: a class, or a split, has too few documents.
+    """
+    if given is not None:
+        train, validation, test = (np.flatnonzero(given == number) for number in range(len(SPLITS)))
+    else:
+        train, validation, test = _drawn_splits(labels, names, split, balance, held_out)
+
+    assignment = np.full(len(labels), -1, np.int8)
+    for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
+        wanted = split.documents.get(name, len(chosen))
+        if wanted > len(chosen):
+            raise SplitError(
+                f"split.documents.{name}: asks for {wanted:,} documents, but there are {len(chosen):,} "
+                f"({_by_class(labels[chosen], names)}). Expected at most those."
+            )
+        if wanted < len(chosen):
+            chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
+        if name == "train" or given is None:
+            _require_every_class(labels[chosen], names, f"in {name}", needed=1)
+        elif not len(chosen):
+            raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one; name more.")
+        elif split.test_labels or name != "test":
+            absent = [label for label, count in _class_counts(labels[chosen], names).items() if not count]
+            if absent:
+                logger.warning("%s: has no document of the classes %s", name, ", ".join(absent))
+        assignment[chosen] = number
+    return assignment
+
+
+def _drawn_splits(
+    labels: np.ndarray, names: Sequence[str], split: Split, balance: float, held_out: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return the documents of training, validation and test, drawn by class."""
+    everything = np.arange(len(labels))
+    groups = [everything] if held_out is None else [everything[~held_out], everything[held_out]]
+    for group in groups:
+        _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
+    if balance:
+        groups = [_balanced(group, labels, split.seed, balance) for group in groups]
+    if held_out is None:
+        rest_share = round(split.validation + split.test, 12)
+        train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
+        test_share = split.test / (split.validation + split.test)
+    else:
+        train, rest = groups
+        test_share = 0.5
+    return [train, *_halves(rest, labels, names, test_share, split.seed)]
+
+
+def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
+    members = [group[labels[group] == label] for label in np.unique(labels[group])]
+    most = int(round(ratio * min(map(len, members)), 9))
+    drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
+    return np.sort(np.concatenate(drawn))
+
+
+def _halves(
+    group: np.ndarray, labels: np.ndarray, names: Sequence[str], second_share: float, seed: int
+) -> list[np.ndarray]:
+    try:
+        size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
+        return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
+    except ValueError as error:
+        raise SplitError(
+            f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class, at a share of "
+            f"{second_share:g}. Expected one document of every class at least on each side. Add documents, or change "
+            "split.validation and split.test."
+        ) from error
+
+
+def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
+    if np.bincount(labels, minlength=len(names)).min() < needed:
+        raise SplitError(
+            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class. Add "
+            "documents."
+        )
+
+
+def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in _class_counts(labels, names).items())
+
+
+def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    labels = labels[labels != UNLABELLED]
+    return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
+
+
+def distribute(candidates: Path, assignment: np.ndarray, folder: Path, schema: pa.Schema) -> None:
+    """Write each candidate to its split, in the order read.
+
+    Args:
+        candidates: a prepared part.
+        assignment: as `assign_splits` returns it, `[documents]`.
+        folder: where a file for each split appears.
+        schema: that of the splits; a column of numbers in it may be one of their texts in `candidates`.
+    """
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
+        writers = [stack.enter_context(PartWriter(folder / f"{name}.parquet", schema)) for name in SPLITS]
+        numbers = iter(assignment.tolist())
+        for batch in source.iter_batches(batch_size=128):
+            columns = [column.to_pylist() for column in batch.cast(schema).columns]
+            # The rows first: zip reads its first argument first, and a number without a row would be lost.
+            for *row, number in zip(*columns, numbers, strict=False):
+                if number >= 0:
+                    writers[number].write(*row)
+
+
+def _summarise(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Count the documents by part and by split."""
+    for number, counts in enumerate(index.counts.values()):
+        of_part = index.parts == number
+        counts["candidates"] = index.class_counts(of_part)
+        counts["kept"] = index.class_counts(of_part & (assignment >= 0))
+    return {"parts": index.counts} | summarise_splits(index, assignment)
+
+
+def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Return the documents of each split, their labels and the duplicate texts, counted.
+
+    Args:
+        index: of the documents.
+        assignment: as `assign_splits` returns it, `[documents]`.
+    """
+    texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
+    shared = {
+        f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
+        for first, second in itertools.combinations(SPLITS, 2)
+    }
+    summary = {
+        "splits": {
+            name: {
+                "documents": len(texts[name]),
+                "labels": index.class_counts(assignment == number),
+                "duplicate_texts": len(texts[name]) - len(np.unique(texts[name])),
+            }
+            for number, name in enumerate(SPLITS)
+        },
+        "shared_texts": shared,
+    }
+    for pair, count in shared.items():
+        if count:
+            logger.warning("texts of %s: %d documents. Set duplicates: drop to keep one of each text", pair, count)
+    return summary

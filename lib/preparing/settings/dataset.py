@@ -1,0 +1,148 @@
+"""Settings of a labelled dataset."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lib.core.settings import LARGE, BaseSettings, PositiveInt, Size, check, unset
+from lib.preparing.settings.augmentation import Augmentation
+from lib.preparing.settings.document_form import MaxTokens, Texts
+from lib.preparing.settings.placement import Placement
+from lib.preparing.settings.preparation import Preparation
+from lib.preparing.settings.sources import Documents, RemoteFile
+
+
+class NearCopies(BaseSettings):
+    """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
+
+    unit: Literal["words", "characters"] = Field("words", description="Unit of the shingles.")
+    size: Size = Field(1, description="Units per shingle; longer texts need longer shingles.")
+    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="Minimum share of the shingles of both texts that they have in common."
+    )
+    permutations: Annotated[int, Field(ge=16, le=LARGE)] = Field(
+        128, description="Hash functions of MinHash: with more of them, fewer candidates are compared needlessly."
+    )
+
+
+class TextDescription(BaseSettings):
+    """Settings for the description of a dataset's texts."""
+
+    labels: list[str] | None = Field(
+        None, description="Names of the classes of documents, in the order of their numbers; null = they have none."
+    )
+    near_copies: NearCopies = Field(default_factory=NearCopies)
+
+
+def _is_together(value: str) -> bool:
+    """Whether a value is left out of settings, so that those of datasets without pairs stay."""
+    return value == "together"
+
+
+class Dataset(Preparation, Documents):
+    """A labelled dataset."""
+
+    augmentation: Augmentation | None = Field(None, description="More training documents; null = none.")
+    placement: Placement | None = Field(
+        None,
+        exclude_if=unset,
+        description="Place of each text inside articles of a corpus, so that the place of the evidence is known; null "
+        "= documents are the texts alone.",
+    )
+
+    max_tokens: MaxTokens = Field(
+        description="Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If "
+        "spans are labelled, longer documents become windows of this length instead. Of a pair that is read together, "
+        "it is the length of both texts, of which the longer one is cut first; of one read separately, of each."
+    )
+    pairs: Literal["together", "separately"] = Field(
+        "together",
+        exclude_if=_is_together,
+        description="With `text_pair`, input of a model: `together`, one sequence, [CLS] first [SEP] second [SEP], "
+        "with segment ids for models that have such embeddings; `separately`, two sequences, which the task "
+        "`pair_classification` compares.",
+    )
+    window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.5,
+        description="With `label_per: span`, the distance between the starts of two windows: a number of tokens, or "
+        "a share (below 1) of the tokens of a window without [CLS] and [SEP].",
+    )
+
+    near_copies: NearCopies = Field(
+        default_factory=NearCopies,
+        description="Definition of a near copy of a training text, if the report shows near copies.",
+    )
+
+    @property
+    def preparation(self) -> Preparation:
+        """The settings that the preparation of the raw files reads."""
+        return Preparation.model_validate(self.model_dump(include=set(Preparation.model_fields)))
+
+    @property
+    def description(self) -> TextDescription:
+        """The settings that the description of its texts reads."""
+        labels = self.labels if self.label_per == "document" and self.label_range is None else None
+        return TextDescription(labels=labels, near_copies=self.near_copies)
+
+    @property
+    def texts(self) -> Texts:
+        """How models read its documents."""
+        return "single" if self.text_pair is None else self.pairs
+
+    @property
+    def composed(self) -> bool:
+        """See the base; placed texts are parts of documents that nobody wrote."""
+        return super().composed or self.placement is not None
+
+    @property
+    def remote_files(self) -> list[RemoteFile]:
+        """The files behind URLs that are fetched for it: texts, ground truth, an archive of WordNet."""
+        archives = [self.augmentation.archive] if self.augmentation else []
+        return [*super().remote_files, *(file for file in archives if file is not None)]
+
+    @check
+    def _single_texts_are_placed(self) -> Iterator[str]:
+        if self.placement is None:
+            return
+        if self.label_per != "document":
+            yield f"placement: with label_per = '{self.label_per}' labels belong to places in a text. Leave it out"
+        for name in ("text_pair", "augmentation"):
+            if getattr(self, name) is not None:
+                yield f"placement: places single texts, but there is {name}. Leave one of them out"
+
+    @check
+    def _classes_are_augmented(self) -> Iterator[str]:
+        if self.augmentation is None:
+            return
+        for name in ("text_pair", "label_range"):
+            if getattr(self, name) is not None:
+                yield f"augmentation: copies single texts of classes, but there is {name}. Leave one of them out"
+        if self.label_range is not None:
+            return
+        if unknown := [label for label in self.augmentation.labels if label not in self.labels]:
+            yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
+        if self.label_per != "document":
+            yield (
+                f"augmentation: with label_per = '{self.label_per}' labels belong to places in a text, which change "
+                "with its words. Leave it out"
+            )
+        if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
+            yield (
+                f"augmentation.leaked: splits all documents again by class and by shares, but split.{by} says "
+                "otherwise. Leave one of them out"
+            )
+
+    @check
+    def _ground_truth_labels_documents(self) -> Iterator[str]:
+        if self.label_per != "document" and getattr(self.chosen, "ground_truth", None):
+            yield f"label_per = '{self.label_per}', but ground_truth holds a label per document. Leave one of them out"
+
+    @check
+    def _windows_cover_their_documents(self) -> Iterator[str]:
+        stride, room = self.window_stride, self.max_tokens - 2
+        if self.label_per == "span" and stride > room:
+            yield (
+                f"window_stride = {stride}, but with max_tokens = {self.max_tokens} a window holds {room} tokens "
+                "in addition to [CLS] and [SEP], so some would be in none. Lower it, or raise max_tokens"
+            )

@@ -1,0 +1,338 @@
+"""Settings that decide which documents of a dataset are kept, their labels and their splits."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import regex
+from pydantic import BeforeValidator, Field, field_validator
+
+from lib.core.files import check_expansion
+from lib.core.settings import (
+    FEW,
+    MOST,
+    BaseSettings,
+    BoundedFloat,
+    Fraction,
+    NonNegativeInt,
+    PositiveInt,
+    Seed,
+    WholeNumber,
+    check,
+    unset,
+)
+from lib.preparing.settings.sources import Dialect, Part, Reading
+from lib.reading.cells import cell_text
+
+
+class Folds(BaseSettings):
+    """Folds that somebody else drew: one validates, one tests, the others train."""
+
+    column: str = Field("fold", description="Column of the fold: a number or a name.")
+    file: str | None = Field(
+        None,
+        description="File (CSV, TSV, JSONL or Parquet) with the columns `id` and `column`, one row per document of the "
+        "source; null = `column` is one of the source's own.",
+    )
+    train: list[WholeNumber | str] | None = Field(
+        None,
+        exclude_if=unset,
+        description="The folds that train, such as `[train, extra]`, if several have names; null = all other numbers, "
+        "and one other name.",
+    )
+    validation: WholeNumber | str = Field(description="The fold that validates.")
+    test: WholeNumber | str = Field(description="The fold that tests.")
+
+    @check
+    def _folds_differ(self) -> Iterator[str]:
+        if cell_text(self.validation) == cell_text(self.test):
+            yield f"validation and test are both fold {self.test}. Name two folds"
+        if twice := {cell_text(self.validation), cell_text(self.test)} & set(map(cell_text, self.train or ())):
+            yield f"train: {sorted(map(str, twice))} validate or test. Take them out of one of the two"
+
+
+def _labelled(value: bool) -> bool:
+    """Whether a value is left out of settings, so that those of datasets with labelled test documents stay."""
+    return value
+
+
+def _kept(duplicates: str) -> bool:
+    """Whether a value is left out of settings, so that those of datasets that keep duplicates stay."""
+    return duplicates == "keep"
+
+
+class Split(BaseSettings):
+    """How a dataset is divided into training, validation and test documents."""
+
+    seed: Seed = Field(42, description="Seed of the split.")
+    published: bool = Field(
+        False, description="Use the parts `train`, `validation` and `test` of the source as the splits."
+    )
+    test_labels: bool = Field(
+        True,
+        exclude_if=_labelled,
+        description="Whether test documents have labels. If not, as in GLUE, the column of the label is not read there "
+        "and may be missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`.",
+    )
+    folds: Folds | None = Field(None, description="Use given folds as the splits; null = there are none.")
+    validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
+    test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
+    join: list[Part] | None = Field(
+        None, description="Parts in the order of joining, before the split by class; null joins all as listed."
+    )
+    held_out: Part | None = Field(
+        None,
+        description="Part that becomes validation and test, half each by class; the other parts become training. A "
+        "source with a single part is split by the shares.",
+    )
+    documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(
+        default_factory=dict,
+        description="Documents to keep of each split, drawn by class; a split that is not named keeps all.",
+    )
+
+    @check
+    def _unlabelled_test_is_a_part(self) -> Iterator[str]:
+        if not self.test_labels and not self.published:
+            yield (
+                "test_labels = False, but documents that are drawn for test come from others with labels. Set "
+                "published: true, with a part `test` of its own, or leave test_labels out"
+            )
+
+    @check
+    def _every_split_has_a_share(self) -> Iterator[str]:
+        if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
+            yield (
+                f"validation = {self.validation} and test = {self.test}; expected shares above 0 that leave some of 1 "
+                "for training"
+            )
+
+    @check
+    def _parts_are_joined_or_held_out(self) -> Iterator[str]:
+        if self.join is not None and self.held_out is not None:
+            yield (
+                f"join = {self.join} does nothing with held_out = {self.held_out}, since all other parts train. Set "
+                "one of them to null; take parts that should not be read out of the `files` of the source"
+            )
+
+    @property
+    def given(self) -> str | None:
+        """The setting that gives the splits; None = they are drawn."""
+        return "published" if self.published else "folds" if self.folds else None
+
+    @check
+    def _given_splits_are_not_drawn(self) -> Iterator[str]:
+        if self.published and self.folds:
+            yield "published and folds both define the splits. Leave one of them out"
+        for name in ("validation", "test", "join", "held_out") if self.given else ():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                by = "published = true" if self.published else "folds"
+                yield f"{name} = {value} does nothing with {by}. Leave one of them out"
+
+
+class NumberedLabels(BaseSettings):
+    """Names that differ in a number alone, such as v0, v1 and v2."""
+
+    prefix: str = Field(max_length=FEW, description="Text before the number.")
+    count: Annotated[int, Field(ge=2)] = Field(description="How many there are, numbered from 0.")
+
+
+MOST_LABELS = 10_000
+
+
+def _names(labels: Any) -> Any:
+    """Return the names of numbered labels; other labels are unchanged."""
+    if isinstance(labels, list) and (truths := [label for label in labels if isinstance(label, bool)]):
+        raise ValueError(
+            f"{str(truths[0]).lower()} is no name. YAML reads on, yes and true (OFF, No, ...) as truth values. Put the "
+            'names in quotation marks, such as ["OFF", "NOT"]'
+        )
+    if not isinstance(labels, dict):
+        return labels
+    numbered = NumberedLabels.model_validate(labels)
+    check_expansion("labels", numbered.count, most=MOST_LABELS)
+    return [f"{numbered.prefix}{number}" for number in range(numbered.count)]
+
+
+class Preparation(Reading):
+    """Settings that decide which documents of a dataset are kept, and their splits: the input of its preparation."""
+
+    text_pair: str | None = Field(
+        None,
+        exclude_if=unset,
+        description="Column of the second text, if a document is a pair of texts, such as a premise and a hypothesis. "
+        "`remove`, `min_chars` and `max_chars` then hold for both texts, and a pair without one of them is dropped; "
+        "null = documents are single texts.",
+    )
+    label: str = Field(
+        "label",
+        description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`. If a "
+        'name is a number, but not that of its own place, as in `["-1", "1"]`, numbers are names.',
+    )
+    label_per: Literal["document", "word", "span"] = Field(
+        "document",
+        description="Unit with a label: a document; each of its words, as separated by white space after `remove` "
+        "has been applied; or its characters, by the spans that hold them. The labels of words are a list (Parquet, "
+        "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from "
+        "0 (in CSV as text, such as `[(0, 12), (27, 46)]`); null or an empty value = no span.",
+    )
+    ground_truth_dialect: Dialect | None = Field(
+        None,
+        exclude_if=unset,
+        description="How the files of `ground_truth` are written; null = like those of the texts (`dialect`).",
+    )
+    group: str | None = Field(
+        None, description="Column of a whole number, such as a distance, or of a name, for grouping scores."
+    )
+    label_range: Annotated[tuple[BoundedFloat, BoundedFloat], Field(strict=False)] | None = Field(
+        None,
+        exclude_if=unset,
+        description="Lowest and highest label, if labels are numbers, such as similarities (`[0, 5]`), and no classes. "
+        "Then there are no `labels`, and the task is `regression`; null = labels are classes.",
+    )
+    labels: Annotated[
+        list[Annotated[str, Field(max_length=FEW)]],
+        Field(max_length=MOST_LABELS),
+        BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels),
+    ] = Field(
+        default_factory=list,
+        description="Names of the classes, in the order of their numbers; for spans, names for outside and inside. "
+        "Many that differ in a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`.",
+    )
+    values: dict[str, str | None] = Field(
+        default_factory=dict,
+        description="Meaning of the values of the column `label`, if they are not the names in `labels`: one of "
+        "these names, or null = documents with this value are dropped (words get no label). Numbers that are not "
+        'listed then have no meaning. `{"": null}` drops documents whose label is missing, also with `label_range`.',
+    )
+    remove: str | None = Field(
+        None,
+        description="Regular expression, as the package `regex` reads it, whose matches are removed from every text.",
+    )
+    min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
+    max_chars: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Documents with more characters are dropped; null = none for its length.",
+    )
+    duplicates: Literal["keep", "drop"] = Field(
+        "keep",
+        exclude_if=_kept,
+        description="Documents with the text of another one, apart from the case of letters, white space and the form "
+        "of accents: `keep`, they are counted, and tables say how many test documents have a text of training; `drop`, "
+        "one of them stays. With given splits that is the one of test, else of validation; otherwise the first.",
+    )
+    balance: bool | Annotated[float, Field(ge=1, le=MOST)] = Field(
+        False,
+        description="Draw from every class at most this many times the number of documents of the rarest class; "
+        "true = 1.",
+    )
+    split: Split = Field(default_factory=Split)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes for drawing and counting documents: a single one if whole documents have no class."""
+        return self.labels if self.label_per == "document" and self.label_range is None else ["documents"]
+
+    @check
+    def _labels_are_classes_or_numbers(self) -> Iterator[str]:
+        if self.label_range is None:
+            if len(self.labels) < 2:
+                yield (
+                    f"labels = {self.labels}; expected the names of two classes at least. Name them, or give the "
+                    "lowest and the highest label as label_range, if labels are numbers"
+                )
+            return
+        low, high = self.label_range
+        if not -math.inf < low < high < math.inf:
+            yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
+        meant = {value: label for value, label in self.values.items() if label is not None}
+        for name, value in (("labels", self.labels), ("values", meant), ("balance", self.balance)):
+            if value:
+                yield f"{name} = {value} does nothing with label_range, whose labels are no classes. Leave it out"
+        if self.label_per != "document":
+            yield f"label_range: a document has one number, but label_per is '{self.label_per}'. Leave one of them out"
+
+    @check
+    def _some_lengths_are_kept(self) -> Iterator[str]:
+        if self.max_chars is not None and self.max_chars < self.min_chars:
+            yield (
+                f"min_chars = {self.min_chars} and max_chars = {self.max_chars}, so no document could be kept. Lower "
+                "min_chars, or raise max_chars"
+            )
+
+    @check
+    def _pairs_have_a_label_each(self) -> Iterator[str]:
+        if self.text_pair is None:
+            return
+        if self.label_per != "document":
+            yield f"text_pair: labels per {self.label_per} are places in one text. Leave it out"
+        if self.text_pair == self.text:
+            yield f"text_pair: '{self.text_pair}' is the column of the first text, too. Name that of the second"
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_distinct(cls, labels: list[str]) -> list[str]:
+        read = Counter(cell_text(label) for label in labels)
+        if read[""]:
+            raise ValueError("labels have a blank name; expected names that can be seen.")
+        if repeated := [label for label, count in read.items() if count > 1]:
+            raise ValueError(f"labels repeat {repeated[0]!r}, as files are read; expected distinct names.")
+        return labels
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_text(cls, values: Any) -> Any:
+        # YAML reads the value 0 as a number, true as a truth value and an empty one as null.
+        if not isinstance(values, dict):
+            return values
+        if twice := [text for text, count in Counter(map(cell_text, values)).items() if count > 1]:
+            raise ValueError(f"{twice[0]!r} is listed twice, as files are read. Take one out.")
+        return {
+            cell_text(value) if value is None or isinstance(value, bool) else str(value): label
+            for value, label in values.items()
+        }
+
+    @check
+    def _values_stand_for_labels(self) -> Iterator[str]:
+        labels = set(self.labels)
+        for value, label in self.values.items():
+            if label is not None and label not in labels:
+                yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"
+            if cell_text(value) in map(cell_text, labels) and cell_text(label) != cell_text(value):
+                yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
+        if self.values and self.label_per == "span":
+            yield "values do nothing with label_per = 'span', whose labels are places in texts. Leave them out"
+
+    @check
+    def _only_classes_are_balanced(self) -> Iterator[str]:
+        if self.balance and self.label_per != "document":
+            yield (
+                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which "
+                "it could be drawn. Leave balance out"
+            )
+
+    @check
+    def _spans_are_of_the_text_as_it_is(self) -> Iterator[str]:
+        if self.label_per == "span":
+            if len(self.labels) != 2:
+                yield f"labels = {self.labels}, but a character is outside of spans or inside. Name these two classes"
+            if self.remove is not None:
+                yield "remove would move the text away from its spans. Leave it out with label_per = 'span'"
+
+    @field_validator("remove")
+    @classmethod
+    def _pattern_compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                regex.compile(pattern)
+            except regex.error as error:
+                raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
+        return pattern
+
+    @check
+    def _published_splits_stay_as_they_are(self) -> Iterator[str]:
+        if self.balance and self.split.given:
+            given = self.split.given
+            yield f"balance draws documents, but split.{given} takes the splits as they are. Leave one of them out"

@@ -1,0 +1,440 @@
+"""Raw files to records, streaming, in any format of `lib.reading.formats`.
+
+Texts come out as they are in the file; what to keep of them is decided elsewhere.
+"""
+
+import contextlib
+import itertools
+import json
+import logging
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.labels import IGNORED
+from lib.preparing.settings.sources import Dialect
+from lib.reading.cells import HALF, MISSING, cell_text, half_found
+from lib.reading.formats import class_names, column_names, read_rows
+from lib.reading.raw_files import Columns, suffix_of
+from lib.reading.spans import Span, clean_spans, parse_spans
+
+logger = logging.getLogger(__name__)
+
+_PROGRESS_ROWS = 100_000
+_MOST_OF_ID = 4_096
+
+
+class Record(NamedTuple):
+    """One document of a corpus."""
+
+    part: str
+    id: str
+    text: str
+    label: int | float | list[int] | list[Span] | None
+    """Number of the class, or one per word (-100 = none), or spans, or a number that is no class; None where no label
+    was asked for, or the value of the label means that there is none."""
+    group: str | None = None
+    """Name or number that scores can be grouped by; None if none was requested."""
+    fold: Any = None
+    """Fold as written in the file; None if no fold column is read."""
+    text_pair: str | None = None
+    """Second text; None where none was asked for."""
+
+
+def read_records(
+    files: Mapping[str, Sequence[str | Path]],
+    *,
+    text: str = "text",
+    id: str | None = None,
+    label: str | None = None,
+    labels: Sequence[str] = (),
+    label_per: Literal["document", "word", "span"] = "document",
+    group: str | None = None,
+    fold: str | None = None,
+    ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
+    text_pair: str | None = None,
+    label_range: tuple[float, float] | None = None,
+    unlabelled: Collection[str] = (),
+    values: Mapping[str, str | None] | None = None,
+    dialect: Dialect | None = None,
+    ground_truth_dialect: Dialect | None = None,
+) -> Iterator[Record]:
+    """Yield the documents of `files`, part by part, in file order.
+
+    A missing text (null) is read as an empty one.
+
+    Args:
+        files: raw files, by part.
+        text: column of the text (Parquet, CSV, JSONL).
+        id: column of the identity; None numbers the documents of a part from 0: `train-0`. The XML has its own.
+        label: column of the label; None reads no labels.
+        labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
+            name is the class of that name; otherwise it is a number from 0 or, of two classes, true or false. Where a
+            name is a number, but not that of its class, as in `["1", "0"]` and `["2", "4"]`, labels must be names.
+        label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
+            -100 = no label. Spans are cleaned as by `lib.reading.spans.clean_spans`, and the log says how many were.
+        group: column of a number or a name; None reads none.
+        fold: column of the fold; None reads none.
+        ground_truth: files by part that hold the labels of that part, by id or, without `id`, in the same order.
+        text_pair: column of the second text of each document; None reads none.
+        label_range: lowest and highest label, if labels are numbers; None = they are classes.
+        unlabelled: parts without labels, whose column of labels is not read.
+        values: values of labels that are no names, and the name that each means; None = there is no label.
+        dialect: how text files are written; None = as by default.
+        ground_truth_dialect: how those of the ground truth are written; None = like the others.
+
+    Raises:
+        DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
+            label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
+            a ground truth does not match its articles.
+    """
+    dialect, ground_truth = dialect or Dialect(), ground_truth or {}
+    classes = _Classes(label, labels, values or {}) if label is not None and label_range is None else None
+    seen: set[str] = set()
+    for part, paths in files.items():
+        asked = None if part in unlabelled else label
+        truth = _Truth(list(ground_truth.get(part, ())), part, id, asked, ground_truth_dialect or dialect)
+        if truth.paths and label_per != "document":
+            raise DataError(
+                f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
+                "leave the ground truth out."
+            )
+        if truth.paths and id is None:
+            other = ground_truth_dialect or dialect
+            _refuse_another_order(_Columned(paths, text, dialect), _Columned(ground_truth[part], str(asked), other))
+        number = itertools.count()
+        for path in map(Path, paths):
+            rows = blank = dropped = 0
+            repaired: Counter[str] = Counter()
+            columns = Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
+            if classes is not None and columns.label is not None:
+                classes.check_order(class_names(path, columns.label), path)
+            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
+                read_rows(path, columns, dialect), start=1
+            ):
+                where = f"{path}, document {rows}"
+                _refuse_half(raw_id, where, id or "id", dialect.encoding)
+                identity = f"{part}-{next(number)}"
+                if id is not None or raw_id is not None:
+                    identity = _identity(raw_id, where, id)
+                    if identity in seen:
+                        raise DataError(
+                            f"{where}: the id {identity!r} comes twice. Expected every id once, or the splits would "
+                            "leak. Remove one, or set 'id' to another column or to null."
+                        )
+                    seen.add(identity)
+                body = _body(raw_text, where, text, dialect)
+                second = None if text_pair is None else _body(raw_pair[0], where, text_pair, dialect)
+                blank += not body or body.isspace()
+                if truth.paths:
+                    raw_label = truth.label(identity, where)
+                if any(map(HALF.search, (body, second or ""))):
+                    dropped += 1
+                    continue
+                for value, name in ((raw_label, asked), (raw_group, group), (raw_fold, fold)):
+                    _refuse_half(value, where, str(name), dialect.encoding)
+                known: int | float | list[int] | list[Span] | None = None
+                if asked is None:
+                    pass
+                elif label_range is not None:
+                    known = _number(raw_label, label_range, values or {}, asked, where)
+                elif label is not None and label_per == "span":
+                    known, counts = _spans(raw_label, label, len(body), f"{where} ({identity!r})")
+                    repaired.update(counts)
+                elif classes is not None:
+                    known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
+                if rows % _PROGRESS_ROWS == 0:
+                    logger.info("%s: %d documents", path, rows)
+                yield Record(
+                    part,
+                    identity,
+                    body,
+                    known,
+                    None if group is None else _group(raw_group, group, where),
+                    raw_fold,
+                    second,
+                )
+            if dropped:
+                logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
+            if repaired.total():
+                logger.warning(
+                    "%s: spans: clipped %d that overran their text, dropped %d without a character, united %d with the "
+                    "one that they overlap or touch",
+                    path,
+                    *(repaired[name] for name in ("clipped", "empty", "united")),
+                )
+            if rows == blank and dialect.document == "line":
+                what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
+                raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
+        truth.check_spent()
+    if classes is not None:
+        classes.warn()
+
+
+class _Classes:
+    """The classes of a dataset, and the spellings that name them.
+
+    One rule holds for every format. A value is read as text (`cell_text`): 1, 1.0 and "1" are the same, and so are
+    true, True and "true". If this text is a name, it is the class of that name; if it is one of the listed values, it
+    has the meaning listed there. Otherwise it is a class number from 0 or, of two classes, false for 0 and true for 1.
+    Where a name is a number (or a truth value), but not that of its own class, as in `["1", "0"]`, `["-1", "1"]` and
+    `["2", "4"]`, or where values are listed (except for missing ones), only names and listed values are understood.
+    """
+
+    def __init__(self, column: str, names: Sequence[str], values: Mapping[str, str | None]):
+        self._column = column
+        self._names = list(names)
+        by_name = {cell_text(name) or name: number for number, name in enumerate(names)}
+        self._values = {cell_text(value) or MISSING: label for value, label in values.items()}
+        listed = {value: None if label is None else names.index(label) for value, label in self._values.items()}
+        self._truths = {"false": 0, "true": 1} if len(names) == 2 else {}
+        own = {name: self._truths.get(name, _as_number(name)) for name in by_name}
+        self._misleading = [name for name, number in own.items() if number not in (None, by_name[name])]
+        self._numbered = not self._misleading and not listed.keys() - by_name.keys() - {MISSING}
+        by_number = {str(number): number for number in range(len(names))} | self._truths if self._numbered else {}
+        self._truths = {truth: number for truth, number in self._truths.items() if truth not in by_name | listed}
+        self._met: set[str] = set()
+        self._by_name = by_name
+        self._spellings: dict[str, int | None] = {**by_number, **listed, **by_name}
+
+    def number(self, value: Any, where: str) -> int | None:
+        """Return the class of `value`; None if it means that there is no label."""
+        text = cell_text(value)
+        if text is None or text not in self._spellings:
+            raise DataError(f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; {self._expectation(text)}")
+        if text in self._truths:
+            self._met.add(text)
+        return self._spellings[text]
+
+    def numbers(self, values: Any, where: str) -> list[int]:
+        """Return the classes of a list of labels; `IGNORED` for an entry without a label."""
+        if not isinstance(values, list):
+            raise DataError(
+                f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
+                f"and JSONL hold lists) and 'label: {self._column}', or set 'label_per' to document."
+            )
+        no_label = {MISSING, str(IGNORED)} - self._spellings.keys()
+        found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
+        return [IGNORED if number is None else number for number in found]
+
+    def check_order(self, names: Sequence[str], path: Path) -> None:
+        """Refuse a file that gives a number the name of another class.
+
+        Args:
+            names: those of its numbers, in order.
+            path: the file.
+        """
+        for number, name in enumerate(names):
+            meant = self._by_name.get(cell_text(name) or name, number)
+            if self._numbered and meant != number and str(number) not in self._by_name:
+                raise DataError(
+                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has "
+                    f"{name!r} at place {meant}. Expected its order; set 'labels: "
+                    f"{json.dumps(list(names), ensure_ascii=False)}'."
+                )
+
+    def warn(self) -> None:
+        """Warn of truth values that were read as classes."""
+        if self._met:
+            false, true = self._names
+            logger.warning(
+                "'label: %s': false was read as %r, true as %r, in the order of 'labels'. If that is wrong, say under "
+                "'values' what they mean",
+                self._column,
+                false,
+                true,
+            )
+
+    def _expectation(self, text: str | None) -> str:
+        """Return the expected labels."""
+        names = f"one of {'' if self._numbered else 'the names '}{_listed(self._names)}"
+        if self._values:
+            names += f" or of the values {_listed(self._values)}"
+        if self._misleading:
+            names += f" (numbers are names, since {self._misleading[0]!r} is not the number of its class)"
+        elif self._numbered:
+            names = f"a number from 0 to {len(self._names) - 1}, {names}{', true or false' if self._truths else ''}"
+        other = "say what other values mean under 'values'"
+        if text == MISSING:
+            other = "add '\"\": null' to 'values' to leave out documents without a label"
+        return f"expected {names}. Check 'label: {self._column}' and 'labels'; {other}."
+
+
+MOST_NAMED = 20
+"""Names that a message lists at most."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = [name or repr(name) for name in names]
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def _as_number(name: str) -> float | None:
+    try:
+        return number if math.isfinite(number := float(name)) else None
+    except ValueError:
+        return None
+
+
+class _Truth:
+    """The labels of one part, if other files hold them: a label for every document, each used once."""
+
+    def __init__(
+        self, paths: Sequence[str | Path], part: str, id: str | None, label: str | None, dialect: Dialect
+    ) -> None:
+        self.paths = "" if label is None else ", ".join(map(str, paths))
+        self._labels: dict[str, Any] = {}
+        self._used: set[str] = set()
+        if label is None:
+            return
+        number = itertools.count()
+        for path in map(Path, paths):
+            is_xml = suffix_of(path) == ".xml"
+            columns = Columns(id, "" if is_xml else label, None)
+            for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
+                where = f"{path}, entry {row}"
+                for cell, name in ((raw_id, id or "id"), (value, label)):
+                    _refuse_half(cell, where, name, dialect.encoding)
+                identity = _identity(raw_id, where) if is_xml or id is not None else f"{part}-{next(number)}"
+                if identity in self._labels:
+                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
+                if is_xml and hyperpartisan not in ("true", "false"):
+                    raise DataError(
+                        f"{where}: hyperpartisan is {hyperpartisan!r}; expected 'true' or 'false'. Check that "
+                        "'ground_truth' names a ground-truth file."
+                    )
+                self._labels[identity] = hyperpartisan if is_xml else value
+
+    def label(self, identity: str, where: str) -> Any:
+        """Return the label of the document, as its file has it."""
+        if identity not in self._labels:
+            raise DataError(
+                f"{where}: the ground truth ({self.paths}) has no entry for the id {identity!r}. Expected one for each "
+                "document; check that both files belong together, and that 'id' names the column of the ids."
+            )
+        self._used.add(identity)
+        return self._labels[identity]
+
+    def check_spent(self) -> None:
+        """Refuse entries without a document."""
+        if extra := self._labels.keys() - self._used:
+            raise DataError(
+                f"{self.paths}: {len(extra)} entries have no document, such as {min(extra)!r}. Expected one document "
+                "for each entry; check that both files belong together."
+            )
+
+
+class _Columned(NamedTuple):
+    """Files with columns, and the column that is read in any case."""
+
+    paths: Sequence[str | Path]
+    own: str
+    dialect: Dialect
+
+    def names(self) -> list[str]:
+        """Return the other columns that all files have."""
+        columns = [column_names(Path(path), self.dialect) for path in self.paths]
+        return [name for name in columns[0] if name != self.own and all(name in names for names in columns)]
+
+    def values(self, name: str) -> list[str | None]:
+        """Return the values of a column as texts."""
+        columns = Columns(name, self.own, None)
+        return [cell_text(row[0]) for path in self.paths for row in read_rows(Path(path), columns, self.dialect)]
+
+
+def _refuse_another_order(texts: _Columned, labels: _Columned) -> None:
+    """Refuse labels that would go to texts by their order, where a column that both have shows that it differs.
+
+    Other values in another order are no sign of it, unless a column has every value once, as an identity does.
+    """
+    for name in (name for name in texts.names() if name in labels.names()):
+        own, theirs = texts.values(name), labels.values(name)
+        differ = next((row for row, values in enumerate(zip(own, theirs, strict=False), 1) if len({*values}) > 1), None)
+        identity = len({*own}) == len(own) and len({*theirs}) == len(theirs)
+        if differ is not None and (identity or Counter(own) == Counter(theirs)):
+            raise DataError(
+                f"{', '.join(map(str, labels.paths))}: without 'id', label n goes to text n, but in row {differ} "
+                f"{name!r} is {cut(repr(theirs[differ - 1]), MOST_OF_VALUE)} here and "
+                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {', '.join(map(str, texts.paths))}. Set 'id: {name}' "
+                "to join them by it; or, if they belong together as they are, rename this column in one of the files."
+            )
+
+
+def _identity(value: Any, where: str, column: str | None = None) -> str:
+    if cell_text(value) == MISSING:
+        remedy = "" if column is None else ", or set 'id' to null"
+        raise DataError(f"{where}: has no id. Expected one for each document; repair the file{remedy}.")
+    name = None if cell_text(value) is None or isinstance(value, bool) else str(value)
+    if name is None or len(name) > _MOST_OF_ID:
+        raise DataError(
+            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of at most {_MOST_OF_ID} "
+            f"characters, or a number. Repair the file, or set 'id: {column}' to another column or to null."
+        )
+    return name
+
+
+def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[Span], Counter[str]]:
+    try:
+        spans = parse_spans(value)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: {error}. Expected spans such as [[0, 12], [27, 46]], in characters. Check the file and "
+            f"'label: {column}'."
+        ) from error
+    return clean_spans(spans, characters, where)
+
+
+def _number(
+    value: Any, limits: tuple[float, float], values: Mapping[str, str | None], column: str, where: str
+) -> float | None:
+    low, high = limits
+    if cell_text(value) in map(cell_text, values):
+        return None
+    # A text that looks like a number is one, since CSV has only text; NaN is within no limits.
+    with contextlib.suppress(ValueError):
+        is_number = isinstance(value, int | float | Decimal | str) and not isinstance(value, bool)
+        if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
+            return float(value)
+    raise DataError(
+        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
+        f"'label: {column}' and 'label_range'; a value that is null under 'values' leaves its documents out."
+    )
+
+
+def _group(value: Any, column: str, where: str) -> str:
+    if not (name := cell_text(value)):
+        raise DataError(
+            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name. Check the file and "
+            f"'group: {column}', or set it to null."
+        )
+    return name
+
+
+def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
+    """Return a text; only `encoding_errors: drop` leaves lone surrogates in it."""
+    if value is None or value != value:  # NaN
+        return ""
+    if not isinstance(value, str):
+        raise DataError(
+            f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}, which is not a text. Expected one in every "
+            "document; name another column, or write this value as a text: words with spaces between them, in JSON in "
+            "quotation marks, and each document in a line of its own."
+        )
+    if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
+        return value
+    if dialect.encoding_errors == "replace":
+        return HALF.sub("\ufffd", value)
+    raise DataError(
+        f"{where}: '{column}' {half_found(value, dialect.encoding)}; or set 'dialect: {{encoding_errors: replace}}' "
+        "for a replacement character, or 'drop' to drop such documents."
+    )
+
+
+def _refuse_half(value: Any, where: str, column: str, encoding: str) -> None:
+    """Refuse half of a character outside of a text: in an id, a label or a group."""
+    if isinstance(value, str) and HALF.search(value):
+        raise DataError(f"{where}: '{column}' {half_found(value, encoding)}.")

@@ -1,0 +1,179 @@
+"""Tables in CSV and TSV, as a dialect reads them. One that another dialect reads as well is refused."""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.preparing.settings.sources import Dialect
+from lib.reading.cells import HALF
+from lib.reading.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
+
+# The csv module refuses fields above 128 KiB, which a long document exceeds.
+csv.field_size_limit(MOST_CHARACTERS)
+
+
+def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of the columns of each row.
+
+    Raises:
+        DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
+    """
+    table = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    rows = _with_one_meaning(iter(table), path, columns, dialect)
+    header = dialect.columns or next(rows, [])
+    if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
+        check_columns(header, columns, str(path), WRITTEN, dialect.encoding)
+    places = [None if name is None else header.index(name) for name in columns]
+    names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
+    for row in rows:
+        if not row:
+            continue
+        if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
+            raise DataError(
+                f"{path}, line {table.line}: has the names of the columns. Expected a document; remove this line, or "
+                "leave out 'dialect.columns' if it is the header."
+            )
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, line {table.line}: has {len(row)} fields; expected {len(header)} as in "
+                f"{'the header' if dialect.columns is None else 'dialect.columns'}. Repair the file.{WRITTEN}"
+            )
+        yield tuple(None if place is None else row[place] for place in places)
+
+
+class _Rows:
+    """The rows of a table, without the lines that are none.
+
+    These are the first `skiprows` lines, comments, and a first line such as `sep=;`, which tells spreadsheets the
+    delimiter. `line` is the number of the last line that was read.
+    """
+
+    def __init__(self, lines: Iterator[str], path: Path, dialect: Dialect) -> None:
+        self.line = 0
+        self._within_row = False
+        self._reader = csv.reader(
+            self._kept(lines, dialect),
+            delimiter=_delimiter(path, dialect),
+            quotechar=dialect.quotechar or '"',
+            quoting=csv.QUOTE_MINIMAL if _quoted(path, dialect) else csv.QUOTE_NONE,
+            escapechar="\\" if dialect.escape == "backslash" else None,
+            strict=True,
+        )
+
+    def _kept(self, lines: Iterator[str], dialect: Dialect) -> Iterator[str]:
+        for self.line, line in enumerate(lines, start=1):
+            is_comment = dialect.comment is not None and line.startswith(dialect.comment) and not self._within_row
+            if self.line > (dialect.skiprows or 0) and not is_comment:
+                self._within_row = True
+                yield line
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number, row in enumerate(self._reader):
+            self._within_row = False
+            if number or not row or row[1:] not in ([], [""]) or not _HINT.fullmatch(row[0]):
+                yield row
+
+
+_HINT = re.compile("sep=.?", re.IGNORECASE)
+WRITTEN = " If it is written in another way, say so under 'dialect'."
+
+
+def _delimiter(path: Path, dialect: Dialect) -> str:
+    return dialect.delimiter or ("\t" if suffix_of(path) == ".tsv" else ",")
+
+
+def _quoted(path: Path, dialect: Dialect) -> bool:
+    if dialect.quotes is not None:
+        return dialect.quotes
+    return dialect.quotechar is not None or _delimiter(path, dialect) != "\t"
+
+
+def _has(header: Sequence[str], columns: Columns) -> bool:
+    return all(name is None or header.count(name) == 1 for name in columns)
+
+
+def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, dialect: Dialect) -> Iterator[list[str]]:
+    """Yield rows until one has the sign of a dialect that reads the table as well.
+
+    The signs are a quotation mark that may enclose a field, a line feed that may be the end of a row, and a backslash
+    that may escape the end of a field.
+    """
+    quoted, mark = _quoted(path, dialect), dialect.quotechar or '"'
+    signs: dict[str, Callable[[str], bool]] = {}
+    decided = dialect.quotechar or (quoted and dialect.escape)  # an escape is one of a quotation mark
+    if dialect.quotes is None and not decided:
+        signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith(mark))
+    if dialect.escape is None:
+        signs["escape"] = lambda field: field.endswith("\\") or (quoted and f"\\{mark}" in field)
+    changes: dict[str, list[dict[str, Any]]] = {
+        "quotes": [{"quotes": False}] if quoted else [{"quotes": True}, {"quotes": True, "escape": "backslash"}],
+        "escape": [{"escape": "backslash"}],
+    }
+    for row in rows:
+        for key in [key for key, sign in signs.items() if any(map(sign, row))]:
+            del signs[key]  # one look at the whole file is enough
+            known = changes[key] if len(row) > 1 or not quoted else []  # lines of one field always fit
+            others = [each for each in known if all(getattr(dialect, name) is None for name in each)]
+            # A quotation mark without another one may be where a file was cut.
+            may_be_cut = key == "quotes" and not quoted
+            if any(_fits(path, columns, dialect, each, may_be_cut=may_be_cut) for each in others):
+                raise DataError(
+                    f"{path}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
+                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
+                )
+        yield row
+
+
+DELIMITERS = ",;\t|"
+"""Signs that may divide the fields of a table whose delimiter is not given."""
+
+
+def shown_delimiter(names: Sequence[str]) -> str | None:
+    """Return the delimiter that the name of a table's only column holds, so that it may have several; else None."""
+    return next((sign for sign in DELIMITERS if len(names) == 1 and sign in names[0]), None)
+
+
+def dialects(path: Path, given: Dialect | None = None) -> list[Dialect]:
+    """Return the given dialect of a file and, if it is a table without a given delimiter, others with each delimiter.
+
+    Args:
+        path: the file.
+        given: its dialect as far as it is known; None = as by default.
+    """
+    given = given or Dialect()
+    others = DELIMITERS.replace(_delimiter(path, given), "") if suffix_of(path) in (".csv", ".tsv") else ""
+    return [given, *(given.model_copy(update={"delimiter": sign}) for sign in others if given.delimiter is None)]
+
+
+def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:
+    """Return the names of the columns of a table."""
+    rows = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    return list(dialect.columns or next(iter(rows), []))
+
+
+def _fits(
+    path: Path, columns: Columns, dialect: Dialect, change: Mapping[str, Any], *, may_be_cut: bool = False
+) -> bool:
+    """Return whether a table has the columns, and every row one field for each, by a dialect with a change.
+
+    Args:
+        path: the table.
+        columns: the columns to read.
+        dialect: how to read it.
+        change: settings of the dialect to replace.
+        may_be_cut: whether it also fits if only its last line breaks the rules.
+    """
+    dialect = dialect.model_copy(update=dict(change))
+    with opened(path) as (_, stream):
+        lines = text_lines(stream, path, dialect, newline="")
+        rows = iter(_Rows(lines, path, dialect))
+        try:
+            header = dialect.columns or next(rows, [])
+            return _has(header, columns) and all(len(row) in (0, len(header)) for row in rows)
+        except csv.Error:
+            return may_be_cut and next(lines, None) is None
+        except DAMAGE:
+            return False

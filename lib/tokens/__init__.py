@@ -1,0 +1,1 @@
+"""Tokenisers, tokenised corpora, and batches of them."""

@@ -1,0 +1,405 @@
+"""From prepared Parquet parts to tokenised splits on disk. Reading them back is `lib.tokens.stored`.
+
+A split is a folder that `datasets.load_from_disk` opens. Next to the splits are the statistics of their lengths,
+`{split: {max_tokens, documents, mean, std, median, min, max, at_limit, unknown, empty, dropped}}`, in tokens;
+`at_limit` is the share of documents that fill `max_tokens`, and the last three are shares of lost text
+(`lib.tokens.coverage`). If spans are labelled, windows replace documents, in splits and
+statistics alike. The length of a pair of texts that is read separately is that of both. A corpus has `train_short` and
+`train_long` besides `train`.
+"""
+
+import contextlib
+import logging
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Dataset, disable_progress_bars
+
+from lib.core.errors import DataError
+from lib.core.files import atomic_path, write_json
+from lib.core.labels import IGNORED, UNKNOWN, words
+from lib.preparing.settings.corpus import Slice
+from lib.preparing.settings.tokenizer import Tokenizer
+from lib.reading.spans import marked, token_labels
+from lib.tokens.coverage import Coverage, shares
+from lib.tokens.cutting import encode_cut, encode_cut_pairs, encode_cut_words
+from lib.tokens.tokenizer import TextTokenizer
+from lib.tokens.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 512
+"""Documents held in memory at once."""
+
+
+class StoredTexts:
+    """The texts of prepared Parquet files, both of a pair, as often as they are asked for.
+
+    Args:
+        paths: files with a column `text`, and perhaps `text_pair`, in order.
+    """
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._paths = paths
+
+    def __iter__(self) -> Iterator[str]:
+        for path in self._paths:
+            with _opened(path, ["text"]) as file:
+                columns = [name for name in ("text", "text_pair") if name in file.schema_arrow.names]
+            for row in _read([path], columns):
+                yield from row.values()
+
+
+def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Path) -> None:
+    """Train a vocabulary and save the tokeniser's folder; bytes need no training.
+
+    Args:
+        texts: the texts themselves; not read for bytes.
+        settings: definition of a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
+        target: folder to appear.
+
+    Raises:
+        DataError: a file of the texts cannot be read, or none holds a word.
+    """
+    sizes = (settings.vocab_size, settings.occurrences)
+    if settings.algorithm == "words":
+        train_words(target, texts, *sizes, settings.enclose)
+    elif settings.algorithm == "bpe":
+        train_byte_pairs(target, texts, *sizes, settings.enclose)
+    elif settings.algorithm == "bytes":
+        save_bytes(target, settings.enclose)
+    else:
+        train_wordpiece(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
+
+
+def tokenize_corpus(
+    shards: Sequence[str | Path],
+    tokenizer: TextTokenizer,
+    *,
+    short: Slice,
+    long: Slice,
+    held_out: Slice,
+    folder: str | Path,
+    lengths: str | Path,
+) -> None:
+    """Tokenise a corpus without labels: the short and the long slice to `train`, the held-out one to `validation`.
+
+    Args:
+        shards: prepared Parquet files (`id`, `text`), in dataset order.
+        tokenizer: tokeniser.
+        short: the first articles.
+        long: the articles after those.
+        held_out: the articles after those.
+        folder: where the folders of the two splits appear.
+        lengths: JSON file of the statistics to appear.
+
+    Raises:
+        ConfigError: a slice's `max_tokens` leaves no room for [CLS] and [SEP].
+        DataError: a shard cannot be read, or all together hold fewer articles than the slices ask for.
+    """
+    articles = _read(shards, ["id", "text"])
+
+    def take(part: Slice) -> tuple[Iterator[dict[str, Any]], int]:
+        return islice(articles, part.articles), part.max_tokens
+
+    with contextlib.ExitStack() as stack:
+        train, validation = (
+            stack.enter_context(atomic_path(Path(folder) / split)) for split in ("train", "validation")
+        )
+        training = _write([take(short), take(long)], tokenizer, train)
+        rest = _write([take(held_out)], tokenizer, validation)
+        (short_lengths, long_lengths), (held_out_lengths,) = training.lengths, rest.lengths
+        kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
+        if kept < (wanted := short.articles + long.articles + held_out.articles):
+            raise DataError(
+                f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles "
+                f"{short.articles} + long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} "
+                "are asked for. Name more `files` of the source, about "
+                f"{-(-wanted * len(shards) // max(kept, 1))} in all if the others are alike (documents, if generated); "
+                "or lower these settings or min_keywords."
+            )
+        training.coverage.check(f"the training articles of {shards[0]}")
+        rest.coverage.check(f"the held-out articles of {shards[0]}")
+    covered = shares(training.coverage.counts)
+    statistics = {
+        "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens))
+        | covered,
+        "train_short": _describe(short_lengths, short.max_tokens) | covered,
+        "train_long": _describe(long_lengths, long.max_tokens) | covered,
+        "validation": _describe(held_out_lengths, held_out.max_tokens) | shares(rest.coverage.counts),
+    }
+    write_json(lengths, statistics)
+
+
+def tokenize_dataset(
+    sources: Mapping[str, str | Path],
+    tokenizer: TextTokenizer,
+    *,
+    max_tokens: int,
+    folder: str | Path,
+    lengths: str | Path,
+    window_stride: float = 0.5,
+    separately: bool = False,
+) -> None:
+    """Tokenise the splits of a labelled dataset; test may have no labels.
+
+    Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none. Where
+    spans are labelled, every token has a label (`lib.reading.spans.token_labels`), and nothing is cut off: a document
+    becomes one or more windows, whose rows share its `id` and hold what puts them together again. Where test has no
+    labels, those of its tokens are `lib.core.labels.UNKNOWN`.
+
+    Args:
+        sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group` and `text_pair`) of each split.
+        tokenizer: tokeniser.
+        max_tokens: tokens a document is cut to, or of a window, [CLS] and [SEP] included.
+        folder: where the folders of the splits appear.
+        lengths: JSON file of the statistics to appear.
+        window_stride: how far behind the one before a window begins, see `TextTokenizer.encode_windows`.
+        separately: the texts of a pair become two sequences, each cut to `max_tokens`, the second one as `pair_ids`;
+            otherwise one, with `token_type_ids` (`lib.tokens.cutting.encode_cut_pairs`).
+
+    Raises:
+        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP], or windows leave tokens out, or the tokeniser
+            knows no places in texts, which spans need, or puts nothing between the texts of a pair.
+        DataError: a file cannot be read or is empty, a document has no label or no token, or no token has a label, or
+            none lies in a span.
+    """
+    statistics = {}
+    with contextlib.ExitStack() as stack:
+        for split, source in sources.items():
+            target = stack.enter_context(atomic_path(Path(folder) / split))
+            with _opened(source, ["id", "text", "label"]) as file:
+                prepared = file.schema_arrow
+                without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
+            documents = _read([source], prepared.names)
+            label_per = _label_per(prepared)
+            completed = partial(_with_unknown, label_per) if without_labels else _labelled
+            rows = [(map(completed, documents), max_tokens)]
+            written = _write(rows, tokenizer, target, prepared, window_stride, separately)
+            (split_lengths,) = written.lengths
+            if not split_lengths.size:
+                raise DataError(f"{source}: holds no document. Prepare the dataset again.")
+            if label_per == "word" and not written.labelled:
+                raise DataError(
+                    f"{source}: none of its {written.labels:,} labels belongs to one of the first {max_tokens} tokens "
+                    "of a document. Raise max_tokens, or check the labels."
+                )
+            if label_per == "span" and not written.labelled and not without_labels:
+                raise DataError(
+                    f"{source}: none of its {written.labels:,} spans holds a token, so there is nothing to learn or to "
+                    "score. Check the column of the spans, and which documents are in this split."
+                )
+            if written.labelled < written.labels:
+                logger.warning(
+                    "%s: %d of %d labels have no token, since their words lie behind the first %d tokens (spans never "
+                    "do) or hold no character that the tokeniser keeps",
+                    source,
+                    written.labels - written.labelled,
+                    written.labels,
+                    max_tokens,
+                )
+            written.coverage.check(source)
+            limit = 2 * max_tokens if separately else max_tokens
+            statistics[split] = _describe(split_lengths, limit) | shares(written.coverage.counts)
+    write_json(lengths, statistics)
+
+
+def _read(paths: Sequence[str | Path], columns: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of Parquet files, without holding a file in memory."""
+    for path in paths:
+        with _opened(path, columns) as file:
+            for batch in file.iter_batches(_BATCH, columns=columns):
+                yield from batch.to_pylist()
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, columns: list[str]) -> Iterator[pq.ParquetFile]:
+    """Open a prepared file that has these columns."""
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            if missing := [column for column in columns if column not in file.schema_arrow.names]:
+                raise DataError(f"{path}: has no column {', '.join(missing)}. Prepare the corpus again.")
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
+
+
+def _label_per(prepared: pa.Schema) -> str:
+    """Return what bears a label in a prepared file."""
+    found = prepared.field("label").type
+    if not pa.types.is_list(found):
+        return "document"
+    return "span" if pa.types.is_list(found.value_type) else "word"
+
+
+class _Written(NamedTuple):
+    """Origin of a split."""
+
+    lengths: list[np.ndarray]
+    """Tokens of each document or window, by part."""
+    labels: int
+    """Labels of words, or spans."""
+    labelled: int
+    """Labels that reach a token, or spans with at least one token."""
+    coverage: Coverage
+
+
+def _write(
+    parts: Sequence[tuple[Iterator[dict[str, Any]], int]],
+    tokenizer: TextTokenizer,
+    folder: Path,
+    prepared: pa.Schema | None = None,
+    window_stride: float = 0.5,
+    separately: bool = False,
+) -> _Written:
+    """Write the rows of `parts` (rows, max_tokens) one after the other as a split.
+
+    Args:
+        parts: in order.
+        tokenizer: tokeniser.
+        folder: to appear.
+        prepared: schema of the rows of a labelled dataset; None = they have no labels.
+        window_stride: of windows, where spans are labelled.
+        separately: whether the texts of a pair become two sequences.
+    """
+    label_per = "document" if prepared is None else _label_per(prepared)
+    fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
+    if prepared is not None:
+        own = ("label", prepared.field("label").type)
+        fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
+        fields += [("group", prepared.field("group").type)] if "group" in prepared.names else []
+        if "text_pair" in prepared.names:
+            fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
+    if label_per == "span":
+        fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
+        fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
+    schema = pa.schema(fields)
+    stream = folder.parent / "tokens.arrow"
+    lengths, coverage = [], Coverage(tokenizer)
+    labels = labelled = 0
+    with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+        for rows, max_tokens in parts:
+            of_part = array("i")
+            while batch := list(islice(rows, _BATCH)):
+                if label_per == "span":
+                    columns, with_token = _windows(batch, tokenizer, max_tokens, window_stride, schema.names)
+                    labels += sum(len(row["label"] or ()) for row in batch)
+                    labelled += with_token
+                else:
+                    columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
+                if label_per == "word":
+                    labels += sum(label != IGNORED for row in batch for label in row["label"])
+                    labelled += sum(label != IGNORED for row in columns["labels"] for label in row)
+                _require_tokens(columns)
+                texts = [row[name] for name in ("text", "text_pair") if name in batch[0] for row in batch]
+                coverage.add(texts, [*columns["input_ids"], *columns.get("pair_ids", ())])
+                writer.write_batch(pa.RecordBatch.from_pydict(columns, schema))
+                of_part.extend(columns["length"])
+            lengths.append(np.array(of_part))
+    disable_progress_bars()
+    # A dataset opened from a file is mapped, not loaded, and puts nothing into the user's cache. Without a number of
+    # files, an empty one would be saved as none, which does not load.
+    Dataset.from_file(str(stream)).save_to_disk(str(folder), num_shards=1)
+    stream.unlink()
+    return _Written(lengths, labels, labelled, coverage)
+
+
+def _tokenised(
+    rows: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer, max_tokens: int, names: Sequence[str]
+) -> dict[str, list[Any]]:
+    """Return the columns `names` of a split for some documents."""
+    texts = [row["text"] for row in rows]
+    columns = {name: [row[name] for row in rows] for name in ("id", "group") if name in names}
+    if "token_type_ids" in names:
+        pairs = [(row["text"], row["text_pair"]) for row in rows]
+        columns["input_ids"], columns["token_type_ids"] = encode_cut_pairs(tokenizer, pairs, max_tokens)
+    elif "labels" in names:
+        columns["input_ids"], begun = encode_cut_words(tokenizer, texts, max_tokens)
+        columns["labels"] = [
+            [IGNORED if word is None else labels[word] for word in words]
+            for labels, words in zip([row["label"] for row in rows], begun, strict=True)
+        ]
+    else:
+        encode = partial(encode_cut, tokenizer) if "label" in names else tokenizer.encode_ragged
+        columns["input_ids"] = encode(texts, max_tokens)
+    if "label" in names:
+        columns["label"] = [row["label"] for row in rows]
+    columns["length"] = [len(ids) for ids in columns["input_ids"]]
+    if "pair_ids" in names:
+        columns["pair_ids"] = encode_cut(tokenizer, [row["text_pair"] for row in rows], max_tokens)
+        seconds = [len(ids) for ids in columns["pair_ids"]]
+        _require_tokens({"id": columns["id"], "length": columns["length"]})
+        _require_tokens({"id": columns["id"], "length": seconds})
+        columns["length"] = [sum(both) for both in zip(columns["length"], seconds, strict=True)]
+    return columns
+
+
+def _windows(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: TextTokenizer,
+    max_tokens: int,
+    stride: float,
+    names: Sequence[str],
+) -> tuple[dict[str, list[Any]], int]:
+    """Return the columns `names` of a split for the windows of some documents, and how many spans hold a token."""
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    with_token = 0
+    encoded = tokenizer.encode_windows([row["text"] for row in rows], max_tokens, stride)
+    for row, windows in zip(rows, encoded, strict=True):
+        spans, characters = row["label"], len(row["text"])
+        inside, read = marked(spans or (), characters), np.zeros(characters, bool)
+        for ids, starts, ends in windows:
+            found = {"input_ids": ids, "length": len(ids), "starts": starts, "ends": ends, "spans": spans}
+            labels = token_labels(starts, ends, inside)
+            if spans is None:
+                labels = [label if label == IGNORED else UNKNOWN for label in labels]
+            found |= {"labels": labels, "characters": characters}
+            for name in names:
+                columns[name].append(found[name] if name in found else row[name])
+            read |= marked(zip(starts, ends, strict=True), characters)
+        with_token += sum(bool(read[start:end].any()) for start, end in spans or ())
+    return columns, with_token
+
+
+def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
+    if 0 in columns["length"]:
+        raise DataError(
+            f"document {columns['id'][columns['length'].index(0)]}: has no token, since its text holds no character "
+            "that the tokeniser keeps. Remove it, or set the tokeniser's 'enclose' to true."
+        )
+
+
+def _labelled(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a document that has a label."""
+    if row["label"] is None:
+        raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
+    return row
+
+
+def _with_unknown(label_per: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a document without a label; if words have labels, each of its words has an unknown one."""
+    return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_per == "word" else row
+
+
+def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:
+    if not lengths.size:
+        return {"max_tokens": max_tokens, "documents": 0} | dict.fromkeys(
+            ("mean", "std", "median", "min", "max", "at_limit")
+        )
+    return {
+        "max_tokens": max_tokens,
+        "documents": int(lengths.size),
+        "mean": float(lengths.mean()),
+        "std": float(lengths.std()),
+        "median": float(np.median(lengths)),
+        "min": int(lengths.min()),
+        "max": int(lengths.max()),
+        "at_limit": float((lengths == max_tokens).mean()),
+    }

@@ -1,1 +1,0 @@
-"""Word vectors: training, import, storage, analogies and neighbours."""

@@ -1,0 +1,235 @@
+"""A stage that imitates: which model teaches, what a run is told of it, and what is refused before the first job."""
+
+import json
+
+import pytest
+from small_studies import DELETE, RECIPE, study
+
+from lib.core.errors import ConfigError
+from lib.core.identity import RunId
+from lib.core.weights import ForeignStart
+from lib.workflow.planning.plan import Plan
+from lib.workflow.planning.resources import training_minutes
+
+SWAPPED = {"backbone": "encoder", "mechanism": "sdpa", "changes": {"imitate": {"mechanism": "favor-m64"}}}
+STAGE = {
+    "start": "pretrain",
+    "task": {"kind": "imitation", "teacher": "sdpa"},
+    "recipe": RECIPE,
+    "data": {"imdb": {}},
+    "models": ["swapped"],
+}
+WIDE = {"kind": "encoder", "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 2}
+SHORT = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+LEARNED = SHORT | {"position_embedding_type": "learned", "max_position_embeddings": 64}
+FOLDER = {"folder": "published/model"}
+ON_ITS_OWN = {"backbone": "encoder", "mechanism": "sdpa", "skip": ["pretrain", "tapt", "finetune"]}
+BASIS = [
+    ("stages/imitate", STAGE),
+    ("stages/tapt/start", "imitate"),
+    ("stages/tapt/data", {"imdb": {}}),
+    ("stages/finetune/data", {"imdb": {}}),
+    ("models/swapped", SWAPPED),
+]
+"""Changes by which a model pretrains with exact attention, imitates that by FAVOR+, and goes on."""
+LEARNS = [
+    ("mechanisms/hedgehog", {"kind": "hedgehog"}),
+    ("models/swapped/changes", {"imitate": {"mechanism": "hedgehog"}}),
+    ("stages/imitate/task/match", "outputs"),
+]
+"""Changes by which it learns the outputs of attention."""
+
+
+def teacher(name, model, *changes):
+    """Return changes by which another model teaches."""
+    return [(f"models/{name}", model), ("stages/imitate/task/teacher", name), *changes]
+
+
+def imitating(*changes):
+    made = study(*BASIS, *changes)
+    (run, *_) = [run for run in made.runs if run.id.stage == "imitate"]
+    return made, run
+
+
+def test_the_teacher_is_the_model_before_the_stage():
+    made, run = imitating()
+    assert run.id == RunId("imitate", "swapped", "imdb", 1)
+    assert run.parent == run.imitated.weights == RunId("pretrain", "sdpa", "wikipedia", 1)
+    assert (run.backbone.mechanism.kind, run.imitated.backbone.mechanism.kind) == ("favor", "sdpa")
+    task = json.loads(run.settings)["task"]
+    assert task["teacher_backbone"] == run.imitated.backbone.model_dump(mode="json")
+    assert (task["teacher_weights"], task["layers"]) == (None, "last")
+    plan = Plan(made)
+    assert plan.imitated_weights(run) == plan.start(run) == ["results/runs/pretrain/sdpa/wikipedia/seed-1/model"]
+    later = next(run for run in made.runs if run.id[:2] == ("tapt", "swapped"))
+    assert later.parent == run.id
+    assert plan.imitated_weights(later) == []
+
+
+@pytest.mark.parametrize("match", ["outputs", "weights"])
+def test_attention_is_matched_by_what_has_weights_of_its_own(match):
+    _, run = imitating(*LEARNS, ("stages/imitate/task/match", match))
+    assert run.backbone.mechanism.kind == "hedgehog"
+    assert json.loads(run.settings)["task"]["match"] == match
+    _, usual = imitating(("stages/imitate/task/match", "states"))
+    assert usual.settings == imitating()[1].settings
+    assert "match" not in json.loads(usual.settings)["task"]
+
+
+def test_a_model_may_teach_itself_with_the_mechanism_that_it_had():
+    _, run = imitating(("stages/imitate/task/teacher", "swapped"))
+    assert run.imitated.weights == RunId("pretrain", "sdpa", "wikipedia", 1)
+    assert run.imitated.backbone.mechanism.kind == "sdpa"
+
+
+def test_a_published_start_teaches_with_its_own_backbone_and_mechanism():
+    """Without an earlier stage; the student has another mechanism from the beginning."""
+    made, run = imitating(
+        ("stages/imitate/start", None),
+        ("models/swapped", ON_ITS_OWN | {"mechanism": "favor-m64", "start": FOLDER}),
+        ("stages/tapt/start", "pretrain"),
+        *teacher("published", ON_ITS_OWN | {"start": FOLDER, "skip": ["pretrain", "tapt", "finetune"]}),
+    )
+    assert run.parent is None
+    assert run.start == run.imitated.weights == ForeignStart(**FOLDER)
+    assert (run.backbone.mechanism.kind, run.imitated.backbone.mechanism.kind) == ("favor", "sdpa")
+    assert Plan(made).imitated_weights(run) == ["published/model"]
+
+
+def test_every_seed_has_the_teacher_of_its_seed():
+    made, _ = imitating()
+    runs = [run for run in made.runs if run.id.stage == "imitate"]
+    assert [(run.id.seed, run.imitated.weights.seed) for run in runs] == [(1, 1), (2, 2)]
+
+
+def test_the_code_of_the_teacher_counts():
+    made, run = imitating()
+    other, same = (imitating(("stages/imitate/task/teacher", name))[1] for name in ("lsh-h2-c64", "swapped"))
+    plan = Plan(made)
+    assert plan.code(other) != plan.code(run) == plan.code(same)
+
+
+def test_a_job_asks_for_the_time_of_the_teacher_too():
+    """Which goes forward once, where the student goes forward and back."""
+    made, run = imitating(("stages/imitate/recipe/epochs", 10**6))
+    settings = {"recipe": run.work.recipe, "predicted_share": 0, "max_tokens": 128, "token_lengths": "none"}
+    student, teacher = (training_minutes(backbone=each, **settings) for each in (run.backbone, run.imitated.backbone))
+    assert Plan(made).minutes(run) == pytest.approx(student + teacher / 3, rel=0.01)
+
+
+REFUSED = {
+    "unknown": (
+        [("stages/imitate/task/teacher", "nobody")],
+        "its teacher is 'nobody', which is not a model. Known: tfidf",
+    ),
+    "texts": (
+        [("stages/imitate/task/teacher", "tfidf")],
+        "tfidf, whose backbone of kind tfidf has no states to imitate",
+    ),
+    "the same": (
+        [("stages/imitate/models", ["swapped", "sdpa"])],
+        "models.sdpa: at imitate on imdb its teacher is itself with the same attention, so there is nothing to learn",
+    ),
+    "another name of the same": (
+        [("models/other", SWAPPED | {"changes": {}}), ("stages/imitate/models", ["swapped", "other"])],
+        "models.other: at imitate on imdb its teacher is sdpa, the same as itself, with the same attention",
+    ),
+    "random weights": (
+        teacher("fresh", {"backbone": "encoder", "mechanism": "sdpa", "skip": ["pretrain"], "start": "scratch"}),
+        "fresh, which has random weights before imitate. Name one that passes an earlier stage, or starts from a model",
+    ),
+    "another width": (
+        teacher("wide", {"backbone": "wide", "mechanism": "sdpa"}, ("backbones/wide", WIDE)),
+        "wide, whose states are 128 wide and not 64. Name a model with as wide ones",
+    ),
+    "another number of layers": (
+        teacher(
+            "deep",
+            {"backbone": "deep", "mechanism": "sdpa"},
+            ("backbones/deep", WIDE | {"hidden_size": 64}),
+            ("stages/imitate/task/layers", "all"),
+        ),
+        "deep, which has 3 layers and not 2. Set layers: last, or name another",
+    ),
+    "another tokeniser": (
+        teacher(
+            "reader",
+            {"backbone": "encoder", "mechanism": "sdpa", "tokenizer": "fine"},
+            ("tokenizers/fine", {"source": "trained", "vocab_size": 900}),
+            *((f"models/{name}/tokenizer", "wordpiece") for name in ("sdpa", "lsh-h2-c64", "favor-m64", "swapped")),
+        ),
+        "reader, which reads by the tokeniser fine and not by wordpiece. Let both have the same",
+    ),
+    "too short a reach": (
+        teacher(
+            "short",
+            {"backbone": "short", "mechanism": "sdpa", "skip": ["tapt", "finetune"]},
+            ("backbones/short", LEARNED),
+        ),
+        "short, which reads 64 tokens at most, but imdb has max_tokens = 128. Lower it",
+    ),
+    "attention without weights to learn": (
+        [("stages/imitate/task/match", "outputs")],
+        "models.swapped: at imitate on imdb task.match = outputs trains the weights of its attention mechanism, but "
+        "favor-m64 has none. Choose one that has (hedgehog, lolcats), or set task.match: states",
+    ),
+    "weights that do not add up to 1": (
+        [
+            ("mechanisms/linformer-k4", {"kind": "linformer", "rank": 4, "length": 512}),
+            ("models/swapped/changes", {"imitate": {"mechanism": "linformer-k4"}}),
+            ("stages/imitate/task/match", "weights"),
+        ],
+        "task.match = weights needs attention weights that add up to 1, but those of linformer-k4 do not",
+    ),
+    "a teacher whose attention is not exact": (
+        [*LEARNS, ("stages/imitate/task/teacher", "favor-m64")],
+        "task.match = outputs learns exact attention, but its teacher favor-m64 has favor-m64. Name a teacher with",
+    ),
+    "adapters beside learned attention": (
+        [*LEARNS, ("stages/imitate/recipe", RECIPE | {"lora": {"r": 2}})],
+        "trains the weights of its attention mechanism alone, so recipe.lora, freeze_layers and freeze_embeddings",
+    ),
+    "an earlier stage that leaves no model": (
+        [
+            ("models/sdpa/changes", {"pretrain": {"recipe": {"lora": {"merge": False}}}}),
+            ("models/sdpa/start", FOLDER),
+        ],
+        "sdpa, which comes from pretrain, which leaves adapters without the full weights",
+    ),
+    "fields that follow": (
+        [("stages/imitate/task/teacher_weights", "results/model")],
+        "stages.imitate.task.teacher_weights: follows from the teacher. Leave it out",
+    ),
+    "a search among teachers": (
+        [
+            ("stages/imitate/tuning", {"trials": 2, "space": {"task.teacher": {"values": ["sdpa", "swapped"]}}}),
+            ("stages/tapt/start", "pretrain"),
+        ],
+        "stages.imitate: searches task.teacher, but imitate needs one teacher for all trials",
+    ),
+    "a variant that fits nothing": (
+        [("stages/imitate/variants", {"task.teacher": ["sdpa", "nobody"]}), ("stages/tapt/start", "pretrain")],
+        "models.swapped: at imitate on imdb its teacher is 'nobody', which is not a model",
+    ),
+    "a kind of layers": ([("stages/imitate/task/layers", "first")], "stages.imitate.task.layers: Input should"),
+    "no teacher": ([("stages/imitate/task/teacher", DELETE)], "stages.imitate.data.imdb.task.teacher: missing"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_it_is_refused_before_the_first_job(case):
+    changes, message = REFUSED[case]
+    with pytest.raises(ConfigError) as error:
+        study(*BASIS, *changes)
+    assert message in str(error.value)
+
+
+def test_states_of_a_backbone_that_writes_texts_are_not_learnt():
+    t5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    with pytest.raises(ConfigError, match="models.t5: its backbone encoder_decoder"):
+        study(
+            *BASIS,
+            ("backbones/t5", {"kind": "encoder_decoder", "architecture": t5}),
+            ("models/t5", {"backbone": "t5", "skip": ["pretrain", "tapt", "finetune"], "start": "scratch"}),
+            ("stages/imitate/models", ["swapped", "t5"]),
+        )

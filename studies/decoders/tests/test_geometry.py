@@ -1,0 +1,184 @@
+"""Measuring geometry during a training: what is written, and that the training knows nothing of it."""
+
+import json
+
+import pandas as pd
+import pytest
+import torch
+from comparing import weights
+from killing import attempt, killed_at
+from peft import LoraConfig, inject_adapter_in_model
+from pydantic import ValidationError
+
+from lib.training import run as training_run
+from lib.training.run import train
+from studies.decoders.evaluation.attention_geometry import Form, measure
+from studies.decoders.training.geometry import COLUMNS, geometry_recorder
+
+LLAMA = {
+    "kind": "pretrained",
+    "attention": "causal",
+    "architecture": {
+        "model_type": "llama",
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+    },
+}
+ENCODER = {"mechanism": {"kind": "sdpa"}}
+LSH = {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}
+FAVOR = {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}
+GEOMETRY = {"every": 4, "positions": [0, 2], "documents": 3, "length": 16}
+RECIPE = {"epochs": 2, "batch_size": 32}
+LAST = 2 * 192 // 32
+
+
+@pytest.fixture
+def measured(run_of, tmp_path):
+    """Train with these settings and return the table."""
+
+    def make(name="out", **changes):
+        changes = {"backbone": LLAMA, "recipe": RECIPE, "geometry": GEOMETRY} | changes
+        train(run_of("pretrain", **changes), tmp_path / name)
+        return pd.read_csv(tmp_path / name / "geometry.csv", dtype={"head": str})
+
+    return make
+
+
+@pytest.mark.parametrize("backbone", [LLAMA, LSH, FAVOR], ids=["llama", "lsh", "favor"])
+def test_the_training_is_the_same_with_and_without(backbone, measured, tmp_path):
+    measured("with", backbone=backbone)
+    train_without = {"geometry": None, "backbone": backbone}
+    with pytest.raises(FileNotFoundError):
+        measured("without", **train_without)
+    first, second = weights(tmp_path / "with" / "model"), weights(tmp_path / "without" / "model")
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+    losses = [pd.read_csv(tmp_path / name / "history.csv")[["train_loss", "eval_loss"]] for name in ("with", "without")]
+    pd.testing.assert_frame_equal(*losses, check_exact=True)
+
+
+def test_rows_of_steps_layers_heads_and_positions(measured):
+    table = measured()
+    assert tuple(table.columns) == COLUMNS
+    model = table[table["source"] == "model"]
+    assert list(model["step"].unique()) == [0, 4, 8, LAST]
+    assert set(model["weights"]) == {"merged"}
+    keys = model[["step", "position", "layer", "head"]]
+    assert len(keys) == len(keys.drop_duplicates()) == 4 * 2 * 2 * 5
+    assert set(model["head"]) == {"0", "1", "2", "3", "all"}
+    assert model["symmetry"].between(-1, 1).all()
+    assert model["bound"].isna().all()
+    random = table[table["source"] == "random"]
+    assert set(random["step"]) == {0}
+    assert len(random) == 2 * 32 * 5
+    assert set(random["layer"]) == set(range(32))
+
+    at_first = model[model["position"] == 0].set_index(["step", "layer", "head"])
+    assert (at_first["upper_triangle"] == 0).all()  # it attends causally
+    assert model.loc[model["position"] == 2, ["upper_triangle", "gradient_norm"]].isna().all(axis=None)
+    gradients = at_first.xs("all", level="head")["gradient_norm"]
+    assert gradients[0].isna().all()
+    assert (gradients[4:] > 0).all()
+    assert at_first.drop(index="all", level="head")["gradient_norm"].isna().all()
+
+
+def test_layers_with_a_window_have_no_share_of_their_own(measured):
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 6, "num_attention_heads": 2}
+    architecture = {"model_type": "ultrabert", **sizes, "max_position_embeddings": 64, "sliding_window": 8}
+    backbone = {"kind": "pretrained", "architecture": architecture, "mechanism": {"kind": "sdpa"}}
+    table = measured(backbone=backbone, recipe=RECIPE | {"epochs": 1}, geometry=GEOMETRY | {"positions": [0]})
+    known = table[(table["source"] == "model") & table["upper_triangle"].notna()]
+    assert set(known["layer"]) == {2, 5}
+    assert set(table.loc[table["source"] == "model", "layer"]) == set(range(6))
+
+
+def test_the_last_rows_are_those_of_the_model_that_was_left(measured, tmp_path):
+    table = measured(geometry=GEOMETRY | {"every": 5})
+    last = table[(table["step"] == LAST) & (table["position"] == 0)].set_index(["layer", "head"])
+    left = weights(tmp_path / "out" / "model")
+    for layer in range(2):
+        query, key = (
+            left[f"pretrained.inner.layers.{layer}.self_attn.{name}.weight"].double().view(-1, 8, 32)
+            for name in ("q_proj", "k_proj")
+        )
+        found = measure(Form(query, key.repeat_interleave(2, 0)))
+        matrix = (query.mT @ key.repeat_interleave(2, 0)).sum(0)
+        for head in range(4):
+            assert last.loc[(layer, str(head)), "symmetry"] == pytest.approx(float(found.symmetry[head]))
+        whole = last.loc[(layer, "all")]
+        assert whole["symmetry"] == pytest.approx(float((matrix * matrix.T).sum() / matrix.square().sum()))
+        assert whole["norm"] == pytest.approx(float(matrix.norm()))
+
+
+def test_an_opened_decoder_looks_ahead_and_an_encoder_that_shares_queries_and_keys_is_symmetric(measured):
+    opened = measured("opened", backbone=LLAMA | {"attention": "bidirectional"})
+    assert opened.loc[opened["upper_triangle"].notna(), "upper_triangle"].between(0.2, 0.6).all()
+    shared = measured("shared", backbone=LSH)
+    assert shared["symmetry"].tolist() == pytest.approx([1.0] * len(shared))
+
+
+def test_gradual_attention_is_seen_to_open(measured):
+    table = measured(backbone=LLAMA | {"attention": "gradual", "opening_steps": 8})
+    shares = table.groupby("step")["upper_triangle"].mean()
+    assert shares[4] < shares[8] < 0.6
+
+
+def with_lora(monkeypatch):
+    """Let runs train LoRA on queries and keys alone."""
+    assemble = training_run.assemble
+
+    def adapted(run):
+        components = assemble(run)
+        torch.manual_seed(3)
+        inject_adapter_in_model(LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj"]), components.model)
+        return components
+
+    monkeypatch.setattr(training_run, "assemble", adapted)
+
+
+def test_updates_have_rows_of_their_own_once_they_are_there(measured, monkeypatch):
+    with_lora(monkeypatch)
+    table = measured().set_index(["source", "weights", "step", "position", "layer", "head"]).sort_index()
+    deltas = table.loc[("model", "delta")]
+    assert deltas.loc[0, ["symmetry", "directionality"]].isna().all(axis=None)
+    assert (deltas.loc[0, "norm"] == 0).all()
+    assert deltas.loc[4:, ["symmetry", "directionality", "norm", "bound"]].notna().all(axis=None)
+    assert set(table.index.unique("weights")) == {"merged", "delta", "adapter"}
+    merged = table.loc[("model", "merged")]
+    moved = (merged["symmetry"].loc[LAST] - merged["symmetry"].loc[0]).abs()
+    assert (moved > 0).any()
+    assert (moved <= deltas["bound"].loc[LAST] + 1e-6).all()
+    gradients = merged.loc[LAST, "gradient_norm"].dropna()
+    assert (gradients > 0).all()
+
+
+@pytest.mark.parametrize("step", [5, 9])
+def test_rows_survive_a_kill(step, measured, run_of, tmp_path):
+    changes = {"execution": {"checkpoint_minutes": 1e-6}}
+    expected = measured("whole", **changes)
+    with killed_at(step):
+        measured("killed", **changes)
+    state = json.loads((attempt(tmp_path / "killed") / f"checkpoint-{step}" / "state.json").read_text())
+    assert state["GeometryRecorder"]
+    pd.testing.assert_frame_equal(measured("killed", **changes), expected, check_exact=True)
+    assert (tmp_path / "killed" / "geometry.csv").read_bytes() == (tmp_path / "whole" / "geometry.csv").read_bytes()
+
+
+def test_documents_of_one_token_are_passed_over_and_long_ones_cut(run_of):
+    recorder = geometry_recorder(run_of("pretrain", backbone=LLAMA, geometry=GEOMETRY | {"length": 7}))
+    assert [len(ids) for ids in recorder.documents] == [7, 7, 7]
+    assert geometry_recorder(run_of("pretrain", backbone=LLAMA, geometry=GEOMETRY | {"documents": 0})).documents == []
+
+
+def test_what_cannot_be_measured_is_refused(run_of):
+    recurrent = {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 1}
+    with pytest.raises(ValidationError, match="the backbone recurrent has no separate queries and keys to measure"):
+        run_of("pretrain", backbone=recurrent, geometry=GEOMETRY)
+    joint = LLAMA | {"architecture": LLAMA["architecture"] | {"model_type": "phi3"}}
+    with pytest.raises(ValidationError, match="the backbone pretrained has no separate queries and keys to measure"):
+        run_of("pretrain", backbone=joint, geometry=GEOMETRY)
+    with pytest.raises(ValidationError, match="measured while a run trains, but there is no recipe"):
+        run_of("finetune", recipe=None, geometry=GEOMETRY, start={"checkpoint": "x"})

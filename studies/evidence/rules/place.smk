@@ -1,0 +1,28 @@
+"""Documents whose evidence has a known place."""
+
+
+rule place_dataset:
+    input:
+        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        articles=lambda w: plan.corpora.filtered_shards(plan.corpora.placements[w.corpus].corpus),
+    output:
+        **{split: plan.paths.placed("{corpus}", split) for split in SPLITS},
+        summary=plan.paths.placed_summary("{corpus}"),
+    log:
+        plan.paths.log("place_dataset/{corpus}"),
+    wildcard_constraints:
+        corpus=names(plan.corpora.placements),
+    resources:
+        mem_mb=scaled_by_attempt(8_000),
+        runtime=scaled_by_attempt(60),
+    params:
+        settings=lambda w: planned(plan.corpora.placements[w.corpus].model_dump(mode="json")),
+        used=lambda w: plan.corpora.articles_used(plan.corpora.placements[w.corpus].corpus),
+        articles=lambda w, input: listed(input.articles),
+        folder=subpath(output.summary, parent=True),
+        program=program("studies/evidence/scripts/place_dataset"),
+    message:
+        "place the texts of {wildcards.corpus}"
+    shell:
+        "{params.program} --settings {params.settings:q} --train {input.train} --validation {input.validation}"
+        " --test {input.test} --articles @{params.articles} --used {params.used} --out {params.folder} > {log} 2>&1"

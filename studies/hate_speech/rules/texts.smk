@@ -1,0 +1,56 @@
+"""More training documents of chosen classes, and descriptions of all texts."""
+
+
+rule augment_dataset:
+    input:
+        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        sources=lambda w: plan.inputs_of(
+            place for places in plan.corpora.augmentation_sources(w.corpus).values() for place in places
+        ),
+    output:
+        **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
+        summary=plan.paths.augmented_summary("{corpus}"),
+    log:
+        plan.paths.log("augment_dataset/{corpus}"),
+    wildcard_constraints:
+        corpus=names(plan.corpora.augmentations),
+    threads: JOB.cpus_per_task
+    resources:
+        **gpus(lambda w: JOB.gpu if "masked_lm" in plan.corpora.augmentations[w.corpus].ways else 0),
+        mem_mb=scaled_by_attempt(16_000),
+        runtime=scaled_by_attempt(480),
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
+        preparation=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
+        sources=lambda w: listed(part_options("--source", plan.corpora.augmentation_sources(w.corpus))),
+        folder=subpath(output.summary, parent=True),
+        device=DEVICE,
+        program=lambda w: coded("studies/hate_speech/scripts/augment_dataset", plan.corpora.augmentation_code(w.corpus)),
+    message:
+        "augment {wildcards.corpus}"
+    shell:
+        "{params.program} --settings {params.settings:q} --preparation {params.preparation:q}"
+        " --train {input.train} --validation {input.validation} --test {input.test} @{params.sources}"
+        " --device {params.device} --out {params.folder} > {log} 2>&1"
+
+
+rule describe_dataset:
+    input:
+        lambda w: [plan.corpora.documents(w.corpus, split) for split in SPLITS],
+    output:
+        plan.paths.texts("{corpus}"),
+    log:
+        plan.paths.log("describe_dataset/{corpus}"),
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
+    resources:
+        mem_mb=scaled_by_attempt(4_000),
+        runtime=scaled_by_attempt(60),
+    params:
+        settings=lambda w: planned(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
+        program=program("studies/hate_speech/scripts/describe_dataset"),
+    message:
+        "describe the texts of {wildcards.corpus}"
+    shell:
+        "{params.program} --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"

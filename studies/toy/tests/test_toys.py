@@ -1,0 +1,440 @@
+"""The generators of toy tasks: labels by hand-made cases, sizes, splits that share nothing, and what they refuse."""
+
+import hashlib
+import itertools
+import json
+import random
+import re
+from collections import Counter
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency, ks_2samp
+
+from lib.core.errors import ConfigError
+from lib.preparing.english import SENSES
+from lib.preparing.generators import RAW_FILES, generator, options_class, problems_of
+from studies.lra.generators import listops
+from studies.toy.generators import brackets, neighbours
+
+TOYS = ("reverse", "brackets", "copy", "recall", "listops", "neighbours", "senses")
+PARTS = ("train", "validation", "test")
+SIZES = {"validation": 60, "test": 90}
+NONE = -100
+
+
+def made(name, documents=600, seed=0, **options):
+    """The rows that a generator makes, by part."""
+    values = SIZES | ({"lengths": [5, 10]} if name == "neighbours" else {}) | options
+    assert not list(problems_of(name, documents, values))
+    contents = generator(name).make(documents, random.Random(seed), options_class(name).model_validate(values))
+    return {
+        part: [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        for part in PARTS
+        for table in [contents[f"{part}.parquet"]]
+    }
+
+
+def everything(parts):
+    return [row for part in PARTS for row in parts[part]]
+
+
+def problems(name, documents=600, **options):
+    return "\n".join(problems_of(name, documents, SIZES | options))
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_the_splits_have_the_sizes_asked_for(name):
+    assert RAW_FILES[name] == {"files": {part: [f"{part}.parquet"] for part in PARTS}, "ground_truth": {}}
+    assert {part: len(rows) for part, rows in made(name).items()} == {"train": 450, "validation": 60, "test": 90}
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_the_same_state_of_the_generator_gives_the_same_documents(name):
+    assert made(name) == made(name)
+    assert made(name) != made(name, seed=1)
+
+
+@pytest.mark.parametrize("name", ["reverse", "copy", "recall", "neighbours"])
+def test_every_word_has_a_label_or_none(name):
+    for row in everything(made(name)):
+        assert len(row["label"]) == len(row["text"].split())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "groups"),
+    [
+        ("copy", {"distances": [3, 10, 20]}, [3, 10, 20]),
+        ("recall", {"pairs": [2, 5]}, [2, 5]),
+        ("neighbours", {"lengths": [4, 7]}, [4, 7]),
+        ("senses", {}, None),
+    ],
+)
+def test_groups_are_equally_frequent_in_every_split(name, options, groups):
+    for rows in made(name, **options).values():
+        counts = Counter(row["group"] if groups else row["label"] for row in rows)
+        assert sorted(counts) == (groups or [0, 1])
+        assert len(set(counts.values())) == 1
+
+
+def test_the_sequences_are_reversed():
+    rows = everything(made("reverse", symbols=12, length=3))
+    assert {len(row["label"]) for row in rows} == {3}
+    for row in rows:
+        assert list(map(int, row["text"].split()))[::-1] == row["label"]
+    assert {word for row in rows for word in row["text"].split()} == set(map(str, range(12)))
+
+
+def test_the_first_symbol_is_asked_for_at_its_distance():
+    for row in everything(made("copy", distances=[1, 5])):
+        words = row["text"].split()
+        assert words.index("?") == row["group"] == len(words) - 1
+        assert row["label"] == [NONE] * row["group"] + [int(words[0])]
+
+
+def test_every_key_is_asked_for_its_value():
+    orders = set()
+    for row in everything(made("recall", keys=6, values=3, pairs=[2, 6])):
+        words, pairs = row["text"].split(), row["group"]
+        keys, values, queries = words[0 : 2 * pairs : 2], words[1 : 2 * pairs : 2], words[2 * pairs :]
+        assert len(set(keys)) == pairs
+        assert sorted(queries) == sorted(keys)
+        value_of = dict(zip(keys, values, strict=True))
+        assert row["label"][: 2 * pairs] == [NONE] * 2 * pairs
+        assert [f"v{label}" for label in row["label"][2 * pairs :]] == [value_of[key] for key in queries]
+        orders.add(tuple(keys.index(key) for key in queries) if pairs == 2 else (0, 1))
+    assert orders == {(0, 1), (1, 0)}
+
+
+def test_the_greatest_number_nearby():
+    numbers = [1, 0, 0, 4, 0, 0, 0, 2]
+    assert neighbours.greatest_nearby(numbers, 0) == numbers
+    assert neighbours.greatest_nearby(numbers, 1) == [1, 1, 4, 4, 4, 0, 2, 2]
+    assert neighbours.greatest_nearby(numbers, 2) == [1, 4, 4, 4, 4, 4, 2, 2]
+    for row in everything(made("neighbours", reach=1)):
+        assert row["label"] == neighbours.greatest_nearby(list(map(int, row["text"].split())), 1)
+
+
+@pytest.mark.parametrize("reach", [0, 2])
+def test_every_label_of_a_word_with_all_its_neighbours_is_equally_frequent(reach):
+    rows = everything(made("neighbours", symbols=4, reach=reach, lengths=[60]))
+    inner = [label for row in rows for label in row["label"][2:-2]]
+    shares = np.bincount(inner, minlength=4) / len(inner)
+    assert shares == pytest.approx(0.25, abs=0.02)
+
+
+def test_a_bank_stands_in_every_text_once_and_among_words_of_one_sense():
+    telling = [{word for words in lists.values() for word in words} for lists in SENSES.values()]
+    places = [Counter(), Counter()]
+    lengths = set()
+    for row in everything(made("senses", 2000)):
+        words = row["text"].split()
+        assert words.count("bank") == 1
+        assert sum(word in telling[row["label"]] for word in words) == 2
+        assert not telling[1 - row["label"]] & set(words)
+        assert row["text"] == row["text"].lower()
+        places[row["label"]][words.index("bank")] += 1
+        lengths.add(len(words))
+    assert places[0].keys() == places[1].keys()
+    assert 12 <= min(lengths) <= max(lengths) <= 20
+
+
+# Brackets
+
+
+def test_balanced_sequences():
+    for sequence, expected in {
+        "()": True,
+        "(())()": True,
+        ")(": False,
+        "(()": False,
+        "())(": False,
+        "((": False,
+    }.items():
+        assert brackets.is_balanced(sequence) == expected
+    # Every sequence of three pairs, asked one by one.
+    balanced = sum(brackets.is_balanced("".join(each)) for each in itertools.product("()", repeat=6))
+    assert brackets.balanced_sequences(3) == balanced == 5
+    assert brackets.balanced_sequences(10) == 16_796
+    assert brackets.balanced_share(10) == pytest.approx(0.016, abs=5e-5)
+
+
+def test_brackets_are_distinct_and_every_label_is_true():
+    parts = made("brackets", pairs=6, documents=264, validation=20, test=30)
+    rows = everything(parts)
+    assert [len(parts[part]) for part in PARTS] == [214, 20, 30]
+    texts = [row["text"] for row in rows]
+    assert len(set(texts)) == 264
+    assert {len(text) for text in texts} == {23}  # 12 brackets and the blanks between
+    for row in rows:
+        assert brackets.is_balanced(row["text"].replace(" ", "")) == bool(row["label"])
+    assert sum(row["label"] for row in rows) == 132 == comb(12, 6) // 7  # all that there are
+
+
+def test_some_of_many_balanced_sequences_are_drawn_evenly():
+    counts = Counter()
+    for seed in range(300):
+        rows = everything(made("brackets", documents=4, pairs=3, validation=1, test=1, seed=seed))
+        counts.update(row["text"] for row in rows if row["label"])
+    assert len(counts) == 5
+    assert np.array(list(counts.values())) == pytest.approx(120, abs=35)  # four standard deviations
+
+
+def test_long_brackets_need_no_list_of_all():
+    rows = everything(made("brackets", pairs=60))
+    assert sum(brackets.is_balanced(row["text"].replace(" ", "")) for row in rows) == 300
+
+
+def test_brackets_as_published():
+    n = 33_592
+    options = {"as_published": True, "validation": n - int(0.8 * n) - int(0.1 * n) - 1, "test": 3360}
+    assert options["validation"] == 3359
+    parts = made("brackets", n, passes=2, **options)
+    assert [len(parts[part]) for part in PARTS] == [2 * 26_873, 3359, 3360]
+    for part, passes in zip(PARTS, (2, 1, 1), strict=True):
+        texts = {label: [row["text"] for row in parts[part] if row["label"] == label] for label in (0, 1)}
+        assert len(set(texts[1])) == len(texts[1]) / passes
+        assert all(brackets.is_balanced(text.replace(" ", "")) for text in texts[1])
+    # One pass after the other: the balanced ones again, the random ones anew.
+    first, second = parts["train"][:26_873], parts["train"][26_873:]
+    same = [one["text"] == two["text"] for one, two in zip(first, second, strict=True)]
+    labels = np.array([row["label"] for row in first])
+    assert [row["label"] for row in second] == labels.tolist()
+    assert np.array(same)[labels == 1].all()
+    assert np.array(same)[labels == 0].mean() < 0.001
+    every_balanced = {row["text"] for row in everything(parts) if row["label"]}
+    assert len(every_balanced) == brackets.balanced_sequences(10)
+    # Random ones are called unbalanced whatever they are.
+    drawn = [row["text"].replace(" ", "") for row in everything(parts) if not row["label"]]
+    found = np.mean([brackets.is_balanced(sequence) for sequence in drawn])
+    share = brackets.balanced_share(10)
+    assert found == pytest.approx(share, abs=4 * (share / len(drawn)) ** 0.5)
+
+
+def test_what_cheap_looks_at_brackets_bring():
+    """The figures of the generator's docstring."""
+    rows = everything(made("brackets", 33_592))
+    texts = [row["text"].replace(" ", "") for row in rows]
+    labels = np.array([row["label"] for row in rows])
+    even = np.array([text.count("(") == 10 for text in texts])
+    ends = np.array([text[0] == "(" and text[-1] == ")" for text in texts])
+    assert np.mean(even == labels) == pytest.approx(0.919, abs=0.005)
+    assert np.mean((even & ends) == labels) == pytest.approx(0.985, abs=0.003)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        (33_594, {}, "documents: half of 33,594 are 16,797 distinct.*pairs = 10 there are 16,796. Lower it to 33,593"),
+        (1000, {"pairs": 3, "as_published": True}, "half of 1,000 are 500 distinct .* there are 5. Lower it to 11,"),
+        (600, {"pairs": 0}, "options.pairs: .*greater than 0. Found 0"),
+    ],
+)
+def test_brackets_that_cannot_be_made(documents, options, message):
+    with pytest.raises(AssertionError):
+        made("brackets", documents, **options)
+    assert re.search(message, problems("brackets", documents, **options))
+
+
+# ListOps
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("7", 7),
+        ("[MAX 2 9 0 ]", 9),
+        ("[MIN 2 9 1 ]", 1),
+        ("[SM 8 7 6 ]", 1),
+        ("[MED 9 1 4 ]", 4),
+        ("[MED 4 1 ]", 2),  # the mean 2.5, rounded down
+        ("[MED 8 0 6 3 ]", 4),
+        ("[MAX 2 9 [MIN 4 7 ] 0 ]", 9),
+        ("[SM [MAX 1 5 ] [SM 9 9 ] [MED 1 [MIN 8 3 ] 2 ] ]", 5),
+        ("[MIN [MAX [MIN [MAX 3 4 ] 9 ] 2 ] 8 ]", 4),
+    ],
+)
+def test_the_value_of_an_expression(expression, value):
+    assert listops.value(expression.split()) == value
+
+
+def arguments(words):
+    """The numbers of arguments of the operators, and the levels of the tree."""
+    counts, waiting, depth = [], [0], 1
+    for word in words:
+        if word == "]":
+            counts.append(waiting.pop())
+        else:
+            depth = max(depth, len(waiting))
+            waiting[-1] += 1
+            if word.startswith("["):
+                waiting.append(0)
+    assert waiting == [1]
+    return counts, depth
+
+
+def test_expressions_are_distinct_whole_and_in_bounds():
+    rows = everything(made("listops", min_length=8, max_length=40, max_depth=4, max_args=5))
+    assert len({row["text"] for row in rows}) == 600
+    depths, counts, lengths = set(), Counter(), set()
+    for row in rows:
+        words = row["text"].split()
+        lengths.add(len(words))
+        found, depth = arguments(words)
+        counts.update(found)
+        depths.add(depth)
+        assert row["label"] == listops.value(words)
+        assert set(words) <= {*listops.OPERATORS, "]", *map(str, range(10))}
+    assert (min(lengths), max(lengths)) == (8, 40)
+    assert max(depths) == 4
+    assert sorted(counts) == [2, 3, 4, 5]
+
+
+def test_a_quarter_of_the_nodes_are_expressions_where_they_may_be():
+    rng = random.Random(0)
+    options = listops.Options(**SIZES, min_length=4, max_length=1000, max_depth=3, max_args=3)
+    below_the_root = []
+    for words in filter(None, (listops.expression(rng, options) for _ in range(20_000))):
+        level = 0
+        for word in words:
+            if level == 1 and word != "]":
+                below_the_root.append(word in listops.OPERATORS)
+            level += {"[": 1, "]": -1}.get(word[0], 0)
+    assert np.mean(below_the_root) == pytest.approx(0.25, abs=0.015)
+
+
+# Long Range Arena
+
+PUBLISHED = {"min_length": 501, "max_length": 1999}
+"""More than 500 and fewer than 2,000 words; its other settings are those that `Options` has anyway."""
+
+
+def published_tree(rng, depth=1):
+    """Draw a tree as `generate_tree` of lra_benchmarks/data/listops.py defines it: a digit, or operator and arguments.
+
+    A node is an expression with probability 0.25 above level 10, with 2 to 10 arguments, and a digit otherwise.
+    """
+    if depth >= 10 or rng.random() > 0.25:
+        return rng.randrange(10)
+    return rng.choice(["MIN", "MAX", "MED", "SM"]), [published_tree(rng, depth + 1) for _ in range(rng.randint(2, 10))]
+
+
+def parsed(words):
+    """The tree of an expression, read by recursion."""
+
+    def read(place):
+        if words[place] in "0123456789":
+            return int(words[place]), place + 1
+        operator, found, place = words[place].removeprefix("["), [], place + 1
+        while words[place] != "]":
+            child, place = read(place)
+            found.append(child)
+        return (operator, found), place + 1
+
+    tree, end = read(0)
+    assert end == len(words)
+    return tree
+
+
+def evaluated(tree):
+    """The value of a tree by the published definition: the median is numpy's, cut to a whole number."""
+    if isinstance(tree, int):
+        return tree
+    found = [evaluated(child) for child in tree[1]]
+    return int({"MIN": min, "MAX": max, "MED": np.median, "SM": lambda values: sum(values) % 10}[tree[0]](found))
+
+
+def nodes(tree, depth=1):
+    """Yield the depth and the number of arguments of every node; 0 for a digit."""
+    yield depth, 0 if isinstance(tree, int) else len(tree[1])
+    for child in () if isinstance(tree, int) else tree[1]:
+        yield from nodes(child, depth + 1)
+
+
+def words_of(tree):
+    return 1 if isinstance(tree, int) else 2 + sum(map(words_of, tree[1]))
+
+
+def test_another_evaluator_agrees_with_the_labels_of_long_expressions():
+    for row in everything(made("listops", 200, **PUBLISHED)):
+        tree = parsed(row["text"].split())
+        assert row["label"] == evaluated(tree)
+        assert 500 < words_of(tree) == len(row["text"].split()) < 2000
+        depths, counts = zip(*nodes(tree), strict=True)
+        assert max(depths) <= 10
+        assert set(counts) <= {0, *range(2, 11)}
+
+
+def test_long_expressions_are_distributed_as_the_published_program_draws_them():
+    """Labels, lengths, depth, operators at the root and arguments against trees by its definition."""
+    ours = [(parsed(row["text"].split()), row["label"]) for row in everything(made("listops", 800, **PUBLISHED))]
+    rng, theirs = random.Random(1), []
+    while len(theirs) < 400:
+        tree = published_tree(rng)
+        if 500 < words_of(tree) < 2000:
+            theirs.append((tree, evaluated(tree)))
+    lengths = [[words_of(tree) for tree, _ in trees] for trees in (ours, theirs)]
+    assert ks_2samp(*lengths).pvalue > 0.01
+    labels = [np.bincount([label for _, label in trees], minlength=10) for trees in (ours, theirs)]
+    assert chi2_contingency(np.array(labels)).pvalue > 0.01
+    roots = [
+        [sum(tree[0] == name for tree, _ in trees) for name in ("MIN", "MAX", "MED", "SM")] for trees in (ours, theirs)
+    ]
+    assert chi2_contingency(np.array(roots)).pvalue > 0.01
+    counted = [
+        np.bincount([count for tree, _ in trees for _, count in nodes(tree)], minlength=11)[2:]
+        for trees in (ours, theirs)
+    ]
+    shares = [each / each.sum() for each in counted]
+    assert shares[0] == pytest.approx(shares[1], abs=0.01)
+    for trees in (ours, theirs):
+        assert np.mean([max(depth for depth, _ in nodes(tree)) for tree, _ in trees]) > 9.9
+    # What the docstring of the generator says: the label of 37 % follows from the first word alone.
+    first = Counter((tree[0], label) for tree, label in ours)
+    right = sum(max(first[name, label] for label in range(10)) for name in ("MIN", "MAX", "MED", "SM"))
+    assert right / len(ours) == pytest.approx(0.37, abs=0.05)
+
+
+def test_short_expressions_stay_those_of_the_toy_study():
+    contents = json.dumps(made("listops", 300), sort_keys=True)
+    assert hashlib.sha256(contents.encode()).hexdigest()[:16] == "0b56eb7d9c4ba696"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_length": 200}, "options: min_length = 200 is above max_length = 100. Lower it"),
+        ({"max_depth": 2}, "options.min_length: 20 words are more than the 12 of the longest expression"),
+        ({"max_length": 3}, "options.max_length: .*greater than or equal to 4"),
+    ],
+)
+def test_expressions_that_cannot_be_made(options, message):
+    assert re.search(message, problems("listops", **{"min_length": 20} | options))
+
+
+def test_expressions_that_there_are_too_few_of(monkeypatch):
+    monkeypatch.setattr(listops, "_PATIENCE", 20_000)
+    few = {"min_length": 4, "max_length": 4, "max_args": 2}  # 400: an operator and two digits
+    assert len(everything(made("listops", 390, **few))) == 390
+    with pytest.raises(ConfigError, match="listops: found 400 of 401 distinct expressions of 4 to 4 words"):
+        made("listops", 401, **few)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("recall", {"pairs": [4, 40]}, "options.pairs: 40 pairs need as many distinct keys, but there are 32"),
+        ("recall", {"pairs": [4, 4]}, r"options.pairs: \[4, 4\] repeats a number"),
+        ("copy", {"distances": []}, "options.distances: .*at least 1 item"),
+        ("copy", {"distances": [0]}, "options.distances.0: .*greater than 0. Found 0"),
+        ("copy", {"distances": [5, 5]}, r"options.distances: \[5, 5\] repeats a number"),
+        ("neighbours", {}, "options.lengths: missing"),
+        ("neighbours", {"lengths": [3, 3]}, r"options.lengths: \[3, 3\] repeats a number"),
+        ("reverse", {"symbols": 1}, "options.symbols: .*greater than or equal to 2. Found 1"),
+        ("reverse", {"pairs": 1}, "options.pairs: unknown key"),
+        ("senses", {"validation": 600}, "documents: 600 leave none for training after 600 for validation"),
+    ],
+)
+def test_what_a_toy_refuses(name, options, message):
+    assert re.search(message, problems(name, **options))

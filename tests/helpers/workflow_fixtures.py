@@ -1,0 +1,73 @@
+"""A small workflow, run once for all tests here."""
+
+import fcntl
+import shutil
+
+import pytest
+from small_studies import MINIATURE
+
+# A study without training, backbones of tokens or anything of the grid.
+ALONE = {
+    "experiment": {
+        "seeds": [1, 2],
+        "backbones": {"tfidf": {"kind": "tfidf"}},
+        "datasets": {
+            "imdb": {
+                "source": "generated",
+                "generated": {"documents": 200},
+                "labels": ["negative", "positive"],
+                "max_tokens": 48,
+            }
+        },
+        "stages": {"score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}},
+        "models": {"words": {"backbone": "tfidf"}},
+    },
+    "report": {
+        "tables": {
+            "scores": {"stage": "score", "columns": ["minutes", "f1"]},
+            "classes": {"kind": "classes", "stage": "score", "models": ["words"]},
+        }
+    },
+    "execution": {"results": "results/alone"},
+}
+
+
+@pytest.fixture(scope="session")
+def alone():
+    """Settings of a study that stands alone."""
+    return ALONE
+
+
+@pytest.fixture(scope="session")
+def made(copy_of_repository, project_at, shared_folder):
+    """A project whose small workflow has run to its end, for copies alone; one for all processes of pytest."""
+    place = shared_folder / "made"
+    with open(shared_folder / "made.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if place.is_symlink():
+            return project_at(place.resolve())
+        project = copy_of_repository("made")
+        project.configure(MINIATURE)
+        project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
+        place.symlink_to(project.folder)
+    return project
+
+
+@pytest.fixture(scope="session")
+def clone(made, copy_of_repository):
+    """Make a fresh copy of the repository, with parts of what the small workflow left, their times kept."""
+
+    def make(name, *parts):
+        project = copy_of_repository(name)
+        project.configure(MINIATURE)
+        for part in parts:
+            shutil.copytree(made.folder / part, project.folder / part)
+        return project
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def finished(clone):
+    """A project whose small workflow has run to its end, for one module."""
+    return clone("finished", "results", ".snakemake")
