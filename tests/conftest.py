@@ -151,7 +151,7 @@ def copy_of_repository(repository, shared_folder, tmp_path_factory):
 
     def copy(name):
         folder = tmp_path_factory.mktemp(name)
-        for part in ("config", "lib", "scripts", "slurm", "workflow"):
+        for part in ("benchmarks", "config", "lib", "scripts", "slurm", "workflow"):
             shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "lib" / "__pycache__").symlink_to(digests)
         return Project(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = ["lib", "scripts", "workflow", "docs", "README.md", "CONTRIBUTING.md", "config/README.md"]
+WHERE = ["benchmarks", "lib", "scripts", "workflow", "docs", "README.md", "CONTRIBUTING.md", "config/README.md"]
 SUFFIXES = (".py", ".md", ".smk", ".rst")
 LIMITS = {
     "a docstring that is a fragment: say what the field or function is": (

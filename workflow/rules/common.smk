@@ -139,9 +139,14 @@ class Untracked:
         return self.text
 
 
+def path_of(name):
+    """Return the path of a program in the repository: one without a folder is in `scripts/`."""
+    return f"{name}.py" if "/" in name else f"scripts/{name}.py"
+
+
 def command(name, digest=None):
-    """Return the words that start a program of `scripts/`; it stops if its code differs from the digest."""
-    words = [PYTHON, f"{ROOT}/scripts/{name}.py"]
+    """Return the words that start a program; it stops if its code differs from the digest."""
+    words = [PYTHON, f"{ROOT}/{path_of(name)}"]
     if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
         # After a signal, processes have the two minutes that Slurm gives them to write a checkpoint.
         shared = [
@@ -167,7 +172,7 @@ def command(name, digest=None):
 
 def program(name, *modules):
     """Return the parameter of a program that imports `modules` by name; a change of its code makes results stale."""
-    return constant(coded(name, code_digest(f"scripts/{name}.py", *modules)))
+    return constant(coded(name, code_digest(path_of(name), *modules)))
 
 
 def coded(name, digest):

@@ -25,7 +25,7 @@ from lib.core.files import files_in, write_json
 from lib.workflow.staleness.syntax import Chain, Function, defined_names, normalise, references, registers
 
 ROOT = Path(__file__).resolve().parents[3]
-OURS = {"lib", "scripts"}
+OURS = {"benchmarks", "lib", "scripts"}
 """Packages of the project, whose definitions are followed."""
 
 SILENT = frozenset(
