@@ -51,6 +51,10 @@ PROGRAMS = {
     "windowed_cost": ("--lengths", 4096, "--encoder", json.dumps(MODERN | IDS), "--repetitions", 2),
     "grid_hours": ("--device", "cpu", "--models", "sdpa", "--encoder", ENCODER, "--seconds", 1),
 }  # fmt: skip
+OWN_PROCESSES = {
+    "attention_cost", "training_cost", "adaptation_cost", "memory_cost", "busy_cost", "windowed_cost"
+}  # fmt: skip
+"""Programs that start further processes, which takes long."""
 ERRORS = {"scan_cost": "error", "windowed_cost": "difference"}
 """Columns that say how far two implementations differ."""
 
@@ -66,7 +70,9 @@ def run(repository):
     return run
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.study) if name in OWN_PROCESSES else name for name in PROGRAMS]
+)
 def test_a_program_measures_its_table_which_is_summed_up_and_drawn(name, run, tmp_path):
     file, summary = tmp_path / f"{name}.csv", tmp_path / f"{name}.md"
     run(name, *PROGRAMS[name], "--out", file)
@@ -97,6 +103,7 @@ def test_a_summary_takes_its_place_in_a_page_and_nothing_else(run, tmp_path):
         refresh(page.read_text(), {"other": "text"})
 
 
+@pytest.mark.study
 @pytest.mark.parametrize("name", ["attention_cost", "training_cost"])
 def test_a_gpu_asks_for_torch_transformers_pydantic_and_pandas_alone(repository, name, tmp_path):
     """On a CPU, memory asks for one more package."""
