@@ -141,7 +141,7 @@ class Untracked:
 
 def path_of(name):
     """Return the path of a program in the repository: one without a folder is in `scripts/`."""
-    return f"{name}.py" if "/" in name else f"scripts/{name}.py"
+    return f"{name}.py" if os.path.dirname(name) else f"scripts/{name}.py"
 
 
 def command(name, digest=None):
