@@ -16,6 +16,7 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 SOURCES = (
     "lib/**/*.py",
     "lib/**/*.md",
+    "benchmarks/**/*",
     "scripts/**/*",
     "workflow/**/*",
     "slurm/*",
@@ -47,7 +48,7 @@ def section(page, title):
 
 @pytest.fixture(scope="module")
 def pages(repository):
-    folders = (".", "docs", "config", "results")
+    folders = (".", "benchmarks", "docs", "config", "results")
     return [page for folder in folders for page in sorted((repository / folder).glob("*.md"))]
 
 
@@ -98,7 +99,7 @@ def test_every_file_that_a_page_names_is_there(repository, pages):
     for page in pages:
         if page.name == "CHANGELOG.md":
             continue  # it also names what was there once
-        named = re.findall(r"`((?:lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page))
+        named = re.findall(r"`((?:benchmarks|lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page))
         missing += [f"{page.name}: {name}" for name in named if not (repository / name).exists()]
     assert not missing
 
@@ -108,7 +109,7 @@ def test_every_page_that_code_and_configurations_name_is_there(repository):
     for pattern in SOURCES:
         for path in repository.glob(pattern):
             if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
-                named = re.findall(r"\bdocs/\w+\.md\b", path.read_text(encoding="utf-8"))
+                named = re.findall(r"\b(?:benchmarks|docs)/\w+\.md\b", path.read_text(encoding="utf-8"))
                 missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
     assert not missing
 
