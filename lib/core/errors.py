@@ -99,10 +99,14 @@ def require(package: str, setting: str) -> None:
         )
 
 
+def extras() -> dict[str, list[str]]:
+    """Return the packages of each extra of the project."""
+    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["project"]["optional-dependencies"]
+    return {extra: [re.split("[^a-z-]", line)[0] for line in lines] for extra, lines in found.items()}
+
+
 def installing(package: str) -> str | None:
     """Return the command that installs a package of an extra of the project, the first that has it."""
-    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for extra, lines in project["optional-dependencies"].items():
-        if any(re.split("[^a-z-]", line)[0] == package for line in lines):
-            return f"pip install -e '.[{extra}]' -c requirements-all.lock"
-    return None
+    having = [extra for extra, packages in extras().items() if package in packages]
+    return f"pip install -e '.[{having[0]}]' -c requirements-all.lock" if having else None

@@ -72,19 +72,22 @@ def test_each_lock_has_a_version_in_the_range_of_every_requirement_of_its_own(pr
     assert not small.keys() & rest.keys()
 
 
-VECTORS = {"source": "trained", "corpus": "imdb", "dimension": 8}
-SYNONYMS = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "."}}
 NEEDING = [  # a change of a study, what then needs a package, and the extra that has it
-    (("datasets/imdb/augmentation", SYNONYMS), "augmentation.by: synonyms needs the package nltk", "hate-speech"),
     (("stages/tune", TUNE), "tune.tuning needs the package optuna", "hate-speech"),
-    (("word_vectors/w", VECTORS), "word_vectors.w needs the package gensim", "word-vectors"),
-    (("stages/pretrain/recipe/optimizer", "adamw_8bit"), "adamw_8bit .* needs the package bitsandbytes", "decoders"),
+    (
+        ("stages/pretrain/recipe/optimizer", "adamw_8bit"),
+        "adamw_8bit .* needs the package bitsandbytes",
+        "quantization",
+    ),
+    (("seeds", [1]), "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
 ]
 
 
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
 def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch):
     plan = Plan(study(change))
+    if need.startswith("extensions"):
+        plan.study = plan.study.model_copy(update={"extensions": ["studies/word_vectors"]})
     plan.check()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(RunError, match=rf"{need}, .*'\.\[{extra}\]' -c requirements-all\.lock"):

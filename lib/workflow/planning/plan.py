@@ -9,8 +9,8 @@ from typing import Any
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError, DataError, require
-from lib.core.extensions import part
+from lib.core.errors import ConfigError, DataError, extras, require
+from lib.core.extensions import SHIPPED, part
 from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
@@ -148,11 +148,11 @@ class Plan:
 
     def _packages(self) -> Iterator[tuple[str, str]]:
         """Yield the packages beyond those of `make setup` that jobs import, each with a setting that needs it."""
-        for name, augmentation in self.corpora.augmentations.items():
-            if "synonyms" in augmentation.ways:
-                yield "nltk", f"experiment.datasets.{name}.augmentation.by: synonyms"
-        for name in self.experiment.word_vectors:
-            yield "gensim", f"experiment.word_vectors.{name}"
+        named = extras()
+        for name in self.study.extensions:  # the extra of a shipped study has its name
+            if str((place := Path(name)).parent) == SHIPPED:
+                packages = named.get(place.name.replace("_", "-"), [])
+                yield from ((package, f"extensions: {name}") for package in packages)
         for run in self.runs:
             if run.tuning:
                 yield "optuna", f"experiment.stages.{run.id.stage}.tuning"
