@@ -10,7 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from studies import RECIPE, study
+from small_studies import RECIPE, study
 
 from lib.core import errors, program
 from lib.core.errors import RunError
@@ -79,15 +79,14 @@ NEEDING = [  # a change of a study, what then needs a package, and the extra tha
         "adamw_8bit .* needs the package bitsandbytes",
         "quantization",
     ),
-    (("seeds", [1]), "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
+    (None, "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
 ]
 
 
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
 def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch):
-    plan = Plan(study(change))
-    if need.startswith("extensions"):
-        plan.study = plan.study.model_copy(update={"extensions": ["studies/word_vectors"]})
+    layers = [] if change else [("extending.yaml", {"extensions": ["studies/word_vectors"]})]
+    plan = Plan(study(*filter(None, [change]), layers=layers))
     plan.check()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(RunError, match=rf"{need}, .*'\.\[{extra}\]' -c requirements-all\.lock"):
