@@ -8,7 +8,8 @@ finishes: weights, predictions and history must be the same bit for bit. Prints 
 counts.json; exits with 1 if anything differs. To test three stages, three mechanisms and two further backbones:
 
     snakemake --configfile studies/torture/torture.yaml --cores all
-    python scripts/preloaded.py python studies/torture/scripts/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
+    python scripts/preloaded.py python studies/torture/scripts/torture.py
+    --out kills results/torture/runs/*/*/*/*/config.yaml
 
 The first program lets all starts share one process that has already imported the libraries.
 """
