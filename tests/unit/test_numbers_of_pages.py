@@ -21,7 +21,7 @@ def cells(line):
 
 
 def test_intervals_between_rows_on_hate_speech_follow_from_the_table(page):
-    text = page("docs/hate_speech.md")
+    text = page("studies/hate_speech/README.md")
     scores = {}
     for line in text.partition("| tweets | forum |")[2].partition("\n\n")[0].splitlines()[2:]:
         name, *values = cells(line)[:3]
@@ -66,7 +66,7 @@ def test_pages_with_scores_of_lsh_say_which_texts_are_not_hashed(repository):
     pages = [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
     texts = {path.relative_to(repository).as_posix(): path.read_text(encoding="utf-8") for path in pages}
     scored = {name for name, text in texts.items() if re.search("F1|accuracy", text) and text.count("LSH") > 1}
-    assert {"README.md", "docs/toy.md", "docs/benchmarks.md", "docs/published.md", "docs/real_run.md"} <= scored
+    assert {"README.md", "studies/toy/README.md", "docs/benchmarks.md", "studies/published/README.md", "docs/real_run.md"} <= scored
     assert [name for name in sorted(scored) if "up-to-how-many-tokens-each-is-exact" not in texts[name]] == []
 
 
@@ -95,7 +95,7 @@ def test_a_commit_that_one_configuration_names_is_named_by_all(repository):
 
 def test_the_plan_of_the_study_of_evidence_has_its_runs_and_adds_up(page, repository):
     study = load_study(read_layers([repository / "studies/evidence/evidence_small.yaml"]))
-    lines = page("docs/evidence.md").partition("| row | tokens per second")[2].partition("\n\n")[0].splitlines()[2:]
+    lines = page("studies/evidence/README.md").partition("| row | tokens per second")[2].partition("\n\n")[0].splitlines()[2:]
     *rows, total = [cells(line) for line in lines]
     runs = [int(row[3]) for row in rows]
     assert sum(runs) == int(total[3]) == len(study.runs)
