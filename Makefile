@@ -93,7 +93,7 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 # The pages as they stand here, by links, so that no text has a copy; a broken link or anchor is an error.
 docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	mkdir -p site/source
-	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs config) site/source/
+	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs config studies) site/source/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
