@@ -148,4 +148,4 @@ format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/snakefmt workflow
 
 clean: ## Remove everything produced by the demos, and caches
-	rm -rf $(foreach file,$(wildcard config/demo*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(foreach file,$(wildcard config/demo*.yaml studies/*/demo_*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
