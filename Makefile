@@ -135,17 +135,18 @@ test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (9
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
-lint: setup ## Check format, style and types
+lint: setup ## Check format, style, types and the budget of lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/snakefmt --check workflow
+	$(BIN)/snakefmt --check workflow studies benchmarks
 	$(BIN)/mypy
+	$(BIN)/python tests/helpers/budget.py
 	$(BIN)/python scripts/tools/lint_workflow.py --configfile config/demo.yaml
 
 format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/snakefmt workflow
+	$(BIN)/snakefmt workflow studies benchmarks
 
 clean: ## Remove everything produced by the demos, and caches
 	rm -rf $(foreach file,$(wildcard config/demo*.yaml studies/*/demo_*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

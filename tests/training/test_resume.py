@@ -37,7 +37,7 @@ RUNS = [
 
 @pytest.fixture(scope="module")
 def counts(settings, imitation, tmp_path_factory):
-    """What scripts/tools/torture.py counted, a mapping per run."""
+    """What studies/torture/scripts/torture.py counted, a mapping per run."""
     folder = tmp_path_factory.mktemp("torture")
     configs = []
     for number, (stage, backbone, recipe) in enumerate(RUNS):
@@ -45,7 +45,7 @@ def counts(settings, imitation, tmp_path_factory):
         changes = {"backbone": backbone, "recipe": {"epochs": 2, "batch_size": 8} | recipe}
         values = imitation(**changes) if stage == "imitate" else settings(stage, **changes)
         configs[-1].write_text(json.dumps(values))
-    torture = [sys.executable, ROOT / "scripts/tools/torture.py", "--kills", "2", "--out", folder / "out", *configs]
+    torture = [sys.executable, ROOT / "studies/torture/scripts/torture.py", "--kills", "2", "--out", folder / "out", *configs]
     command = [sys.executable, str(ROOT / "scripts" / "preloaded.py"), *map(str, torture)]
     command, environment = ready(command, os.environ | {"PYTHONPATH": str(ROOT)}, TRAINING)
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -71,7 +71,7 @@ def test_torture_sees_a_difference(settings, tmp_path):
     """Of runs with different seeds, that is."""
     from lib.study.run import RunSettings
     from lib.training.run import train
-    from lib.workflow.survival import differing
+    from studies.torture.survival import differing
 
     for seed in (1, 2):
         train(RunSettings.model_validate(settings("finetune", seed=seed, recipe={"epochs": 1})), tmp_path / str(seed))

@@ -1,14 +1,14 @@
 """Kill training runs with `kill -9` at random times, start them again, and compare them with undisturbed ones.
 
-python scripts/tools/torture.py --out FOLDER CONFIG [CONFIG ...]
+python studies/torture/scripts/torture.py --out FOLDER CONFIG [CONFIG ...]
 
 CONFIG names the `config.yaml` of finished runs whose inputs still exist; runs without training are skipped. Each run
 trains once undisturbed. Then it is killed --kills times, with a checkpoint after every step, and compared each time it
 finishes: weights, predictions and history must be the same bit for bit. Prints the counts and writes them to
 counts.json; exits with 1 if anything differs. To test three stages, three mechanisms and two further backbones:
 
-    snakemake --configfile config/torture.yaml --cores all
-    python scripts/preloaded.py python scripts/tools/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
+    snakemake --configfile studies/torture/torture.yaml --cores all
+    python scripts/preloaded.py python studies/torture/scripts/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
 
 The first program lets all starts share one process that has already imported the libraries.
 """
@@ -24,7 +24,7 @@ from lib.core.errors import RunError
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
-    from lib.workflow.survival import report, survive
+    from studies.torture.survival import report, survive
 
     parser = program.parser(__doc__)
     parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="settings of a run")

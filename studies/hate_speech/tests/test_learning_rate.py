@@ -7,7 +7,7 @@ from run_records import UNTRAINED, scope_of, write_run
 
 from lib.core.errors import DataError
 from lib.core.record import CONFIG
-from lib.results.kinds.learning_rate import LearningRateFigure
+from studies.hate_speech.results.kinds.learning_rate import LearningRateFigure
 
 RECIPE = {"epochs": 2, "learning_rate": 3e-4, "min_lr_ratio": 0.0, "batch_size": 8}
 
