@@ -1,6 +1,5 @@
 """Mechanisms, their inputs and their dense references, as the contract of every mechanism is tested with."""
 
-
 import torch
 
 from lib.attention import contract
