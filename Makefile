@@ -93,7 +93,7 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 # The pages as they stand here, by links, so that no text has a copy; a broken link or anchor is an error.
 docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	mkdir -p site/source
-	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs config studies) site/source/
+	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE benchmarks docs config studies) site/source/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
@@ -103,17 +103,17 @@ bench: setup .venv/.bench ## Measure what attention costs here, compared with ot
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, encoder_cost.csv, favor_error.csv, lsh_recall.csv"
 	@echo "Figures: results/figures/attention_time.png, attention_memory.png, favor_error.png, lsh_recall.png"
 
-bench-page: bench ## The same, and put its tables and its figure into docs/
-	$(BIN)/python scripts/tools/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training,encoder}_cost.md
-	cp results/figures/attention_time.svg docs/
+bench-page: bench ## The same, and put its tables and its figure into benchmarks/
+	$(BIN)/python benchmarks/cost_page.py --page benchmarks/attention_cost.md --summaries results/tables/{attention,training,encoder}_cost.md
+	cp results/figures/attention_time.svg benchmarks/
 
 # With the python3 that is there, since a GPU's machine often has a torch of its own, and no network.
 GPU := PYTHONPATH="$(CURDIR)" $(PYTHON)
 bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .venv, no network)
 	$(GPU) -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'torch sees no GPU here: make bench')"
-	$(GPU) scripts/attention_cost.py --device cuda --out results/tables/attention_cost_gpu.csv
-	$(GPU) scripts/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv
-	$(GPU) scripts/tools/grid_hours.py --device cuda --out results/tables/grid_hours.csv
+	$(GPU) benchmarks/attention_cost.py --device cuda --out results/tables/attention_cost_gpu.csv
+	$(GPU) benchmarks/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv
+	$(GPU) benchmarks/grid_hours.py --device cuda --out results/tables/grid_hours.csv
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.

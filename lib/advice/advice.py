@@ -15,17 +15,7 @@ import numpy as np
 from lib.advice import wording
 from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start_advice
 from lib.advice.columns import find_columns
-from lib.advice.evidence import evidence_hint
-from lib.advice.preparing import OwnTexts, own_texts
-from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
-from lib.advice.question import Question
-from lib.advice.scores import ModelScores, scores_near
-from lib.advice.studies import OwnStudy, recipe, template
-from lib.advice.texts import find_tokenizer, hub_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
-from lib.core.errors import ConfigError, DownloadError, RunError
-from lib.core.files import check_target
-from lib.core.inputs import resolve_paths
-from lib.measure.estimates import (
+from lib.advice.estimates import (
     Hardware,
     ModelSteps,
     Stages,
@@ -34,7 +24,17 @@ from lib.measure.estimates import (
     find_stages,
     this_hardware,
 )
-from lib.measure.training_steps import Load, StepsCase, Turns, batches_of_texts, measure_turns
+from lib.advice.evidence import evidence_hint
+from lib.advice.preparing import OwnTexts, own_texts
+from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
+from lib.advice.question import Question
+from lib.advice.scores import ModelScores, scores_near
+from lib.advice.studies import OwnStudy, recipe, template
+from lib.advice.texts import find_tokenizer, hub_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
+from lib.advice.training_steps import Load, StepsCase, Turns, batches_of_texts, measure_turns
+from lib.core.errors import ConfigError, DownloadError, RunError
+from lib.core.files import check_target
+from lib.core.inputs import resolve_paths
 from lib.preparing.settings.preparation import Split
 from lib.study.configuration import load_study, read_layers
 from lib.study.graph import Graph

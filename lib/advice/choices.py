@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import quantile_test
 
+from lib.advice.estimates import StageCost
 from lib.advice.scores import ModelScores, difference_shown
 from lib.advice.texts import Language
-from lib.measure.estimates import StageCost
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""

@@ -120,7 +120,7 @@ def by_triton(kernels: Kernels, rows: Tensor, state_size: int = 0) -> bool:
     """Return whether to compute on `rows`, whose last axis is a head's, with Triton kernels.
 
     `auto` takes them on a GPU in half precision, since they were measured to be faster there, and slower in single
-    precision, where matrix units are of no use (docs/gpu.md).
+    precision, where matrix units are of no use (benchmarks/gpu.md).
 
     Args:
         kernels: the requested implementation.

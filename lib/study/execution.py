@@ -56,13 +56,14 @@ class Training(BaseSettings):
         False,
         description="Whether `torch.compile` makes a few large kernels of each block of a model, and a GPU repeats "
         "short steps as CUDA graphs. A step of 64 x 512 tokens then takes about half the time, after a minute of "
-        "compiling (docs/gpu.md); the last digits differ. Needs the package triton on a GPU, a C++ compiler on a CPU.",
+        "compiling (benchmarks/gpu.md); the last digits differ. Needs the package triton on a GPU, a C++ compiler on a "
+        "CPU.",
     )
     deterministic: bool = Field(
         False,
         description="Whether exact attention repeats bit for bit on a GPU, too, as everything else does. Its fastest "
         "kernels do not: their gradients differ in the last digits from run to run. The others take 1.5 times as long "
-        "at 512 tokens, with padding 2.5 times, and far more at greater lengths (docs/gpu.md).",
+        "at 512 tokens, with padding 2.5 times, and far more at greater lengths (benchmarks/gpu.md).",
     )
     workers: FewOrZero = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(

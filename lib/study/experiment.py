@@ -25,7 +25,7 @@ class Experiment(BaseSettings):
     precision: Precision = Field(
         "bf16",
         description="Arithmetic of the forward pass. `fp16` needs a GPU; `bf16` is far slower than `fp32` on a CPU "
-        "without instructions for it (docs/attention_cost.md).",
+        "without instructions for it (benchmarks/attention_cost.md).",
     )
     mechanisms: dict[Name, AnyMechanism] = Field(
         default_factory=dict,

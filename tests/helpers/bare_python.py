@@ -1,4 +1,4 @@
-"""Run a program of `scripts/` as if nothing were installed but some packages and what they need themselves.
+"""Run a program as if nothing were installed but some packages and what they need themselves.
 
 python tests/helpers/bare_python.py PACKAGE,PACKAGE,... PROGRAM [ARGUMENT ...]
 """
@@ -45,7 +45,7 @@ INSTALLED = set().union(*PACKAGES.values())
 
 if __name__ == "__main__":
     allowed = needed(sys.argv[1].split(","))
-    refused = {module for module, owners in PACKAGES.items() if not owners & allowed} - {"lib"}
+    refused = {module for module, owners in PACKAGES.items() if not owners & allowed} - {"benchmarks", "lib"}
     for module in refused & set(sys.modules):  # such as what a .pth file has imported
         del sys.modules[module]
     sys.meta_path[sys.meta_path.index(PathFinder)] = Bare(refused)

@@ -45,7 +45,15 @@ def counts(settings, imitation, tmp_path_factory):
         changes = {"backbone": backbone, "recipe": {"epochs": 2, "batch_size": 8} | recipe}
         values = imitation(**changes) if stage == "imitate" else settings(stage, **changes)
         configs[-1].write_text(json.dumps(values))
-    torture = [sys.executable, ROOT / "studies/torture/scripts/torture.py", "--kills", "2", "--out", folder / "out", *configs]
+    torture = [
+        sys.executable,
+        ROOT / "studies/torture/scripts/torture.py",
+        "--kills",
+        "2",
+        "--out",
+        folder / "out",
+        *configs,
+    ]
     command = [sys.executable, str(ROOT / "scripts" / "preloaded.py"), *map(str, torture)]
     command, environment = ready(command, os.environ | {"PYTHONPATH": str(ROOT)}, TRAINING)
     process = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -17,6 +17,7 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 SOURCES = (
     "lib/**/*.py",
     "lib/**/*.md",
+    "benchmarks/**/*",
     "scripts/**/*",
     "workflow/**/*",
     "slurm/*",
@@ -112,7 +113,7 @@ def test_every_page_that_code_and_configurations_name_is_there(repository):
     for pattern in SOURCES:
         for path in repository.glob(pattern):
             if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
-                named = re.findall(r"\b(?:docs|studies/\w+)/\w+\.md\b", path.read_text(encoding="utf-8"))
+                named = re.findall(r"\b(?:benchmarks|docs|studies/\w+)/\w+\.md\b", path.read_text(encoding="utf-8"))
                 missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
     assert not missing
 

@@ -60,15 +60,15 @@ ALLOWED = {
     },
     "advice": {
         "core",
-        "backbones",  # their settings only
+        "attention",
+        "backbones",
         "data",
         "evaluation",
-        "measure",
+        "tasks",
         "results",
         "study",
         "workflow",
     },
-    "measure": {"core", "attention", "backbones", "data", "tasks", "results", "study", "workflow"},
 }
 AXES = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
 # What the Snakefile's process imports, or may import.
@@ -128,53 +128,37 @@ def test_modules_form_no_circle():
     graphlib.TopologicalSorter({name: each - packages for name, each in used.items()}).prepare()
 
 
-def test_measuring_shares_only_the_style_of_figures_and_published_hours_with_the_run_records():
-    shared = {"lib.results.style"}
-    for file in (ROOT / "lib" / "measure").rglob("*.py"):
+def test_benchmarks_import_lib_and_never_the_other_way_about():
+    for file in [*(ROOT / "lib").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")]:
+        assert not {name for name in imported_modules(file) if name.split(".")[0] == "benchmarks"}, file
+    for file in (ROOT / "benchmarks").glob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
-        found = {"lib.results.style" if name.startswith("lib.results.style.") else name for name in found}
-        hours = {f"lib.results.printed_values{name}" for name in ("", ".published_runs")}
-        hours = hours if file.stem == "grid_hours" else set()
-        assert found <= shared | hours, file
+        assert all(name.startswith(("lib.results.style", "lib.results.printed_values")) for name in found), file
+        assert file.stem in ("figures", "grid_hours") or not found, file
 
 
-def test_what_the_benchmark_measures_needs_no_study():
-    """A GPU's machine has little installed, and an edit of the settings makes no measurement stale."""
-    for program in (
-        "attention_cost",
-        "training_cost",
-        "encoder_cost",
-        "sequence_cost",
-        "memory_cost",
-        "adaptation_cost",
-    ):
-        rooms = {definition.split(":")[0].split(".")[1] for definition in reached(f"scripts/{program}.py")}
-        assert not rooms & {"study", "tasks", "workflow", "results", "advice"}, program
+TIMED = ("attention_cost", "training_cost", "encoder_cost", "sequence_cost", "memory_cost", "adaptation_cost")
 
 
 def modules_of(program):
-    """Return the modules that count in the digest of a program, without its package's name."""
-    return {definition.split(":")[0].removeprefix("lib.measure.") for definition in reached(f"scripts/{program}.py")}
+    """Return the modules that count in the digest of a program of the benchmarks."""
+    return {definition.split(":")[0] for definition in reached(f"benchmarks/{program}.py")}
+
+
+@pytest.mark.parametrize("program", TIMED)
+def test_what_the_benchmark_measures_needs_no_study(program):
+    """A GPU's machine has little installed, and an edit of the settings makes no measurement stale."""
+    found = modules_of(program) - {"lib.advice.cost", "lib.advice.trained_model", "lib.advice"}
+    assert not {name.split(".")[1] for name in found} & {"study", "tasks", "workflow", "results", "advice"}
 
 
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
-    costs = {"attention_cost", "training_cost", "encoder_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
-    measuring = {
-        "attention_cost",
-        "training_cost",
-        "encoder_cost",
-        "length_cost",
-        "adaptation_cost",
-        "approximation",
-        "implementations",
-        "cost",
-    }
-    for program in ("measure_figure", "measure_summary", "tools/cost_page"):
+    measuring = {f"benchmarks.{name}" for name in (*TIMED, "favor_error", "lsh_recall", "implementations", "cost")}
+    for program in ("figures", "summaries", "cost_page"):
         assert not modules_of(program) & measuring, program
-    for program in (*costs, "favor_error", "lsh_recall"):
-        assert modules_of(program) & measuring, program
-        assert not modules_of(program) & {"figures", "summaries"}, program
+    for program in (*TIMED, "favor_error", "lsh_recall"):
+        assert not modules_of(program) & {"benchmarks.figures", "benchmarks.summaries"}, program
 
 
 def test_the_core_needs_pydantic_and_yaml_only():
@@ -201,8 +185,8 @@ def test_a_kind_is_imported_by_nobody(axis):
     for file in [*(ROOT / "lib").rglob("*.py"), *programs]:
         for kind in kinds:
             own = (ROOT / kind.replace(".", "/")) in file.parents or file.stem == kind.rpartition(".")[2]
-            if own or (axis is BACKBONES and (ROOT / "lib" / "measure") in file.parents):
-                continue  # what measures the encoder says so
+            if own:
+                continue
             assert not {name for name in imported_modules(file) if f"{name}.".startswith(f"{kind}.")}, file
 
 

@@ -122,7 +122,7 @@ def test_times_of_the_readme_follow_from_the_page_of_costs(page):
     """Two columns are of attention alone, two of a step of the whole encoder."""
     shares = []
     for title in ("Without padding", "Training step"):
-        text = page("docs/attention_cost.md").partition(f"\n### {title}\n")[2].strip()
+        text = page("benchmarks/attention_cost.md").partition(f"\n### {title}\n")[2].strip()
         titles, _, *rows = [cells(line) for line in text.partition("\n\n")[0].splitlines()]
         times = {}
         for row in rows:

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
+from lib.advice.estimates import find_stages
 from lib.advice.preparing import own_texts
 from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy
-from lib.measure.estimates import find_stages
 from lib.study.configuration import load_study, read_layers
 
 pytestmark = pytest.mark.study

@@ -63,7 +63,7 @@ LAUNCHES = {
     },
 }
 """How each kernel is launched, by `size_class`. Registers suffice so, and at most 100 KB of shared memory are taken,
-whatever the chunk. Of `half`, the fastest of 30 on an H100 (scripts/tools/kernel_times.py --sweep). They are chosen
+whatever the chunk. Of `half`, the fastest of 30 on an H100 (benchmarks/kernel_times.py --sweep). They are chosen
 here, and not while a training runs: each adds up in another order, and a resumed run repeats its bits."""
 
 CHANGING = ["turn", "length", "bits", "seed"]

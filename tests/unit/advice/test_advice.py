@@ -10,12 +10,12 @@ import yaml
 from small_studies import SMALL, changed
 
 from lib.advice.advice import START_UP, _encoder_rows
+from lib.advice.estimates import Hardware, ModelSteps, Steps
 from lib.advice.preparing import OwnTexts
 from lib.advice.published import MASKED, MULTILINGUAL, published_encoder
 from lib.advice.published import SMALL as MINILM
 from lib.advice.wording import prediction
 from lib.core.errors import ConfigError, DataError, RunError
-from lib.measure.estimates import Hardware, ModelSteps, Steps
 from lib.study.configuration import load_study, read_layers
 from lib.tokens.cutting import WHOLE
 from lib.tokens.tokenizer_files import NEXT_TO_IT
@@ -257,6 +257,6 @@ def test_texts_in_another_language_are_counted_by_the_tokeniser_of_the_encoder_t
 
 
 def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
-    monkeypatch.setattr("lib.measure.estimates.RESERVE", 1e-6)
+    monkeypatch.setattr("lib.advice.estimates.RESERVE", 1e-6)
     with pytest.raises(RunError, match="64 tokens: none of sdpa, lsh-h2-c64, favor-m64 fits into"):
         advise(folder, "--limits", 64, 128)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from lib.advice.choices import Choice, Limit, Ratio, bearable, choose, ratio, start_advice
+from lib.advice.estimates import StageCost
 from lib.advice.scores import ModelScores
 from lib.advice.texts import Language
 from lib.advice.wording import _mechanism
-from lib.measure.estimates import StageCost
 
 ENGLISH, UKRAINIAN = Language("en", 0.95), Language("uk", 1.0)
 SURE, TIE, SLOW, ONCE = (

@@ -2,10 +2,10 @@ import math
 
 import torch
 
+from lib.advice.cost import KeptBytes
 from lib.attention.contract import build
 from lib.attention.cosformer.reference import reference
 from lib.attention.settings import MECHANISMS
-from lib.measure.cost import KeptBytes
 
 
 def cosformer(**settings):

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from lib.advice.cost import KeptBytes
 from lib.attention.contract import build
 from lib.attention.favor.reference import reference
 from lib.attention.kernels import Launch
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
-from lib.measure.cost import KeptBytes
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 kernels = importlib.import_module("lib.attention.favor.kernels")  # an error of its own is no reason to skip

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn import functional
 
+from lib.advice.cost import KeptBytes
 from lib.attention.contract import build
 from lib.attention.lsh.reference import reference
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
-from lib.measure.cost import KeptBytes
 
 triton = pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 tl = importlib.import_module("triton.language")

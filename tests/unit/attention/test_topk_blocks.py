@@ -1,11 +1,11 @@
 import pytest
 import torch
 
+from lib.advice.cost import KeptBytes
 from lib.attention.block_sparse import computation
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.attention.topk_blocks.reference import reference
-from lib.measure.cost import KeptBytes
 
 
 def by_blocks(block_size=4, blocks=2, window=1, *, heads=2, width=8, dropout=0.0):

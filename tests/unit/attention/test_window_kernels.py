@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from lib.advice.cost import KeptBytes
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.attention.window.reference import reference
 from lib.core.errors import RunError
-from lib.measure.cost import KeptBytes
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 kernels = importlib.import_module("lib.attention.window.kernels")  # an error of its own is no reason to skip

@@ -239,7 +239,7 @@ def test_a_result_is_not_called_like_a_measurement(section, name):
 
 
 def test_measurements_are_those_of_the_rules(repository):
-    rules = "".join((repository / "workflow/rules" / name).read_text() for name in ("bench.smk", "approximation.smk"))
+    rules = "".join((repository / "benchmarks/rules" / name).read_text() for name in ("bench.smk", "approximation.smk"))
     assert set(re.findall(r"paths\.table\(\"(\w+)\"", rules)) == set(MEASURED["tables"])
     drawn = re.findall(r'^    "(\w+)": "\w+",$|"(\w+)": "\w+"[,}]', rules, re.MULTILINE)
     assert {one or other for one, other in drawn} == set(MEASURED["figures"])

@@ -16,7 +16,7 @@ from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
-CAPTIONS = sorted((ROOT / "workflow/report").glob("*.rst"))
+CAPTIONS = sorted([*(ROOT / "workflow/report").glob("*.rst"), *(ROOT / "benchmarks/report").glob("*.rst")])
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 NAMES = {path.stem for path in CAPTIONS}
 BENCH = {

@@ -138,7 +138,7 @@ def test_folders_of_the_project_are_known():
     folders = {path.name for path in Path(ROOT).iterdir() if path.is_dir()}
     tests = {path.parts[0] for path in map(Path, ("lib/core", "tests/unit", "workflow/rules", "config/x"))}
     assert tests <= OWN
-    assert folders - OWN <= {"results", "resources", "site", "benchmarks", "build"} | {
+    assert folders - OWN <= {"results", "resources", "site", "build"} | {
         name for name in folders if name.startswith((".", "__")) or name.endswith(".egg-info")
     }
 

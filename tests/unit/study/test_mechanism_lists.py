@@ -5,8 +5,8 @@ import json
 import pytest
 from small_studies import SMALL, changed, study
 
+from lib.advice.estimates import candidates, exact_model, find_stages
 from lib.core.errors import ConfigError
-from lib.measure.estimates import candidates, exact_model, find_stages
 from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.digests import reached, roots

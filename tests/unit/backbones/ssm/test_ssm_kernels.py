@@ -5,12 +5,12 @@ import importlib
 import pytest
 import torch
 
+from lib.advice.cost import KeptBytes
 from lib.attention.kernels import set_kernels
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
 from lib.backbones.ssm.scan import scan
 from lib.core.errors import RunError
-from lib.measure.cost import KeptBytes
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 kernels = importlib.import_module("lib.backbones.ssm.kernels")  # an error of its own is no reason to skip

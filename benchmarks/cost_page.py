@@ -1,0 +1,50 @@
+"""Replace the measured tables of a page by new ones.
+
+python benchmarks/cost_page.py --page benchmarks/attention_cost.md --summaries attention_cost.md training_cost.md
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lib.core import program
+from lib.core.errors import DataError
+from lib.core.files import write_text
+
+
+def refresh(page: str, summaries: Mapping[str, str]) -> str:
+    """Return `page` with `summaries` in their places.
+
+    Args:
+        page: Markdown in which the place of each summary lies between the lines `<!-- NAME: written by make
+            bench-page -->` and `<!-- end of NAME -->`.
+        summaries: Markdown by name.
+
+    Raises:
+        DataError: the page has no place of that name.
+    """
+    for name, summary in summaries.items():
+        begin, end = f"<!-- {name}: written by make bench-page -->", f"<!-- end of {name} -->"
+        place = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
+        if not place.search(page):
+            raise DataError(f"the page has no place for {name}. Expected the lines {begin} and {end}; put them in.")
+        before, after = place.split(page, maxsplit=1)
+        page = f"{before}{begin}\n\n{summary.strip()}\n\n{end}{after}"
+    return page
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--page", required=True, metavar="FILE", help="Markdown file to refresh")
+    parser.add_argument(
+        "--summaries", required=True, nargs="+", metavar="FILE", help="Markdown files, named as their places"
+    )
+    arguments = parser.parse_args(argv)
+    summaries = {Path(path).stem: Path(path).read_text(encoding="utf-8") for path in arguments.summaries}
+    write_text(arguments.page, refresh(Path(arguments.page).read_text(encoding="utf-8"), summaries))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

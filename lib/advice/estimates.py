@@ -1,0 +1,327 @@
+"""From measured training steps and the lengths of texts to the time of an epoch and the memory of a run.
+
+A micro-batch of B documents of N tokens takes `fixed + B * N * per_token(N)` seconds, and its memory grows with B * N;
+the optimiser's step comes on top.
+"""
+
+import functools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lib.advice.cost import resident_mb
+from lib.backbones.settings import BackboneSettings, Precision
+from lib.core.errors import ConfigError, RunError
+from lib.study.execution import Execution
+from lib.study.graph import Graph
+from lib.study.recipe import Recipe
+from lib.tokens.samplers import LengthGroupedSampler, Share, within_budget
+
+RESERVE = 0.9
+"""Share of a machine's memory that a run may take."""
+
+SIMULATED = 20_000
+"""Documents of an epoch whose batches are drawn up, at most; longer epochs are scaled."""
+
+LONG = 16_384
+"""Tokens beyond which the time per token of exact attention alone grows."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The two stages of a study that own texts pass."""
+
+    adaptation: str
+    """Masked language modelling."""
+    classification: str
+    """Stage that classifies documents; it starts from the adaptation."""
+
+
+def find_stages(graph: Graph) -> Stages:
+    """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
+
+    Raises:
+        ConfigError: the study has no such stages.
+    """
+
+    def trains(stage: str, kind: str) -> bool:
+        return all(work.recipe and work.task.kind == kind for work in graph.experiment.stages[stage].data.values())
+
+    for stage in reversed(graph.experiment.stages):
+        if trains(stage, "sequence_classification"):
+            before = [name for name in graph.chain(stage)[1:] if trains(name, "masked_lm")]
+            if before:
+                return Stages(before[0], stage)
+    raise ConfigError(
+        "the study has no stage of sequence_classification that starts from one of masked_lm. Expected both, since "
+        "these two are estimated; name another study with --study."
+    )
+
+
+def candidates(graph: Graph, stages: Stages) -> list[str]:
+    """Return the models that pass both stages on tokens, in order."""
+    both = (stages.adaptation, stages.classification)
+    return [
+        model
+        for model in graph.experiment.models
+        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage, None) for stage in both)
+    ]
+
+
+def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
+    """Return the model that the others are compared with: the first with exact attention, or else the first."""
+    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
+    exact = (model for model, each in backbones.items() if grows(each) and each.exact_up_to() is None)
+    return next(exact, models[0])
+
+
+def grows(backbone: BackboneSettings) -> bool:
+    """Return whether time per token grows with the tokens of a document, in one layer at least."""
+    return bool(backbone.held_mechanisms) and backbone.keys_per_query(2 * LONG) > backbone.keys_per_query(LONG)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The device that a model runs on, and its memory."""
+
+    device: str
+    """`cpu` or `cuda`."""
+    precision: Precision
+    """Arithmetic of the forward pass."""
+    gibibytes: float
+    """Memory of the GPU, or of the CPU as far as this process may take it."""
+    in_use_mb: float
+    """Memory in MiB of a process after the imports of training; 0 on a GPU."""
+    micro_batch_tokens: int
+    """Tokens that it may take at once."""
+
+    @property
+    def most_mb(self) -> float:
+        """Memory in MiB that a run may take."""
+        return RESERVE * 1024 * self.gibibytes
+
+
+def this_hardware(execution: Execution, device: str, precision: Precision) -> Hardware:
+    """Return what this process computes on; the CPU then has as many threads as a job of the study.
+
+    Args:
+        execution: of the study.
+        device: `auto`, `cpu` or `cuda`.
+        precision: of the study, for a GPU. CPUs compute in `fp32`: most have no instructions for half precision.
+
+    Raises:
+        RunError: there is no GPU, but it is asked for.
+    """
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise RunError("--device is 'cuda', but torch sees no GPU. Expected one; use 'auto' or 'cpu'.")
+    tokens = execution.training.micro_batch_tokens
+    if has_gpu and device != "cpu":
+        memory = torch.cuda.get_device_properties(0).total_memory / 2**30
+        return Hardware("cuda", precision, memory, in_use_mb=0.0, micro_batch_tokens=tokens)
+    torch.set_num_threads(min(execution.job.cpus_per_task, torch.get_num_threads()))
+    import psutil  # of no use on a GPU, whose machine may lack it
+
+    limits = [psutil.virtual_memory().total]
+    granted = Path("/sys/fs/cgroup/memory.max")  # of a container or a job, on Linux
+    if granted.is_file() and (text := granted.read_text(encoding="utf-8").strip()).isdigit():
+        limits.append(int(text))
+    return Hardware("cpu", "fp32", min(limits) / 2**30, in_use_mb=resident_mb(), micro_batch_tokens=tokens)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Measurements of a model with a task."""
+
+    batches: list[tuple[int, int, float]]
+    """B, N and seconds of a step without the optimiser's; the first batch is small, to find the fixed cost."""
+    forward_share: float
+    """Share of that time that a forward pass without gradients takes."""
+    optimiser_seconds: float
+    weights: int
+    grows: bool
+    """Whether time per token grows with N."""
+    peaks: tuple[float, float]
+    """Peak memory in MiB, that in use before left out: of the first batch, and of all."""
+    least_growth: float = 0.0
+    """Growth of the time per token with each token more, at least, where it grows: a share of that at the longest
+    documents measured."""
+
+    @property
+    def fixed(self) -> float:
+        """Seconds of a micro-batch that its tokens do not cost."""
+        (few, _, short), (many, _, long) = self.batches[:2]
+        fixed = short - (long - short) / (many / few - 1)
+        return max(0.0, min(fixed, 0.9 * min(seconds for *_, seconds in self.batches)))  # noise may say more
+
+    @property
+    def longest(self) -> int:
+        """N of the longest documents that were measured."""
+        return self.batches[-1][1]
+
+    def per_token(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the seconds per token, padding included, of micro-batches of N tokens [n].
+
+        Between the lengths that were measured, it is interpolated. Beyond them, exact attention grows by what it grew
+        by before, and everything else stays as it is.
+        """
+        measured = np.array([length for _, length, _ in self.batches[1:]])
+        costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
+        growth = 0.0
+        if self.grows:
+            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if len(measured) > 1 else 0.0
+            growth = max(seen, self.least_growth * costs[-1])
+        return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
+
+    def peak(self, tokens: int) -> float:
+        """Return the peak memory in MiB of training on micro-batches of this size, without the memory used before."""
+        fewest, growth = self._growth()
+        return self.peaks[0] + growth * (tokens - fewest)
+
+    def tokens_within(self, mb: float) -> int:
+        """Return the tokens of the largest micro-batches whose `peak` is at most `mb` MiB, perhaps none."""
+        fewest, growth = self._growth()
+        return int(max(0.0, fewest + (mb - self.peaks[0]) / growth)) if growth > 0 else sys.maxsize
+
+    def _growth(self) -> tuple[int, float]:
+        """Return the tokens of the smallest measured batch, and the MiB that each further token takes."""
+        sizes = [size * length for size, length, _ in self.batches]
+        return sizes[0], (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Cost of a model at a stage, with a length limit."""
+
+    seconds: float
+    """Seconds of an epoch without evaluations, mean of epochs with and without frozen blocks."""
+    mb: float
+    """Peak memory in MiB."""
+    fits: bool
+    """Whether the memory suffices."""
+    micro_batch_tokens: int
+    """Tokens of the largest micro-batch; as the setting of this name, it gives these micro-batches."""
+    reduced: bool
+    """Whether the memory suffices for no larger ones, although the settings allow them."""
+
+
+@dataclass(frozen=True)
+class PredictionTimes:
+    """Seconds of predictions, on a CPU in one thread; reading and tokenising the texts is left out."""
+
+    per_document: float
+    """Mean seconds of a document when many are predicted at once."""
+    p50: float
+    """Seconds of a document by itself: the median over documents."""
+    p99: float
+    """Seconds that 99 % of the documents by themselves do not exceed."""
+
+
+@dataclass(frozen=True)
+class ModelSteps:
+    """Measurements of a model: steps of classification at all lengths, and of masked language modelling at few.
+
+    The two differ in the head, which costs the same per token at every length.
+    """
+
+    classification: Steps
+    masked_lm: Steps
+    blocks: int
+    """Blocks that can be frozen."""
+    prediction: Steps | None = None
+    """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
+
+    def seconds(self, sizes: np.ndarray, lengths: np.ndarray, *, masked: bool) -> float:
+        """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps."""
+        steps = self.masked_lm if masked else self.classification
+        per_token = self.classification.per_token(lengths)
+        if masked:
+            common = np.array([self.masked_lm.longest])
+            head = self.masked_lm.per_token(common) - self.classification.per_token(common)
+            per_token = per_token + np.maximum(head, 0)  # noise apart, it never costs less
+        return float((steps.fixed + sizes * lengths * per_token).sum())
+
+    def cost(
+        self, hardware: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
+    ) -> StageCost:
+        """Return the cost of a stage, with the largest micro-batches that fit into memory.
+
+        Args:
+            hardware: of the run.
+            recipe: of the stage.
+            lengths: tokens of documents like those of the stage, cut to the limit [n].
+            documents: number of training documents.
+            masked: whether the stage learns masked language modelling, and not classification.
+        """
+        steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
+        wanted = max(longest, min(hardware.micro_batch_tokens, recipe.batch_size * longest))
+        allowed = steps.tokens_within(hardware.most_mb - hardware.in_use_mb)
+        budget = max(longest, min(wanted, allowed))
+
+        simulated = min(documents, SIMULATED)
+        batch_sizes, batch_lengths = _drawn_up(tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, budget)
+        computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
+            steps, recipe, documents
+        )
+        updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
+        return StageCost(
+            seconds=(computing + updating) * documents / simulated,
+            mb=hardware.in_use_mb + steps.peak(budget),
+            fits=budget <= allowed,
+            micro_batch_tokens=budget,
+            reduced=budget < wanted,
+        )
+
+    def predicting(self, lengths: np.ndarray, micro_batch_tokens: int) -> PredictionTimes | None:
+        """Return the seconds of predictions of classification; None if no forward pass was measured.
+
+        Args:
+            lengths: tokens of the documents, cut to the limit [n].
+            micro_batch_tokens: tokens of a batch, padding included; the longest documents come first.
+        """
+        if (steps := self.prediction) is None:
+            return None
+        longest_first = np.sort(lengths)[::-1]
+        batches = list(within_budget(longest_first.tolist(), micro_batch_tokens))
+        sizes = np.array([len(places) for places in batches])
+        longest = longest_first[[places[0] for places in batches]]
+        alone = steps.fixed + lengths * steps.per_token(lengths)
+        p50, p99 = np.quantile(alone, [0.5, 0.99], method="higher")
+        together = float((steps.fixed + sizes * longest * steps.per_token(longest)).sum())
+        return PredictionTimes(together / len(lengths), float(p50), float(p99))
+
+    def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
+        """Return the time of a step relative to one without freezing, the mean over all epochs."""
+        # Only below embeddings that are frozen, too, there is no backward pass.
+        idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
+        frozen = 1 - (1 - steps.forward_share) * idle
+        return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.epochs_over(documents))
+
+
+@functools.lru_cache(64)
+def _drawn_up(lengths: tuple[int, ...], documents: int, batch_size: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return `micro_batches` of so many documents like those of `lengths`; every measured turn asks for them."""
+    like = np.quantile(lengths, spread_evenly(documents)).round().astype(int).tolist()
+    return micro_batches(like, batch_size, budget)
+
+
+def micro_batches(lengths: Sequence[int], batch_size: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return B and N of every micro-batch of an epoch, as a training draws them up [n], [n].
+
+    Args:
+        lengths: tokens of each document.
+        batch_size: documents of an optimiser step.
+        budget: tokens at once, padding included.
+    """
+    share = Share(LengthGroupedSampler(lengths, batch_size, seed=0), lengths, batch_size, budget)
+    chosen = [[lengths[index] for _, index in keys] for keys in share]
+    return np.array([len(each) for each in chosen]), np.array([max(each) for each in chosen])
+
+
+def spread_evenly(documents: int) -> np.ndarray:
+    """Return the quantiles of a distribution that a number of documents represents [documents]."""
+    return (np.arange(documents) + 0.5) / documents
