@@ -1,5 +1,6 @@
 """Every setting is shown: in a configuration that we ship, or in a block of a page. Blocks have known keys."""
 
+import functools
 import re
 import textwrap
 from collections import defaultdict
@@ -22,7 +23,10 @@ OTHERS = {"default-resources", "config", "partitions", "software-deployment-meth
 FILLED_IN = {"mechanism", "vectors_folder", "teacher_backbone", "teacher_weights"}
 """Keys that a study fills in for its runs."""
 
+kinds = functools.cache(_kinds)
 
+
+@functools.cache
 def sections():
     """Return every class of settings of a study."""
     places = {Study: []}
@@ -68,7 +72,7 @@ def walk(values, classes, shown, problems):
             shown.add(described(section, key))
             by_path = defaultdict(list)
             for part, path in _nested(field.annotation):
-                by_path[path] += _kinds(part)
+                by_path[path] += kinds(part)
             for path, parts in by_path.items():
                 for each in below(value, path):
                     walk(each, parts, shown, problems)
