@@ -27,7 +27,7 @@ THERE := $(if $(wildcard .venv/.done),,setup)
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: .venv/.done ## Make the virtual environment
+setup: .venv/.done ## Make the virtual environment, without the extras of some studies
 
 # torch first and alone, so that no other package's requirement chooses another build of it.
 .venv/.done: requirements.lock pyproject.toml
@@ -78,6 +78,11 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 	@test -n "$(FILE)" || { echo "Into which file? make archive FILE=study.tar.gz"; exit 2; }
 	@$(BIN)/python scripts/tools/archive.py $(ASKED) --out $(FILE)
 
+# What tests and lint need, the extras of every study included.
+.venv/.all: requirements-all.lock .venv/.done
+	$(BIN)/python -m pip install --quiet --requirement requirements-all.lock
+	touch $@
+
 .venv/.bench: requirements-bench.lock .venv/.done
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
 	touch $@
@@ -86,12 +91,12 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 	$(BIN)/python -m pip install --quiet --requirement requirements-kernels.lock
 	touch $@
 
-.venv/.docs: requirements-docs.lock .venv/.done
+.venv/.docs: requirements-docs.lock .venv/.all
 	$(BIN)/python -m pip install --quiet --requirement requirements-docs.lock
 	touch $@
 
 # The pages as they stand here, by links, so that no text has a copy; a broken link or anchor is an error.
-docs: setup .venv/.docs ## Make the site of the documentation in site/html
+docs: .venv/.docs ## Make the site of the documentation in site/html
 	mkdir -p site/source
 	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE benchmarks docs config studies) site/source/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -117,25 +122,25 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
-test: setup ## Run the tests (16 minutes on 2 quiet cores)
+test: .venv/.all ## Run the tests (16 minutes on 2 quiet cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # Without those for a GPU, which no installation brings.
-test-skipped: setup ## Run the tests that the last run skipped, once you have installed the missing packages
+test-skipped: .venv/.all ## Run the tests that the last run skipped, once you have installed the missing packages
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-skipped -m 'not study and not slow and not slurm and not gpu' \
 		-n $(CORES) --dist loadscope --no-loadscope-reorder
 
-test-studies: setup ## Run whole studies from their texts to their tables (about 20 minutes on 2 cores)
+test-studies: .venv/.all ## Run whole studies from their texts to their tables (about 20 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m study -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # By itself: it waits for Slurm more than it computes.
-test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)
+test-slurm: .venv/.all ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
-test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
+test-slow: .venv/.all ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
-lint: setup ## Check format, style, types and the budget of lines
+lint: .venv/.all ## Check format, style, types and the budget of lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/snakefmt --check workflow studies benchmarks
@@ -143,7 +148,7 @@ lint: setup ## Check format, style, types and the budget of lines
 	$(BIN)/python tests/helpers/budget.py
 	$(BIN)/python scripts/tools/lint_workflow.py --configfile config/demo.yaml
 
-format: setup ## Fix format and style where that can be done automatically
+format: .venv/.all ## Fix format and style where that can be done automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/snakefmt workflow studies benchmarks

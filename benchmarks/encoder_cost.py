@@ -31,7 +31,7 @@ from lib.advice.cost import Computation
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
 from lib.backbones.encoder.settings import Settings as Encoder
-from lib.backbones.onednn import use_onednn
+from lib.backbones.faster import use_onednn
 from lib.backbones.settings import BACKBONES, VOCABULARY
 
 logger = logging.getLogger(__name__)

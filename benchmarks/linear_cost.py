@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from benchmarks import options
 from benchmarks.cost import machine
-from lib.backbones.onednn import Linear
+from lib.backbones.faster import Linear
 
 MODELS = {
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},

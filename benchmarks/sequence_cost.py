@@ -24,8 +24,8 @@ from benchmarks.implementations import Called
 from benchmarks.limits import PEAK_MATRICES, Limits, growth, matrix_mb
 from benchmarks.tables import COLUMNS
 from lib.attention.contract import set_step
-from lib.backbones.encoder.block import self_attention
 from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.model import self_attention
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.positions import Phases
 from lib.backbones.ssm.configuration import SsmConfig

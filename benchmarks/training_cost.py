@@ -42,14 +42,13 @@ from lib.attention.settings import each_of, kinds_of, parse_mechanisms
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
+from lib.backbones.faster import use_onednn
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
-from lib.backbones.onednn import use_onednn
 from lib.backbones.settings import BACKBONES, VOCABULARY
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.tokens.padding import known_beforehand, pad_ids, rounded
-from lib.tokens.samplers import LengthGroupedSampler
+from lib.tokens.batches import LengthGroupedSampler, known_beforehand, pad_ids, rounded
 
 BERT = "bert"
 STATE_SPACE = "ssm"

@@ -23,7 +23,7 @@ from benchmarks.limits import WARM_UP
 from lib.advice.cost import resident_mb
 from lib.advice.trained_model import TrainedModel
 from lib.attention.interface import WINDOWS
-from lib.backbones.onednn import use_onednn
+from lib.backbones.faster import use_onednn
 
 IMPLEMENTATIONS = {"transformers": "sdpa", "ours": WINDOWS}
 """Values of `attn_implementation`, by whose windows they are."""

@@ -67,7 +67,7 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     from lib.core.record import CONFIG, MODEL
     from lib.study.run import RunSettings
     from lib.tokens.stored import load_tokens
-    from lib.training.assembly import assemble
+    from lib.training.predictor import assemble
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": tokenizer})
     components = assemble(run)

@@ -19,7 +19,7 @@ from lib.core.errors import ConfigError, RunError
 from lib.study.execution import Execution
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
-from lib.tokens.samplers import LengthGroupedSampler, Share, within_budget
+from lib.tokens.batches import LengthGroupedSampler, Share, within_budget
 
 RESERVE = 0.9
 """Share of a machine's memory that a run may take."""

@@ -10,8 +10,7 @@ from transformers import (
 
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels
-from lib.backbones.compiled import compile_blocks
-from lib.backbones.graphs import Graphs
+from lib.backbones.faster import Graphs, compile_blocks
 
 
 class TrainedModel:

@@ -22,10 +22,10 @@ from lib.advice.estimates import Hardware, ModelSteps, Steps, grows
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
 from lib.attention.settings import Kernels
-from lib.backbones.onednn import use_onednn
+from lib.backbones.faster import use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
 from lib.tasks.settings import TASKS, TaskSettings
-from lib.tokens.padding import known_beforehand, rounded
+from lib.tokens.batches import known_beforehand, rounded
 from lib.tokens.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
 import torch
 from torch import Tensor, nn
 
-from lib.attention.contract import Attention, build, for_every_head
-from lib.attention.feature_map import FeatureMap
+from lib.attention.contract import build, for_every_head
 from lib.attention.settings import MechanismSettings
 from lib.backbones.positions import alibi_slopes, rotate
 
@@ -125,7 +124,7 @@ def draw_features(module: nn.Module) -> None:
 
     from_pretrained creates tensors without content. Those from a checkpoint are marked, and stay.
     """
-    if isinstance(module, Attention | FeatureMap) and not all(
+    if hasattr(module, "reset_features") and not all(
         getattr(tensor, "_is_hf_initialized", False) for tensor in (*module.buffers(), *module.parameters())
     ):
-        module.reset_features()
+        module.reset_features()  # type: ignore[operator]  # a method, which the line above asks for

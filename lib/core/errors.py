@@ -4,8 +4,11 @@ A message names the file or setting, the value found, what was expected and what
 """
 
 import contextlib
+import re
+import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 # torch raises this instead of loading a pickle that could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
@@ -83,7 +86,7 @@ def require(package: str, setting: str) -> None:
     """Raise an error if a package is not installed.
 
     Args:
-        package: its name.
+        package: its name; an extra of the project has it.
         setting: setting that needs it, as in the configuration.
 
     Raises:
@@ -91,6 +94,19 @@ def require(package: str, setting: str) -> None:
     """
     if find_spec(package) is None:
         raise RunError(
-            f"{setting} needs the package {package}, which is not installed. Install it (pip install {package}), or "
+            f"{setting} needs the package {package}, which is not installed. Install it ({installing(package)}), or "
             "leave the setting out."
         )
+
+
+def extras() -> dict[str, list[str]]:
+    """Return the packages of each extra of the project."""
+    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)["project"]["optional-dependencies"]
+    return {extra: [re.split("[^a-z-]", line)[0] for line in lines] for extra, lines in found.items()}
+
+
+def installing(package: str) -> str | None:
+    """Return the command that installs a package of an extra of the project, the first that has it."""
+    having = [extra for extra, packages in extras().items() if package in packages]
+    return f"pip install -e '.[{having[0]}]' -c requirements-all.lock" if having else None

@@ -25,7 +25,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from lib.core.errors import ConfigError, ProjectError, RunError
+from lib.core.errors import ConfigError, ProjectError, RunError, installing
 from lib.core.extensions import ROOT, sources
 
 if TYPE_CHECKING:
@@ -189,12 +189,15 @@ def _log_usage(seconds: float) -> None:
 
 
 def _explained(error: Exception) -> str | None:
-    """Return the error message if a file, its disk or a permission is the cause, else None.
+    """Return the error message if a package, a file, its disk or a permission is the cause, else None.
 
     Libraries in other languages report it only as text, without saying whether they were reading or writing.
     """
     from lib.core.files import unreadable, where
 
+    package = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if command := package and installing(package):
+        return f"The package {package} is not installed. Install it: {command}"
     number = error.errno if isinstance(error, OSError) else None
     if any(number == code or os.strerror(code) in str(error) for code in (errno.EACCES, errno.EPERM)):
         return unreadable(error) or f"{error}. Expected permission to read inputs and to write results; correct it."

@@ -52,7 +52,7 @@ class DocumentClassification(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.classification import ClassificationCollator
+        from lib.tokens.batches import ClassificationCollator
 
         return ClassificationCollator(tokenizer.pad_token_id)
 

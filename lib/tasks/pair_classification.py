@@ -35,6 +35,6 @@ class Task(DocumentClassification):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.classification import PairCollator
+        from lib.tokens.batches import PairCollator
 
         return PairCollator(tokenizer.pad_token_id)

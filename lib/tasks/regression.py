@@ -50,7 +50,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.classification import RegressionCollator
+        from lib.tokens.batches import RegressionCollator
 
         return RegressionCollator(tokenizer.pad_token_id)
 

@@ -55,7 +55,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.classification import TokenClassificationCollator
+        from lib.tokens.batches import TokenClassificationCollator
 
         return TokenClassificationCollator(tokenizer.pad_token_id)
 

@@ -12,8 +12,8 @@ import pandas as pd
 import torch
 
 from lib.core.errors import DataError
+from lib.tokens.batches import pad_examples
 from lib.tokens.cutting import encode_cut
-from lib.tokens.padding import pad_examples
 from lib.tokens.tokenizer import TextTokenizer
 
 

@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerBase
 from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
+from lib.tokens.batches import pad_examples, pad_ids
 from lib.tokens.next_token import at_previous
-from lib.tokens.padding import pad_examples, pad_ids
 from lib.tokens.word_edges import WordEdges, word_edges
 
 

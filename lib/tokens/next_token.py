@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lib.core.labels import IGNORED
-from lib.tokens.padding import pad_examples
+from lib.tokens.batches import pad_examples
 
 
 def at_previous(labels: Tensor) -> Tensor:

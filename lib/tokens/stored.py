@@ -76,7 +76,7 @@ def share_longer(tokens: Dataset, reach: int | None) -> float:
 class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """A tokenised split for a `DataLoader`.
 
-    A key is (epoch, index), as the samplers of `lib.tokens.samplers` yield, or a plain index, which stands for
+    A key is (epoch, index), as the samplers of `lib.tokens.batches` yield, or a plain index, which stands for
     evaluation. An example holds `id`, `input_ids` (array [N]), `label`, `labels` (array [N]), `token_type_ids` (array
     [N]), `pair_ids` (array) or `teacher_logits` (array, one per class) if there are any, `epoch` and `index`.
 

@@ -7,10 +7,9 @@ import pandas as pd
 from lib.core.errors import RunError
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
-from lib.training.assembly import assemble, check_vocabulary
 from lib.training.folders import RunFolders
 from lib.training.interruptions import explained_size, explained_workers, until_it_fits
-from lib.training.predictor import Predictor, load_split, predict_splits
+from lib.training.predictor import Predictor, assemble, check_vocabulary, load_split, predict_splits
 from lib.training.record import count_parameters, run_record
 
 

@@ -26,10 +26,10 @@ from tqdm import tqdm
 from transformers import PretrainedConfig, PreTrainedModel
 
 from lib.backbones.configuration import BackboneConfig
+from lib.backbones.faster import use_onednn
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
-from lib.backbones.onednn import use_onednn
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
 from lib.core.files import atomic_path, check_target, csv_cell, is_stream, read_mapping, write_json
@@ -39,9 +39,8 @@ from lib.preparing.labelled import SUMMARY
 from lib.preparing.settings.sources import Dialect
 from lib.reading.formats import column_names
 from lib.reading.readers import Record, read_records
+from lib.tokens.batches import pad_examples, within_budget
 from lib.tokens.cutting import WHOLE, encode_cut, encode_cut_pairs
-from lib.tokens.padding import pad_examples
-from lib.tokens.samplers import within_budget
 from lib.tokens.stored import TEXTS
 from lib.tokens.tokenizer import TextTokenizer
 

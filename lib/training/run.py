@@ -24,7 +24,6 @@ from lib.study.run import RunSettings
 from lib.tokens.shared import shared_documents
 from lib.tokens.stored import TEXTS, share_longer, texts_of
 from lib.training import distributed
-from lib.training.assembly import assemble, check_vocabulary
 from lib.training.checkpoints import (
     check_start,
     checkpoint_folder,
@@ -42,7 +41,7 @@ from lib.training.interruptions import (
     until_it_fits,
 )
 from lib.training.optimisation import moved
-from lib.training.predictor import Observer, load_split, predict_splits
+from lib.training.predictor import Observer, assemble, check_vocabulary, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
 from lib.training.reporting import Heartbeats, Trackers
 from lib.training.trainer import Trainer

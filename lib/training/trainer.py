@@ -23,16 +23,14 @@ from transformers.trainer_utils import PredictionOutput
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
-from lib.backbones.compiled import CompiledAtFixedSizes
-from lib.backbones.graphs import Graphs
+from lib.backbones.faster import CompiledAtFixedSizes, Graphs
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.record import Stretch, with_stretch
 from lib.study.run import RunSettings
-from lib.tokens.samplers import LengthGroupedSampler, Share
+from lib.tokens.batches import LengthGroupedSampler, Share
 from lib.tokens.stored import TokenDataset
 from lib.training import checkpoints, distributed
-from lib.training.assembly import Components
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
@@ -45,7 +43,7 @@ from lib.training.optimisation import (
     multipliers,
     trained,
 )
-from lib.training.predictor import Batch, Observer, Predictor, items
+from lib.training.predictor import Batch, Components, Observer, Predictor, items
 from lib.training.record import stretch
 
 logger = logging.getLogger(__name__)

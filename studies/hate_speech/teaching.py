@@ -11,9 +11,8 @@ from lib.core.errors import DataError, RunError
 from lib.core.files import atomic_path
 from lib.study.run import RunSettings
 from lib.tokens.stored import TokenDataset, load_tokens
-from lib.training.assembly import assemble
 from lib.training.interruptions import explained_size, explained_workers, until_it_fits
-from lib.training.predictor import Predictor, load_split
+from lib.training.predictor import Predictor, assemble, load_split
 
 logger = logging.getLogger(__name__)
 

@@ -5,10 +5,9 @@ import torch
 from encoder_cases import build, labelled
 
 from lib.attention.contract import set_step
-from lib.backbones.compiled import CompiledAtFixedSizes, compile_blocks
 from lib.backbones.encoder import EncoderForMaskedLM
-from lib.backbones.graphs import Graphs
-from lib.tokens.padding import known_beforehand, rounded
+from lib.backbones.faster import CompiledAtFixedSizes, Graphs, compile_blocks
+from lib.tokens.batches import known_beforehand, rounded
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")]
 MECHANISMS = {

@@ -6,7 +6,7 @@ from encoder_cases import EXAMPLES, build, labelled
 
 from lib.attention.contract import set_step
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
-from lib.tokens.padding import known_beforehand
+from lib.tokens.batches import known_beforehand
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")]
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 DECODER = {

@@ -20,8 +20,8 @@ from lib.core.files import read_mapping
 from lib.core.program import read_settings
 from lib.study.run import RunSettings
 from lib.tokens.encoding import encode
-from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 PROGRAM = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts/analyse.py"))

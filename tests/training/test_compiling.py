@@ -7,7 +7,7 @@ import torch
 from killing import killed_at
 from safetensors.torch import load_file
 
-from lib.backbones.compiled import check_compiler
+from lib.backbones.faster import check_compiler
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.training.run import train

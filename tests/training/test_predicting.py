@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, pipeline
 
-from lib.backbones import onednn
+from lib.backbones import faster as onednn
 from lib.core import program
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
 from lib.preparing.labelled import prepare_dataset
@@ -26,9 +26,8 @@ from lib.preparing.settings.sources import Dialect
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.training import predict as predicting
-from lib.training.assembly import assemble
 from lib.training.predict import predict
-from lib.training.predictor import Predictor, load_split, predict_splits
+from lib.training.predictor import Predictor, assemble, load_split, predict_splits
 from lib.training.run import train
 from lib.workflow.commands.sharing import _require_whole
 

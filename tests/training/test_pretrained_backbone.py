@@ -12,8 +12,8 @@ from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.study.run import Start
 from lib.tasks import masked_lm
-from lib.training.assembly import assemble
 from lib.training.predict import predict
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 ARCHITECTURE = {

@@ -9,9 +9,9 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertMod
 from lib.study.run import Start
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
-from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
 from lib.training.predict import predict
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 BERT = {"model_type": "bert", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}

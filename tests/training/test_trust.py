@@ -15,9 +15,9 @@ from lib.backbones.pretrained.hub_weights import load_published
 from lib.core.errors import ProjectError, RunError
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import from_published
-from lib.training.assembly import assemble
 from lib.training.checkpoints import seal
 from lib.training.predict import predict
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 STEP = 9

@@ -15,7 +15,7 @@ OLD = "sys.version_info, sys.version = (3, 11, 2), '3.11.2 (main)'"  # Debian 12
 @pytest.fixture
 def planned(repository, tmp_path):
     """Return the commands of a target, in a project whose environment is older than what it should hold."""
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+    for name in ("Makefile", "requirements.lock", "requirements-all.lock", "pyproject.toml"):
         shutil.copy(repository / name, tmp_path)
     done = tmp_path / ".venv" / ".done"
     done.parent.mkdir()
@@ -57,8 +57,11 @@ def test_the_python_that_setup_asks_for_is_that_of_the_package(repository):
     )
 
 
-def test_other_commands_bring_the_environment_up_to_date(planned):
-    assert "pip install" in planned("lint")
+def test_other_commands_bring_the_environment_up_to_date_and_those_of_developers_have_everything(planned):
+    demo, lint = planned("demo"), planned("lint")
+    assert "--requirement requirements.lock" in demo
+    assert "--requirement requirements-all.lock" not in demo
+    assert lint.index("--requirement requirements.lock") < lint.index("--requirement requirements-all.lock")
 
 
 def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):

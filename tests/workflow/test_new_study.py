@@ -297,7 +297,7 @@ class Task(contract.Task):
         return FirstToken()
 
     def collator(self, tokenizer):
-        from lib.tokens.classification import ClassificationCollator
+        from lib.tokens.batches import ClassificationCollator
 
         return ClassificationCollator(tokenizer.pad_token_id)
 

@@ -40,7 +40,7 @@ HARMLESS = {
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
         ("lib/backbones/stored.py", "weights do not fit", "weights differ"),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
-        ("lib/tokens/padding.py", "have no token", "are without a token"),
+        ("lib/tokens/batches.py", "have no token", "are without a token"),
     ],
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],
     "a comment and a docstring": [
@@ -59,7 +59,7 @@ HARMLESS = {
         ("lib/attention/__init__.py", "_EXPORTS = {", '_EXPORTS = {"Attention": "contract", '),
     ],
     "a new function beside those that run": [
-        ("lib/tokens/padding.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
+        ("lib/tokens/batches.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
     ],
     "a new key of another task": [
         (
@@ -128,7 +128,7 @@ NUMBERS = {
         lambda run: "lsh" in run,
     ),
     "the encoder block": (
-        ("lib/backbones/encoder/block.py", "states + attended", "states - attended"),
+        ("lib/backbones/encoder/model.py", "states + attended", "states - attended"),
         lambda run: "tfidf" not in run,
     ),
     "the masking rule": (
@@ -136,7 +136,7 @@ NUMBERS = {
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the loss": (
-        ("lib/backbones/heads/loss.py", '.clamp(min=1)', '.clamp(min=2)'),
+        ("lib/backbones/heads/model.py", '.clamp(min=1)', '.clamp(min=2)'),
         lambda run: "tfidf" not in run,
     ),
     "the classification head": (
@@ -148,7 +148,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "pooling": (
-        ("lib/backbones/heads/pooling.py", "clamp(min=1)", "clamp(min=2)"),
+        ("lib/backbones/heads/model.py", "clamp(min=1)", "clamp(min=2)"),
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "a metric": (
@@ -156,7 +156,7 @@ NUMBERS = {
         lambda run: run.startswith("finetune"),
     ),
     "the order of the data": (
-        ("lib/tokens/samplers.py", "batches_per_group: int = 50", "batches_per_group: int = 40"),
+        ("lib/tokens/batches.py", "batches_per_group: int = 50", "batches_per_group: int = 40"),
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting that all runs read": (

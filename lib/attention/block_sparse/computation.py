@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.contract import Attention, ranks, without_padding
-from lib.attention.dense import ABSENT, alibi, attend_densely
+from lib.attention.contract import ABSENT, Attention, alibi, attend_densely, ranks, without_padding
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
 """Number of scores in memory at a time: on a CPU they fit its cache, on a GPU they keep it busy."""

@@ -6,8 +6,7 @@ Shapes: B batch, H heads, N tokens, d head width.
 from torch import Tensor
 from torch.nn import functional
 
-from lib.attention.contract import Attention
-from lib.attention.dense import alibi, attend_densely
+from lib.attention.contract import Attention, alibi, attend_densely
 from lib.attention.sdpa.settings import Settings
 
 

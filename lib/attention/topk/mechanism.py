@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from lib.attention.contract import Attention
-from lib.attention.dense import ABSENT, alibi, attend_densely
+from lib.attention.contract import ABSENT, Attention, alibi, attend_densely
 from lib.attention.topk.settings import Settings
 
 SCORES = {"cpu": 2**21, "gpu": 2**27}

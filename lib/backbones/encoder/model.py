@@ -1,21 +1,164 @@
-"""The encoder without a head, and the base of its models.
+"""The encoder without a head: embeddings and blocks; and the base of its models.
 
+A block is self-attention and feed-forward, each followed by a residual sum and a layer norm (BERT).
 Shapes: B batch, N tokens, D hidden size.
 """
 
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
-from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.embeddings import Embeddings
-from lib.backbones.positions import Phases
-from lib.backbones.self_attention import draw_features
+from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
+from lib.backbones.self_attention import SelfAttention, draw_features
+
+
+class Embeddings(nn.Module):
+    """Sum the embeddings of words, token types (if any) and positions (if learned or sinusoidal), then normalise."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.token_type_embeddings = (
+            nn.Embedding(config.type_vocab_size, config.hidden_size) if config.type_vocab_size else None
+        )
+        learned = config.position_embedding_type == "learned"
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size) if learned else None
+        sinusoidal = config.position_embedding_type == "sinusoidal"
+        self.phases = Phases(config.hidden_size, SINUSOIDAL_BASE) if sinusoidal else None
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(
+        self, input_ids: Tensor | None, token_type_ids: Tensor | None = None, inputs_embeds: Tensor | None = None
+    ) -> Tensor:
+        """Return the input of the first block.
+
+        Args:
+            input_ids: [B, N]; None if `inputs_embeds` is given.
+            token_type_ids: [B, N]; None = all of type 0.
+            inputs_embeds: word embeddings to use instead of those of `input_ids` [B, N, D].
+
+        Returns:
+            States [B, N, D]. Position 0 is the first token of a row, so padding must follow the text.
+
+        Raises:
+            ValueError: the sequence is longer than the learned positions, or the model has no token types.
+        """
+        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        length, device = states.shape[1], states.device
+        if self.token_type_embeddings is not None:
+            if token_type_ids is None:
+                token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=device)
+            states = states + self.token_type_embeddings(token_type_ids)
+        elif token_type_ids is not None:
+            raise ValueError(
+                "token_type_ids were passed, but the model has none (type_vocab_size = 0). Leave them out: set "
+                "model_input_names of the tokenizer to ['input_ids', 'attention_mask'], or train with type_vocab_size."
+            )
+        if self.position_embeddings is not None:
+            reach = self.position_embeddings.num_embeddings
+            if length > reach:
+                raise ValueError(
+                    f"the sequence has {length} tokens, but learned positions reach {reach} (max_position_embeddings). "
+                    "Cut the text, train with a greater max_position_embeddings, or use rope, alibi or "
+                    "sinusoidal positions."
+                )
+            states = states + self.position_embeddings.weight[:length]
+        elif self.phases is not None:
+            states = states + sinusoids(*self.phases(length, device), states.shape[2]).to(states.dtype)
+        return self.dropout(self.layer_norm(states))
+
+
+def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
+    """Return the self-attention of a layer, counted from 0."""
+    return SelfAttention(
+        config.mechanism_of(layer),
+        layer,
+        width=config.hidden_size,
+        heads=config.num_attention_heads,
+        head_size=config.head_size,
+        key_heads=config.num_key_value_heads,
+        kv_rank=config.kv_rank,
+        bias=config.attention_bias,
+        seed=config.feature_seed,
+        dropout=config.attention_dropout,
+        alibi=config.position_embedding_type == "alibi",
+    )
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then a feed-forward network with exact GELU, post-layer-norm."""
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        self.attention = self_attention(config, layer)
+        self.attention_dropout = nn.Dropout(config.attention_output_dropout)
+        self.attention_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.output_dropout = nn.Dropout(config.mlp_dropout)
+        self.output_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(
+        self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None, checkpointed: bool = False
+    ) -> Tensor:
+        """Return the block's output [B, N, D].
+
+        The first arguments are those of `SelfAttention.forward`; with `checkpointed`, the backward pass computes the
+        whole block again, so nothing in it needs to be recomputed separately.
+        """
+        rows = self.attention.project(states, rotation)
+        mixed = self.attention.mechanism(*rows, attention_mask, padding_is_finite=True)
+        return self.finish(states, mixed, checkpointed)
+
+    def compile(self, **options: Any) -> None:
+        """Compile the block, in two pieces if its mechanism cannot be traced; `options` as of `torch.compile`."""
+        if self.attention.mechanism.is_traceable:
+            return super().compile(**options)
+        compiled: Any = functools.partial(torch.compile, **options)
+        self.attention.project = compiled(self.attention.project)  # type: ignore[method-assign]
+        self.finish = compiled(self.finish)  # type: ignore[method-assign]
+
+    def finish(self, states: Tensor, mixed: Tensor, checkpointed: bool = False) -> Tensor:
+        """Return the block's output [B, N, D] from its input `states` and the mechanism's output [B, H, N, d]."""
+        attended = self.attention_dropout(self.attention.join(mixed))
+        states = self.attention_layer_norm(states + attended)
+        expanded = self.intermediate(states)
+        activated = functional.gelu(expanded)
+        # A compiler makes this choice itself; on a GPU, computing again costs more than it saves.
+        kept = checkpointed or torch.compiler.is_compiling() or states.device.type != "cpu"
+        with nullcontext() if kept else _recomputed(activated, functional.gelu, expanded):
+            transformed = self.output(activated)
+        return self.output_layer_norm(states + self.output_dropout(transformed))
+
+
+def _recomputed(result: Tensor, function: Callable[[Tensor], Tensor], argument: Tensor) -> AbstractContextManager:
+    """Save memory for the backward pass: store `argument` instead of `result`, and compute `function` of it again.
+
+    Otherwise the widest tensor of a block would be stored twice, before and after a cheap function.
+    """
+    # The number of its memory's object, not an address: tensors without data have none.
+    storage, argument = result.untyped_storage()._cdata, argument.detach()
+
+    def pack(tensor: Tensor) -> Tensor | torch.Size:
+        return tensor.shape if tensor.untyped_storage()._cdata == storage else tensor
+
+    def unpack(packed: Tensor | torch.Size) -> Tensor:
+        if isinstance(packed, Tensor):
+            return packed
+        with torch.no_grad():
+            return function(argument).view(packed)
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
 
 class EncoderPreTrainedModel(PreTrainedModel):

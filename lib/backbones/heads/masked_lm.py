@@ -12,8 +12,7 @@ from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy, select
-from lib.backbones.heads.model import TaskModel
+from lib.backbones.heads.model import TaskModel, cross_entropy, select
 
 
 class VocabularyHead(nn.Module):
@@ -98,7 +97,7 @@ class MaskedLM(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: token to predict at each position [B, N], -100 = none.
-            scored: places of labels in the batch laid flat [L], see `lib.tokens.padding.known_beforehand`.
+            scored: places of labels in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`.
             num_items_in_batch: labelled positions over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 

@@ -1,11 +1,140 @@
-"""The base of all models with a head."""
+"""The base of all models with a head, the losses of tasks, and the pooling of states.
 
+No loss depends on how a batch is split. Pooling ignores padding. Shapes: B batch, N tokens, D hidden size, L labelled
+tokens, C classes.
+"""
+
+import functools
+from collections.abc import Callable
 from functools import cache
 from typing import ClassVar, Self
 
+import torch
+from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from lib.backbones.configuration import BackboneConfig
+from lib.core.errors import ConfigError
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    """Return the sum of the items' cross-entropies, divided by the number of items of the whole batch.
+
+    So the gradients of the parts of an accumulated batch add up to those of the batch in one piece.
+
+    Args:
+        logits: [L, C].
+        labels: class of each item [L]; -100 = not an item.
+        num_items_in_batch: items over all parts of the batch; None = those at hand.
+
+    Returns:
+        Scalar in float32; a zero with a gradient path if there is no item.
+    """
+    if num_items_in_batch is None:
+        num_items_in_batch = (labels != -100).sum()
+    total = functional.cross_entropy(logits.float(), labels, reduction="sum")
+    if isinstance(num_items_in_batch, Tensor):
+        return total / num_items_in_batch.to(logits.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
+
+
+def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the rows of tokens that have a label [L, D], and their labels [L].
+
+    Args:
+        rows: [B, N, D].
+        labels: [B, N]; -100 = none.
+        scored: places of labels in the batch laid flat [L]; None = they are looked for, and a GPU is waited for.
+    """
+    labels = labels.flatten()
+    if scored is None:
+        scored = (labels != -100).nonzero().squeeze(1)
+    return rows.flatten(0, 1).index_select(0, scored), labels.index_select(0, scored)
+
+
+def squared_error(states: Tensor, targets: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    """Return the mean squared difference of items, such as the states of tokens; each item counts as its mean.
+
+    Args:
+        states: [L, D].
+        targets: [L, D].
+        num_items_in_batch: items over all parts of the batch; None = those at hand.
+
+    Returns:
+        Scalar in float32.
+    """
+    total = (states.float() - targets.float()).square().mean(dim=-1).sum()
+    return total / (len(states) if num_items_in_batch is None else num_items_in_batch)
+
+
+def pool_cls(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the state of the first real token (equation 2.9 of the study).
+
+    Args:
+        states: [B, N, D].
+        mask: [B, N], true = real token.
+
+    Returns:
+        [B, D].
+    """
+    first = mask.int().argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), first]
+
+
+def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean over real tokens (equation 2.10); arguments and result as in `pool_cls`."""
+    total = states.masked_fill(~mask[:, :, None], 0).sum(dim=1)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def pool_max(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the maximum of each dimension over real tokens (equation 2.11); as in `pool_cls`."""
+    return states.masked_fill(~mask[:, :, None], torch.finfo(states.dtype).min).amax(dim=1)
+
+
+def pool_min(states: Tensor, mask: Tensor) -> Tensor:
+    """Return the minimum of each dimension over real tokens (equation 2.11); as in `pool_cls`."""
+    return -pool_max(-states, mask)
+
+
+def pool_mean_step(states: Tensor, mask: Tensor, step: int) -> Tensor:
+    """Return the mean over every `step`-th real token, from the first on (equation 2.12); as in `pool_cls`."""
+    rank = mask.cumsum(dim=1) - 1
+    return pool_mean(states, mask & (rank % step == 0))
+
+
+def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """Return the pooling function called `name`.
+
+    Args:
+        name: `cls`, `mean`, `max`, `min` or `mean_step`.
+        step: stride of `mean_step`, in tokens.
+
+    Returns:
+        Function of states [B, N, D] and mask [B, N] (1 = real token; None = all real) to [B, D].
+
+    Raises:
+        ConfigError: the pooling is unknown, or the step is below 1.
+    """
+    functions: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "cls": pool_cls,
+        "mean": pool_mean,
+        "max": pool_max,
+        "min": pool_min,
+        "mean_step": functools.partial(pool_mean_step, step=step),
+    }
+    if name not in functions:
+        raise ConfigError(f"classifier_pooling = '{name}' is unknown. Use one of: {', '.join(functions)}.")
+    if step < 1:
+        raise ConfigError(f"pooling_step = {step}; expected at least 1 token.")
+
+    def pool(states: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is None:
+            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return functions[name](states, mask.bool())
+
+    return pool
 
 
 class TaskModel(PreTrainedModel):

@@ -11,9 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy, squared_error
-from lib.backbones.heads.model import TaskModel
-from lib.backbones.heads.pooling import pooling
+from lib.backbones.heads.model import TaskModel, cross_entropy, pooling, squared_error
 from lib.core.errors import ConfigError
 
 

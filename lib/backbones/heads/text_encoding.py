@@ -11,8 +11,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.model import TaskModel
-from lib.backbones.heads.pooling import pooling
+from lib.backbones.heads.model import TaskModel, pooling
 
 
 class TextEncoding(TaskModel):

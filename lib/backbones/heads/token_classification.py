@@ -10,8 +10,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy, select
-from lib.backbones.heads.model import TaskModel
+from lib.backbones.heads.model import TaskModel, cross_entropy, select
 
 
 class TokenClassification(TaskModel):
@@ -43,7 +42,7 @@ class TokenClassification(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: class of each token [B, N], -100 = none.
-            scored: places of labels in the batch laid flat [L], see `lib.tokens.padding.known_beforehand`.
+            scored: places of labels in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 

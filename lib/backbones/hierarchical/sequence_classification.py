@@ -6,7 +6,7 @@ Shapes: B documents, N tokens, S segments, D hidden size.
 import torch
 from torch import Tensor, nn
 
-from lib.backbones.heads.pooling import pooling
+from lib.backbones.heads.model import pooling
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.model import HierarchicalModel, HierarchicalPreTrainedModel

@@ -9,8 +9,8 @@ from typing import Any
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError, DataError
-from lib.core.extensions import part
+from lib.core.errors import ConfigError, DataError, extras, require
+from lib.core.extensions import SHIPPED, part
 from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
@@ -104,11 +104,11 @@ class Plan:
         return [run for run in self.runs if run.id in found]
 
     def check(self) -> None:
-        """Check that extensions have what the study asks for, that its own files are there, and models are whole.
+        """Check that extensions have what the study asks for, that its own files are there, models whole, and packages.
 
         Raises:
             ConfigError: no extension in use has a part.
-            RunError: a model is not.
+            RunError: a model is not, or a package of an extra is missing.
             DataError: some are missing, or imported or archived runs are not as the study describes them.
         """
         if self.study.execution.runs != "made":
@@ -142,6 +142,26 @@ class Plan:
         for folder in dict.fromkeys(each.folder for each in sources if isinstance(each, ForeignStart)):
             if folder and os.path.isdir(folder):
                 require_whole(Path(folder))
+        if self.study.execution.runs == "made" and self.study.execution.job.container is None:
+            for package, setting in self._packages():
+                require(package, setting)
+
+    def _packages(self) -> Iterator[tuple[str, str]]:
+        """Yield the packages beyond those of `make setup` that jobs import, each with a setting that needs it."""
+        named = extras()
+        for name in self.study.extensions:  # the extra of a shipped study has its name
+            if str((place := Path(name)).parent) == SHIPPED:
+                packages = named.get(place.name.replace("_", "-"), [])
+                yield from ((package, f"extensions: {name}") for package in packages)
+        for run in self.runs:
+            if run.tuning:
+                yield "optuna", f"experiment.stages.{run.id.stage}.tuning"
+            if run.backbone.quantized:
+                yield "bitsandbytes", f"quantization of the backbone of {run.id.model}"
+            if run.work.recipe and run.work.recipe.optimizer == "adamw_8bit":
+                yield "bitsandbytes", f"recipe.optimizer: adamw_8bit of {run.id.stage}"
+        for tracker in self.study.execution.training.report_to:
+            yield tracker, f"execution.training.report_to: {tracker}"
 
     def _check_kept(self) -> None:
         """Check the imported or archived records that tables and figures read."""

@@ -157,7 +157,7 @@ class Task(contract.Task):
 
 def _collated(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> dict[str, Tensor]:
     """Return input_ids, attention_mask and labels, each [B, N]; labels are the tokens themselves."""
-    from lib.tokens.padding import pad_examples
+    from lib.tokens.batches import pad_examples
 
     batch = pad_examples(examples, pad_token_id)
     return batch | {"labels": batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), IGNORED)}

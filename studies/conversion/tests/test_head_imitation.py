@@ -5,10 +5,11 @@ import torch
 from transformers import AutoModelForPreTraining
 
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.heads.loss import cross_entropy_of_weights, squared_error
+from lib.backbones.heads.model import squared_error
 from lib.core.errors import RunError
 from studies.conversion.attention.hedgehog import reference as hedgehog
 from studies.conversion.attention.lolcats import reference as lolcats
+from studies.conversion.backbones.heads.imitation import cross_entropy_of_weights
 
 FAVOR = {"kind": "favor", "nb_features": 8}
 LENGTHS = (9, 1, 5, 7)

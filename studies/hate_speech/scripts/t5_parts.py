@@ -46,7 +46,7 @@ def part_of(weight: str) -> str:
 
 def save_start(run: "RunSettings", pretrained: Path, taken: Sequence[str], folder: Path) -> None:
     """Save a model of `run` with pretrained weights in the parts `taken` and the run's random weights elsewhere."""
-    from lib.training.assembly import assemble
+    from lib.training.predictor import assemble
 
     _, backbone, _, model = assemble(run)
     drawn = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -61,8 +61,7 @@ def measured_parts(run: "RunSettings", weights: Path | None) -> dict[str, float]
     import torch
 
     from lib.tokens.stored import TokenDataset
-    from lib.training.assembly import assemble
-    from lib.training.predictor import load_split
+    from lib.training.predictor import assemble, load_split
 
     task, backbone, tokenizer, model = assemble(run)
     if weights is not None:

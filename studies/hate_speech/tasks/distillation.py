@@ -52,13 +52,13 @@ class Task(DocumentClassification):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.classification import TaughtCollator
+        from studies.hate_speech.taught import TaughtCollator
 
         return TaughtCollator(tokenizer.pad_token_id)
 
     def loss(self, loss: Tensor, logits: Tensor, extra: Tensor, items: Tensor | int | None) -> Tensor:
         """See `lib.tasks.contract.Task.loss`."""
-        from lib.backbones.heads.loss import distillation
+        from studies.hate_speech.taught import distillation
 
         settings = self.parameters
         taught = distillation(logits, extra, settings.temperature, items)

@@ -77,8 +77,7 @@ class Task(DocumentClassification):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`; the tokeniser reads the phrases as well."""
-        from lib.tokens.classification import ClassificationCollator
-        from lib.tokens.padding import pad_examples
+        from lib.tokens.batches import ClassificationCollator, pad_examples
 
         ids = tokenizer(self.parameters.phrases)["input_ids"]
         phrases = [{"id": text, "input_ids": row} for text, row in zip(self.parameters.phrases, ids, strict=True)]

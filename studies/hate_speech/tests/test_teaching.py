@@ -9,11 +9,12 @@ import pytest
 import torch
 import yaml
 
-from lib.backbones.heads.loss import cross_entropy, distillation
+from lib.backbones.heads.model import cross_entropy
 from lib.core.errors import DataError
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
 from lib.training.run import train
+from studies.hate_speech.taught import distillation
 from studies.hate_speech.teaching import with_logits
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,7 +14,7 @@ from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import add_sentinels
-from lib.training.assembly import assemble
+from lib.training.predictor import assemble
 from lib.training.run import train
 
 PARTS = runpy.run_path(str(Path(__file__).resolve().parents[3] / "studies/hate_speech/scripts/t5_parts.py"))

@@ -14,7 +14,7 @@ from lib.core.enclosing import enclosing
 from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
-from lib.tokens.padding import pad_examples, pad_ids
+from lib.tokens.batches import pad_examples, pad_ids
 from lib.tokens.sentinels import dropped, sentinel, sentinel_ids
 from studies.hate_speech.tokens.text_to_text import end_of_text
 

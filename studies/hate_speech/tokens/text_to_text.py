@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
-from lib.tokens.padding import pad_examples, pad_ids
+from lib.tokens.batches import pad_examples, pad_ids
 
 
 def end_of_text(tokenizer: PreTrainedTokenizerBase) -> int:

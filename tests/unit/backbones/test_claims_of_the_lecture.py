@@ -9,7 +9,7 @@ from encoder_cases import tiny_config
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from lib.backbones.encoder.block import EncoderBlock
+from lib.backbones.encoder.model import EncoderBlock
 from lib.backbones.positions import Phases, sinusoids
 
 CPU = torch.device("cpu")

@@ -6,12 +6,12 @@ from encoder_cases import EXAMPLES, build, labelled
 from torch._dynamo.utils import counters
 
 from lib.attention.contract import mechanisms, set_step
-from lib.backbones.compiled import CompiledAtFixedSizes, compile_blocks
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
+from lib.backbones.faster import CompiledAtFixedSizes, compile_blocks
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.tokens.padding import known_beforehand
+from lib.tokens.batches import known_beforehand
 
 NO_DROPOUT = dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
 LENGTHS = [(9, 4, 3), (9, 9, 9, 9), (17, 6, 3, 2, 2)]

@@ -9,8 +9,8 @@ from hypothesis import strategies
 from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 
-from lib.backbones import onednn
-from lib.backbones.onednn import Linear, use_onednn
+from lib.backbones import faster as onednn
+from lib.backbones.faster import Linear, use_onednn
 
 
 @pytest.fixture

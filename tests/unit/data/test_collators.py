@@ -4,7 +4,7 @@ import torch
 
 from lib.core.errors import DataError
 from lib.core.labels import IGNORED
-from lib.tokens.classification import ClassificationCollator, TokenClassificationCollator
+from lib.tokens.batches import ClassificationCollator, TokenClassificationCollator
 from lib.tokens.masking import MlmCollator, TokenMasker
 from lib.tokens.tokenizer import SPECIAL_TOKENS
 from lib.tokens.vocabularies import from_vocabulary, train_words

@@ -9,7 +9,7 @@ import torch
 
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.settings.tokenizer import Tokenizer
-from lib.tokens.classification import ClassificationCollator
+from lib.tokens.batches import ClassificationCollator
 from lib.tokens.encoding import encode, encode_pandas
 from lib.tokens.stored import TokenDataset, load_tokens
 from lib.tokens.tokenizer import TextTokenizer

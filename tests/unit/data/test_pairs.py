@@ -16,7 +16,7 @@ from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.dataset import Dataset, TextDescription
 from lib.preparing.settings.preparation import Preparation
 from lib.reading.readers import read_records
-from lib.tokens.classification import ClassificationCollator, PairCollator, RegressionCollator
+from lib.tokens.batches import ClassificationCollator, PairCollator, RegressionCollator
 from lib.tokens.stored import TokenDataset, has_labels, share_longer
 from lib.tokens.tokenizing import StoredTexts, tokenize_dataset
 from lib.tokens.vocabularies import save_bytes, train_words

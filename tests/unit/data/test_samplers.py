@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.tokens.samplers import KeyedSampler, LengthGroupedSampler, Share, within_budget
+from lib.tokens.batches import KeyedSampler, LengthGroupedSampler, Share, within_budget
 
 LENGTHS = np.random.default_rng(0).integers(5, 500, 1003)
 

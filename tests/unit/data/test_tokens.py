@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
+from lib.tokens.batches import LengthGroupedSampler
 from lib.tokens.masking import MlmCollator, TokenMasker
-from lib.tokens.samplers import LengthGroupedSampler
 from lib.tokens.stored import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer

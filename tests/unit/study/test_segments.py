@@ -100,7 +100,7 @@ def test_the_code_of_both_backbones_makes_a_run():
     plan = Plan(found)
     (run, *_), (plain, *_) = runs_of(found, "finetune", "segments"), runs_of(found, "finetune", "sdpa")
     modules = {each.split(":")[0] for each in reached(*roots(plan.code(run)))}
-    needed = {"lib.backbones.hierarchical.model", "lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"}
+    needed = {"lib.backbones.hierarchical.model", "lib.backbones.encoder.model", "lib.attention.sdpa.mechanism"}
     assert needed <= modules
     assert not any(name.startswith("lib.backbones.hierarchical") for name in map(str, roots(plan.code(plain))))
 

@@ -4,7 +4,7 @@ import pytest
 
 from lib.core.errors import RunError
 from lib.tokens.vocabularies import from_vocabulary
-from lib.training.assembly import check_vocabulary
+from lib.training.predictor import check_vocabulary
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
 

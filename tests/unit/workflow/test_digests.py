@@ -706,15 +706,15 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
             {"lib.core.errors:ConfigError", "lib.attention.lsh.mechanism:Mechanism"},
         ),
         (
-            "lib.backbones.encoder.block",
-            {"lib.backbones.encoder.block:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
+            "lib.backbones.encoder.model",
+            {"lib.backbones.encoder.model:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
              "lib.attention.contract:build"},
-            {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.heads.pooling:pooling",
+            {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.heads.model:pooling",
              "lib.attention.favor.mechanism:Mechanism", "lib.tokens.masking:TokenMasker"},
         ),
         (
             "lib.tokens.masking",
-            {"lib.tokens.masking:MlmCollator", "lib.tokens.masking:TokenMasker", "lib.tokens.padding:pad_ids"},
+            {"lib.tokens.masking:MlmCollator", "lib.tokens.masking:TokenMasker", "lib.tokens.batches:pad_ids"},
             {"lib.study.recipe:Recipe", "lib.tasks.masked_lm:Settings"},
         ),
     ],
@@ -725,7 +725,7 @@ def test_what_modules_of_the_project_reach(module, definitions, others):
     assert not others & found
 
 
-FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.block", "lib.tokens.masking"
+FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.model", "lib.tokens.masking"
 SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.configuration"
 
 
@@ -738,7 +738,7 @@ SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.config
         ("lib/attention/favor/mechanism.py", "exponents.shape[-1] ** 0.5", "exponents.shape[-1]", {FAVOR}),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
-        ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
+        ("lib/backbones/encoder/model.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
         ("lib/attention/repetition.py", "layer % len(held)", "-layer % len(held)", {SSM}),
         ("lib/backbones/encoder/configuration.py", "layer % len(held)", "-layer % len(held)", {BLOCK, CONFIGURATION}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
@@ -765,7 +765,7 @@ def test_an_edit_of_the_project_changes_what_it_must(tmp_path, monkeypatch, file
 def test_nothing_that_is_analysed_is_imported():
     program = (
         "import sys; from lib.workflow.staleness.digests import code_digest; "
-        "code_digest('lib/core/__init__.py', 'lib.attention.favor.mechanism', 'lib.backbones.encoder.block'); "
+        "code_digest('lib/core/__init__.py', 'lib.attention.favor.mechanism', 'lib.backbones.encoder.model'); "
         "print(sorted({'torch', 'lib.attention', 'lib.backbones'} & sys.modules.keys()))"
     )
     output = subprocess.run(

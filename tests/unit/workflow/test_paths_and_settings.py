@@ -334,7 +334,7 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
               "lib.backbones.heads.sequence_classification",
               "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
-    assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
+    assert {"lib.backbones.encoder.model", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
     assert "lib.backbones.recurrent.model" in recurrent - encoder
     assert not {"lib.backbones.heads.masked_lm", "lib.training.run"} & (encoder | recurrent)
     assert not (texts & shared) - {"lib.tasks.sequence_classification"}

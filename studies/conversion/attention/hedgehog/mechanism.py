@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.contract import Attention, without_padding
-from lib.attention.feature_map import FeatureMap
+from studies.conversion.attention.feature_map import FeatureMap
 from studies.conversion.attention.hedgehog.settings import Settings
 
 

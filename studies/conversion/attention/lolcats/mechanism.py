@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.block_sparse.computation import by_rank
-from lib.attention.contract import Attention, ranks
-from lib.attention.dense import ABSENT
-from lib.attention.feature_map import FeatureMap
+from lib.attention.contract import ABSENT, Attention, ranks
+from studies.conversion.attention.feature_map import FeatureMap
 from studies.conversion.attention.lolcats.settings import Settings
 
 FIRST_FACTOR = 0.1

@@ -18,8 +18,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from lib.attention.contract import Attention
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy_of_weights, select, squared_error
-from lib.backbones.heads.model import TaskModel
+from lib.backbones.heads.model import TaskModel, select, squared_error
 from lib.core.errors import RunError
 
 
@@ -131,7 +130,7 @@ class Imitation(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: tokens whose states are learnt [B, N], -100 = none; None = no loss, and no teacher is needed.
-            scored: places of labels in the batch laid flat [L], see `lib.tokens.padding.known_beforehand`.
+            scored: places of labels in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 
@@ -203,6 +202,24 @@ class Imitation(TaskModel):
                     yield squared_error(own, other, items)
                 else:
                     yield torch.stack(list(_weight_errors(mechanism, layer, labels))).sum() / items
+
+
+def cross_entropy_of_weights(weights: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each query's attention weights with the targets, as the mean over heads.
+
+    Args:
+        weights: weights of the model [B, H, N, M], in float32 at least; one that is 0 counts as the smallest normal
+            number, without a gradient.
+        targets: as `weights`; each query's add up to 1.
+
+    Returns:
+        [B, N], in nats.
+
+    Source:
+        Zhang et al. 2024, "The Hedgehog & the Porcupine": its distillation of attention weights.
+    """
+    logarithms = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    return -(targets * logarithms).sum(-1).mean(1)
 
 
 def _weight_errors(mechanism: Attention, layer: Attended, labels: Tensor) -> Iterator[Tensor]:

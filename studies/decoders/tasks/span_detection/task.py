@@ -21,7 +21,7 @@ from lib.core.errors import RunError
 from lib.core.labels import IGNORED
 from lib.reading.spans import character_values, marked, spans_of
 from lib.tasks import contract
-from lib.tokens.classification import TokenClassificationCollator
+from lib.tokens.batches import TokenClassificationCollator
 from studies.decoders.evaluation.spans import (
     Counts,
     balanced_threshold,

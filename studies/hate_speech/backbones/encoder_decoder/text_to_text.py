@@ -11,8 +11,7 @@ from transformers import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
-from lib.backbones.heads.loss import cross_entropy
-from lib.backbones.heads.model import TaskModel
+from lib.backbones.heads.model import TaskModel, cross_entropy
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from studies.hate_speech.backbones.encoder_decoder.model import EncoderDecoderModel, EncoderDecoderPreTrainedModel
 

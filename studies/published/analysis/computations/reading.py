@@ -20,7 +20,7 @@ from lib.backbones.contract import TextClassifier
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
 from lib.reading.sentences import ends_sentence
-from lib.tokens.padding import pad_ids
+from lib.tokens.batches import pad_ids
 from lib.tokens.word_edges import word_edges
 
 BATCH_TOKENS = 8192

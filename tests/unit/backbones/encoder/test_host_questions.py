@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from lib.backbones import heads
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
 from lib.backbones.heads.model import TaskModel
-from lib.tokens.padding import LENGTHS, known_beforehand, rounded
+from lib.tokens.batches import LENGTHS, known_beforehand, rounded
 
 QUESTIONS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}
 

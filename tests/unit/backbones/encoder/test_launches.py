@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForSequenceClassification
 
-from lib.backbones.encoder import EncoderForSequenceClassification, block
+from lib.backbones.encoder import EncoderForSequenceClassification
+from lib.backbones.encoder import model as encoder
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings
 
@@ -47,7 +48,7 @@ def size_of(value):
 def counted(make, monkeypatch, *, padded):
     """Return the launches of a step, and the GiB that all but products pass over."""
     monkeypatch.setattr(torch.Tensor, "all", lambda mask: [])  # whether a mask is true all over: no, without looking
-    monkeypatch.setattr(block, "_recomputed", lambda *_: nullcontext())  # a GPU keeps the outputs of GELU
+    monkeypatch.setattr(encoder, "_recomputed", lambda *_: nullcontext())  # a GPU keeps the outputs of GELU
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = make().train()
         ids = torch.zeros(64, 512, dtype=torch.long)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from encoder_cases import masks
 
-from lib.backbones.heads.pooling import pooling
+from lib.backbones.heads.model import pooling
 from lib.core.errors import ConfigError
 
 # Padding at the end, at the beginning, in between, and none.

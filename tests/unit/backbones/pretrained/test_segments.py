@@ -8,7 +8,7 @@ from transformers import AutoModel
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.tokens.classification import ClassificationCollator
+from lib.tokens.batches import ClassificationCollator
 from lib.training.predictor import _collated
 
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
