@@ -98,7 +98,7 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 # The pages as they stand here, by links, so that no text has a copy; a broken link or anchor is an error.
 docs: .venv/.docs ## Make the site of the documentation in site/html
 	mkdir -p site/source
-	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE benchmarks docs config) site/source/
+	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE benchmarks docs config studies) site/source/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
@@ -154,4 +154,4 @@ format: .venv/.all ## Fix format and style where that can be done automatically
 	$(BIN)/snakefmt workflow studies benchmarks
 
 clean: ## Remove everything produced by the demos, and caches
-	rm -rf $(foreach file,$(wildcard config/demo*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(foreach file,$(wildcard config/demo*.yaml studies/*/demo_*.yaml),results/$(basename $(notdir $(file)))) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

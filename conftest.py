@@ -17,6 +17,8 @@ import yaml
 from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
+from lib.core import extensions
+
 pytest_plugins = ["last_skipped", "training_fixtures", "workflow_fixtures"]
 
 if not torch.cuda.is_available():
@@ -30,6 +32,15 @@ with contextlib.suppress(ImportError):  # a GPU's machine may lack it
 
     hypothesis.settings.register_profile("busy", deadline=None)  # tests are no benchmarks: a busy machine fails none
     hypothesis.settings.load_profile("busy")
+
+
+@pytest.fixture(scope="module")
+def all_studies(repository):
+    """All studies of the project are extensions in use."""
+    with pytest.MonkeyPatch.context() as patch:
+        names = (path.relative_to(repository).as_posix() for path in sorted(repository.glob("studies/*/")))
+        patch.setenv(extensions.VARIABLE, os.pathsep.join(names))
+        yield
 
 
 LONGEST = ("real", "workflow", "browser", "training")

@@ -7,6 +7,7 @@ The cost of adapting an opened decoder is measured by: snakemake bench_adaptatio
 import json
 import os
 
+from lib.attention.settings import MECHANISMS as KINDS
 from lib.attention.settings import each_of
 from benchmarks.compared import ENCODERS, EXTRA
 
@@ -23,7 +24,7 @@ ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name
 def modules_of(mechanisms):
     """Return the modules of the kinds of `mechanisms`, whose changes make a measurement stale."""
     kinds = {each["kind"] for entry in mechanisms.values() for each in each_of(entry)}
-    return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "settings"))
+    return sorted(KINDS.module(kind, part) for kind in kinds for part in ("mechanism", "settings"))
 
 
 COST_MODULES = modules_of(MECHANISMS)

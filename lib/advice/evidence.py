@@ -75,7 +75,7 @@ def evidence_hint(
         f"{of_classes}; on all of each document, {scores[0]:.1f} %. Significantly above the mean of the tenths (Holm): "
         f"{', '.join(points)}. {_advised(better, share, reach)} Each half of the documents is classified by a model of "
         "the other; intervals are over documents. This counts words alone: evidence in their order, or in what stands "
-        f"far apart, is invisible to it (docs/evidence.md).{left_out}"
+        f"far apart, is invisible to it (studies/evidence/README.md).{left_out}"
     ]
 
 

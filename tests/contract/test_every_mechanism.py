@@ -3,7 +3,6 @@
 What may differ between them is read from their declarations (`lib.attention.settings`).
 """
 
-import importlib
 import math
 import sys
 from pathlib import Path
@@ -68,7 +67,7 @@ def test_every_mechanism_has_parameters_reference_and_examples():
     assert folders == set(MECHANISMS.kinds())
     assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer"} <= folders
     for kind in folders:
-        module = importlib.import_module(f"lib.attention.{kind}.reference")
+        module = MECHANISMS.load(kind, "reference")
         assert callable(module.reference)
         assert {values["kind"] for values in module.EXAMPLES.values()} == {kind}
         assert issubclass(MECHANISMS.load(kind, "mechanism").Mechanism, Attention)
@@ -382,7 +381,7 @@ def test_weights_equal_the_reference(name):
     mechanism = build(name)
     (query, key, _), mask = draw(mechanism, 4, 26, dtype=torch.float64), masks(26)
     identity = torch.eye(26, dtype=torch.float64).expand(4, HEADS, 26, 26)
-    module = importlib.import_module(f"lib.attention.{mechanism.settings.kind}.reference")
+    module = MECHANISMS.load(mechanism.settings.kind, "reference")
     expected = module.reference(mechanism, query, key, identity, mask)
     torch.testing.assert_close(mechanism.weights(query, key, mask), expected, atol=1e-6, rtol=1e-6)
 

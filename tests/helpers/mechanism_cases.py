@@ -1,7 +1,5 @@
 """Mechanisms, their inputs and their dense references, as the contract of every mechanism is tested with."""
 
-import importlib
-
 import torch
 
 from lib.attention import contract
@@ -13,7 +11,7 @@ HEADS, WIDTH = 2, 8
 SLOPES = (0.5, 0.0625)
 
 
-REFERENCES = [importlib.import_module(f"lib.attention.{kind}.reference") for kind in MECHANISMS.kinds()]
+REFERENCES = [MECHANISMS.load(kind, "reference") for kind in MECHANISMS.kinds()]
 EXAMPLES = {name: values for reference in REFERENCES for name, values in reference.EXAMPLES.items()}
 BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
 
@@ -59,7 +57,7 @@ def run(function, tensors, cotangent):
 
 
 def truth(mechanism, tensors, mask, cotangent):
-    module = importlib.import_module(f"lib.attention.{mechanism.settings.kind}.reference")
+    module = MECHANISMS.load(mechanism.settings.kind, "reference")
     return run(
         lambda *rows: module.reference(mechanism, *rows, mask),
         detached(tensors, torch.float64),

@@ -1,5 +1,6 @@
 """Pages lead to what exists: links, anchors, files, and every kind that the code finds."""
 
+import os
 import re
 
 import pytest
@@ -21,6 +22,7 @@ SOURCES = (
     "workflow/**/*",
     "slurm/*",
     "config/*",
+    "studies/**/*",
     "tests/**/*.py",
     "Makefile",
 )
@@ -48,8 +50,8 @@ def section(page, title):
 
 @pytest.fixture(scope="module")
 def pages(repository):
-    folders = (".", "benchmarks", "docs", "config", "results")
-    return [page for folder in folders for page in sorted((repository / folder).glob("*.md"))]
+    folders = (".", "docs", "config", "results", "studies/*", "benchmarks")
+    return [page for folder in folders for page in sorted(repository.glob(f"{folder}/*.md"))]
 
 
 def test_the_site_has_the_sections_and_pages_of_the_index(repository):
@@ -90,7 +92,7 @@ def test_every_link_and_its_anchor_lead_somewhere(pages):
             path, _, anchor = link.partition("#")
             target = (page.parent / path) if path else page
             if not target.exists() or (anchor and anchor not in anchors(target)):
-                broken.append(f"{page.name}: {link}")
+                broken.append(f"{page}: {link}")
     assert not broken
 
 
@@ -99,7 +101,9 @@ def test_every_file_that_a_page_names_is_there(repository, pages):
     for page in pages:
         if page.name == "CHANGELOG.md":
             continue  # it also names what was there once
-        named = re.findall(r"`((?:benchmarks|lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page))
+        named = re.findall(
+            r"`((?:lib|scripts|studies|benchmarks|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page)
+        )
         missing += [f"{page.name}: {name}" for name in named if not (repository / name).exists()]
     assert not missing
 
@@ -109,35 +113,35 @@ def test_every_page_that_code_and_configurations_name_is_there(repository):
     for pattern in SOURCES:
         for path in repository.glob(pattern):
             if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
-                named = re.findall(r"\b(?:benchmarks|docs)/\w+\.md\b", path.read_text(encoding="utf-8"))
+                named = re.findall(r"\b(?:benchmarks|docs|studies/\w+)/\w+\.md\b", path.read_text(encoding="utf-8"))
                 missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
     assert not missing
 
 
 def test_the_index_has_the_title_of_every_page(repository):
     index = repository / "docs/README.md"
-    rows = re.findall(r"^- \[(.*)\]\((\w+\.md)\)$", index.read_text(encoding="utf-8"), re.MULTILINE)
+    pages = [page for folder in ("docs", "studies/*") for page in repository.glob(f"{folder}/*.md") if page != index]
+    rows = re.findall(r"^- \[(.*)\]\((\w+\.md|\.\./studies/.*)\)$", index.read_text(encoding="utf-8"), re.MULTILINE)
     titles = [
-        (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), page.name)
-        for page in index.parent.glob("*.md")
-        if page != index
+        (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), os.path.relpath(page, index.parent))
+        for page in pages
     ]
     assert sorted(rows) == sorted(titles)
 
 
 KINDS = {
-    "mechanism": ("mechanisms.md", "The kinds", MECHANISMS.kinds()),
-    "backbone": ("layout.md", "What can be exchanged", BACKBONES.kinds()),
-    "task": ("layout.md", "What can be exchanged", TASKS.kinds()),
-    "table": ("tables_and_figures.md", "Tables", TABLES.kinds()),
-    "figure": ("tables_and_figures.md", "Figures", FIGURES.kinds()),
-    "analysis": ("tables_and_figures.md", "Analyses", ANALYSES.kinds()),
-    "generator": ("add_dataset.md", "Generate a corpus", generators()),
+    "mechanism": ("mechanisms.md", "The kinds", MECHANISMS.kinds),
+    "backbone": ("layout.md", "What can be exchanged", BACKBONES.kinds),
+    "task": ("layout.md", "What can be exchanged", TASKS.kinds),
+    "table": ("tables_and_figures.md", "Tables", TABLES.kinds),
+    "figure": ("tables_and_figures.md", "Figures", FIGURES.kinds),
+    "analysis": ("tables_and_figures.md", "Analyses", ANALYSES.kinds),
+    "generator": ("add_dataset.md", "Generate a corpus", generators),
 }
 
 
 @pytest.mark.parametrize("axis", KINDS)
-def test_the_pages_name_every_kind_and_no_other(repository, axis):
+def test_the_pages_name_every_kind_and_no_other(repository, all_studies, axis):
     """A row of a table names its kinds in the first cell, or, where a row stands for an axis, in the last one."""
     name, title, kinds = KINDS[axis]
     text = section(repository / "docs" / name, title)
@@ -146,4 +150,4 @@ def test_the_pages_name_every_kind_and_no_other(repository, axis):
         row[0] for row in rows if row[0].startswith("`")
     ]
     named = re.findall("`([^`]+)`", " ".join(cells))
-    assert sorted(named) == sorted(kinds), f"docs/{name}, below '{title}', lists them"
+    assert sorted(named) == sorted(kinds()), f"docs/{name}, below '{title}', lists them"

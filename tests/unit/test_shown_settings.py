@@ -1,5 +1,6 @@
 """Every setting is shown: in a configuration that we ship, or in a block of a page. Blocks have known keys."""
 
+import functools
 import re
 import textwrap
 from collections import defaultdict
@@ -22,7 +23,10 @@ OTHERS = {"default-resources", "config", "partitions", "software-deployment-meth
 FILLED_IN = {"mechanism", "vectors_folder", "teacher_backbone", "teacher_weights"}
 """Keys that a study fills in for its runs."""
 
+kinds = functools.cache(_kinds)
 
+
+@functools.cache
 def sections():
     """Return every class of settings of a study."""
     places = {Study: []}
@@ -68,7 +72,7 @@ def walk(values, classes, shown, problems):
             shown.add(described(section, key))
             by_path = defaultdict(list)
             for part, path in _nested(field.annotation):
-                by_path[path] += _kinds(part)
+                by_path[path] += kinds(part)
             for path, parts in by_path.items():
                 for each in below(value, path):
                     walk(each, parts, shown, problems)
@@ -100,9 +104,12 @@ def read(block, shown):
     return problems if found else [f"{', '.join(block)}: no section has these keys"]
 
 
+pytestmark = pytest.mark.usefixtures("all_studies")
+
+
 @pytest.fixture(scope="module")
 def pages(repository):
-    return [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
+    return [repository / "README.md", *repository.glob("docs/*.md"), *sorted(repository.glob("studies/*/*.md"))]
 
 
 def test_blocks_of_pages_have_settings_that_exist(pages):
@@ -153,12 +160,12 @@ PLACES = [
     ("add_dataset", "datasets", "config.yaml", "experiment", DATASETS),
     ("adapters", "adapt", "config.yaml", "experiment/stages", ADAPTED),
     ("compare_methods", "backbones", "config.yaml", "experiment", {}),
-    ("evaluate", "experiment", "hate_speech.yaml", "", {}),
+    ("evaluate", "experiment", "../studies/hate_speech/hate_speech.yaml", "", {}),
     ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
     ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
     ("search", "tune", "config.yaml", "experiment/stages", IMDB_ALONE),
     ("what_models_look_at", "report", "demo.yaml", "", {}),
-    ("word_vectors", "word_vectors", "config.yaml", "experiment", {}),
+    ("../studies/word_vectors/README", "word_vectors", "config.yaml", "experiment", {}),
     ("write_a_study", "stages", "config.yaml", "experiment", {}),
 ]
 """Blocks of pages: page, first key, a study that they may be a part of, their place in it, and what it lacks."""
@@ -186,7 +193,7 @@ def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
 
 def test_every_setting_is_shown(repository, pages):
     shown = set()
-    for study in sorted((repository / "config").glob("*.yaml")):
+    for study in sorted([*repository.glob("config/*.yaml"), *repository.glob("studies/*/*.yaml")]):
         walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study], shown, [])
     for page in pages:
         for block in blocks(page):

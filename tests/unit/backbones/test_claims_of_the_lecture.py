@@ -1,4 +1,4 @@
-"""Claims of the lecture on transformers that a calculation can check; the numbers are those of docs/toy.md."""
+"""Claims of the lecture on transformers that a calculation can check; the numbers are those of studies/toy/README.md."""
 
 import statistics
 import time
