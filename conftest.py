@@ -17,7 +17,9 @@ import yaml
 from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
-pytest_plugins = ["last_skipped", "training_fixtures", "workflow_fixtures"]
+from lib.core.extensions import VARIABLE
+
+pytest_plugins = ["extending", "last_skipped", "training_fixtures", "workflow_fixtures"]
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
@@ -72,6 +74,7 @@ class Project:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(folder),
             "OMP_NUM_THREADS": "1",
+            VARIABLE: "",  # configurations name what they need
         }
 
     def snakemake(self, *arguments, check=True):

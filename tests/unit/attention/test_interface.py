@@ -3,7 +3,7 @@
 import pytest
 import torch
 from encoder_cases import fresh_python, masks, token_ids
-from mechanism_cases import EXAMPLES
+from mechanism_cases import EXAMPLES, EXTENSIONS
 from pydantic import ValidationError
 from transformers import (
     AttentionInterface,
@@ -20,6 +20,8 @@ from lib.attention import number_layers, register_attention
 from lib.attention.settings import MECHANISMS
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.core.errors import ConfigError
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = {

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from lib.reading.words import words_of
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import silhouette_score
@@ -18,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from lib.analysis.computations.subject import Subject
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
+from lib.reading.words import words_of
 
 FOLDS = 5
 

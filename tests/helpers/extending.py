@@ -1,0 +1,31 @@
+"""Extensions in tests: each module of tests has its own in use, and no other."""
+
+import os
+from contextlib import contextmanager
+
+import pytest
+
+from lib.core.extensions import ROOT, SHIPPED, VARIABLE, use
+
+
+@contextmanager
+def extended(*names):
+    """Have these extensions in use, and no others."""
+    before = os.environ.pop(VARIABLE, "")
+    use(names)
+    yield
+    os.environ[VARIABLE] = before
+
+
+def having(place):
+    """Return the shipped extensions with parts of `lib/<place>`."""
+    return sorted(f"{SHIPPED}/{study.name}" for study in (ROOT / SHIPPED).iterdir() if (study / place).is_dir())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extensions(request):
+    """In use in a module: the study whose tests they are, and what its mark `extensions` names."""
+    study = request.path.parents[1]
+    own = [f"{SHIPPED}/{study.name}"] if study.parent == ROOT / SHIPPED else []
+    with extended(*own, *(name for mark in request.node.iter_markers("extensions") for name in mark.args)):
+        yield
