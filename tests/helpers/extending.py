@@ -1,6 +1,7 @@
 """Extensions in tests: each module of tests has its own in use, and no other."""
 
 import os
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -12,9 +13,11 @@ from lib.core.extensions import ROOT, SHIPPED, VARIABLE, use
 def extended(*names):
     """Have these extensions in use, and no others."""
     before = os.environ.pop(VARIABLE, "")
-    use(names)
-    yield
-    os.environ[VARIABLE] = before
+    try:
+        use(names)
+        yield
+    finally:
+        os.environ[VARIABLE] = before
 
 
 def having(place):
@@ -29,3 +32,13 @@ def extensions(request):
     own = [f"{SHIPPED}/{study.name}"] if study.parent == ROOT / SHIPPED else []
     with extended(*own, *(name for mark in request.node.iter_markers("extensions") for name in mark.args)):
         yield
+
+
+@pytest.fixture
+def own_extension(tmp_path, monkeypatch):
+    """An empty folder that is an extension in use, outside of the project."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder = tmp_path / f"of_{tmp_path.name}"  # a name of its own, as Python keeps what it imported
+    folder.mkdir()
+    with extended(str(folder)):
+        yield folder
