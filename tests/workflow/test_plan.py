@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-GRID = Path(__file__).resolve().parents[2] / "config/config.yaml"
+from lib.core.extensions import ROOT
+from lib.study.configuration import SHIPPED
+
+GRID = ROOT / "config/config.yaml"
+
+
+def shipped(study):
+    """Return the place of a shipped configuration in the repository."""
+    return str(SHIPPED[f"{study}.yaml"].relative_to(ROOT))
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +224,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
         path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
     assert (jobs["train"], jobs["evaluate"]) == (models + models * 3 + models * tuned, tuned)
 
 
@@ -233,7 +241,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
     ],
 )
 def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)
 
 

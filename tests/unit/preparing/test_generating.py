@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from extending import extended, having
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
@@ -25,6 +26,10 @@ from lib.study.configuration import load_study, read_layers
 from lib.workflow.staleness.digests import reached
 
 ROOT = Path(__file__).parents[3]
+EXTENSIONS = having("generators")
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
+with extended(*EXTENSIONS):
+    CORPORA = list(RAW_FILES)
 DOCUMENTS = 600
 # What imitates a real corpus, and the digest of what it holds.
 IMITATIONS = {
@@ -79,7 +84,7 @@ def test_a_generator_is_found_by_its_name(tmp_path, own_extension):
         "def make(documents, rng, options):\n"
         "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
     )
-    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} < set(RAW_FILES)
+    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} == set(RAW_FILES)
     generate("notes", 200, 0, tmp_path / "out")
     generate("letters", 200, 0, tmp_path / "letters", "notes")
     assert (tmp_path / "out/notes.txt").read_bytes() == (tmp_path / "letters/notes.txt").read_bytes() == b"200"
@@ -99,7 +104,7 @@ def test_the_code_of_the_program_holds_no_generator():
     assert not [name for name in definitions if name.startswith("lib.generators.")]
 
 
-@pytest.mark.parametrize("corpus", list(RAW_FILES))
+@pytest.mark.parametrize("corpus", CORPORA)
 def test_the_seed_decides_every_byte(folder, corpus, tmp_path):
     generate(corpus, DOCUMENTS, 0, tmp_path / "again", options=options(corpus))
     generate(corpus, DOCUMENTS, 1, tmp_path / "other", options=options(corpus))
