@@ -178,7 +178,7 @@ def test_an_augmented_dataset(project, alone):
     model = {"repository": "owner/name", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"}
     augmentation = {"labels": ["positive"], "by": "synonyms", "synonyms": wordnet}
     both = augmentation | {"copies": 2, "by": ["synonyms", "masked_lm"], "masked_lm": model, "leaked": True}
-    values = copy.deepcopy(alone)
+    values = copy.deepcopy(alone) | {"extensions": ["studies/hate_speech"]}
     experiment = values["experiment"]
     imdb = experiment["datasets"]["imdb"]
     experiment["datasets"] |= {
