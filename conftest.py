@@ -17,9 +17,9 @@ import yaml
 from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
-from lib.core import extensions
+from lib.core.extensions import VARIABLE
 
-pytest_plugins = ["last_skipped", "training_fixtures", "workflow_fixtures"]
+pytest_plugins = ["extending", "last_skipped", "training_fixtures", "workflow_fixtures"]
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
@@ -39,7 +39,7 @@ def all_studies(repository):
     """All studies of the project are extensions in use."""
     with pytest.MonkeyPatch.context() as patch:
         names = (path.relative_to(repository).as_posix() for path in sorted(repository.glob("studies/*/")))
-        patch.setenv(extensions.VARIABLE, os.pathsep.join(names))
+        patch.setenv(VARIABLE, os.pathsep.join(names))
         yield
 
 
@@ -83,6 +83,7 @@ class Project:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(folder),
             "OMP_NUM_THREADS": "1",
+            VARIABLE: "",  # configurations name what they need
         }
 
     def snakemake(self, *arguments, check=True):

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
+from lib.core.extensions import ON_USE, in_use
 from lib.core.program import edited
 
 logger = logging.getLogger(__name__)
@@ -87,9 +88,13 @@ class Call:
         quarter to half a second of CPU time. A program that fails, or whose streams are closed, ends as usual.
         """
         os.chdir(self.folder)
+        before = in_use()
         os.environ.clear()
         os.environ.update(self.environment)
         del os.environ[SOCKET]
+        if in_use() != before:  # what the server has imported knows none of the others
+            for call in ON_USE:
+                call()
         sys.argv[:] = self.arguments
         if not sys.flags.safe_path:
             sys.path[0] = os.path.dirname(os.path.abspath(self.arguments[0]))

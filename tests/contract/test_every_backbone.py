@@ -6,6 +6,7 @@ import typing
 import pytest
 import torch
 import transformers
+from extending import extended, having
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertTokenizer
 
@@ -17,6 +18,8 @@ from lib.study.recipe import Recipe
 from lib.tasks.settings import TASKS
 from lib.training.optimisation import make_optimizer
 
+EXTENSIONS = having("backbones")
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
 PLAIN = SIZES | {"intermediate_size": 32, "num_attention_heads": 4}
 DECODER = PLAIN | {"num_key_value_heads": 2, "head_dim": 4}
@@ -208,12 +211,13 @@ ONE_WAY = {
     "segments of a gru from left to right": SEGMENTS
     | {"encoder": {"kind": "recurrent", "cell": "gru", "bidirectional": False, **SIZES}},
 }
-POOLINGS = [
-    (kind, pooling)
-    for kind in TASKS.kinds()
-    if (field := TASKS.settings(kind).model_fields.get("classifier_pooling"))
-    for pooling in typing.get_args(field.annotation)
-]
+with extended(*EXTENSIONS):
+    POOLINGS = [
+        (kind, pooling)
+        for kind in TASKS.kinds()
+        if (field := TASKS.settings(kind).model_fields.get("classifier_pooling"))
+        for pooling in typing.get_args(field.annotation)
+    ]
 OF_TASKS = {"label_matching": {"phrases": ["a", "b", "c"]}, "distillation": {"teacher": "other"}}
 """Settings that a task needs."""
 

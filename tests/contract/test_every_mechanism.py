@@ -5,7 +5,6 @@ What may differ between them is read from their declarations (`lib.attention.set
 
 import math
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,9 @@ from encoder_cases import fresh_python
 from mechanism_cases import (
     BIASED,
     EXAMPLES,
+    EXTENSIONS,
     HEADS,
+    REFERENCES,
     WIDTH,
     assert_close,
     build,
@@ -30,12 +31,13 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-import lib.attention
 from lib.attention.contract import Attention, set_step, without_padding
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from lib.core.extensions import ROOT
 
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
 HAVE_SHORTCUTS = {"lsh", "window", "bigbird", "strided", "topk", "topk_blocks", "lolcats"}
 every_way = pytest.mark.parametrize(
@@ -63,9 +65,10 @@ def skip_beyond_its_reach(mechanism, length):
 
 
 def test_every_mechanism_has_parameters_reference_and_examples():
-    folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
+    places = ("lib", "studies/*")
+    folders = {path.parent.name for place in places for path in ROOT.glob(f"{place}/attention/*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
-    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer"} <= folders
+    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer", "hedgehog", "lolcats"} <= folders
     for kind in folders:
         module = MECHANISMS.load(kind, "reference")
         assert callable(module.reference)
@@ -381,8 +384,7 @@ def test_weights_equal_the_reference(name):
     mechanism = build(name)
     (query, key, _), mask = draw(mechanism, 4, 26, dtype=torch.float64), masks(26)
     identity = torch.eye(26, dtype=torch.float64).expand(4, HEADS, 26, 26)
-    module = MECHANISMS.load(mechanism.settings.kind, "reference")
-    expected = module.reference(mechanism, query, key, identity, mask)
+    expected = REFERENCES[mechanism.settings.kind].reference(mechanism, query, key, identity, mask)
     torch.testing.assert_close(mechanism.weights(query, key, mask), expected, atol=1e-6, rtol=1e-6)
 
 

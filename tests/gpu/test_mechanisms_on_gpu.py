@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from mechanism_cases import BIASED, EXAMPLES, build, cotangent_of, detached, draw, masks, run, truth
+from mechanism_cases import BIASED, EXAMPLES, EXTENSIONS, build, cotangent_of, detached, draw, masks, run, truth
 
 from lib.attention.contract import set_step
 from lib.attention.kernels import has_kernels, set_kernels
@@ -18,6 +18,7 @@ from lib.attention.settings import MECHANISMS
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 pytestmark = [
+    pytest.mark.extensions(*EXTENSIONS),
     pytest.mark.gpu,
     pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="torch sees no GPU"),
 ]

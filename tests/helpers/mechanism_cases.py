@@ -1,6 +1,7 @@
 """Mechanisms, their inputs and their dense references, as the contract of every mechanism is tested with."""
 
 import torch
+from extending import extended, having
 
 from lib.attention import contract
 from lib.attention.block_sparse.computation import BlockSparse
@@ -11,9 +12,11 @@ HEADS, WIDTH = 2, 8
 SLOPES = (0.5, 0.0625)
 
 
-REFERENCES = [MECHANISMS.load(kind, "reference") for kind in MECHANISMS.kinds()]
-EXAMPLES = {name: values for reference in REFERENCES for name, values in reference.EXAMPLES.items()}
-BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
+EXTENSIONS = having("attention")
+with extended(*EXTENSIONS):
+    REFERENCES = {kind: MECHANISMS.load(kind, "reference") for kind in MECHANISMS.kinds()}
+    EXAMPLES = {name: values for reference in REFERENCES.values() for name, values in reference.EXAMPLES.items()}
+    BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
 
 
 def build(name, **changes):
@@ -57,9 +60,9 @@ def run(function, tensors, cotangent):
 
 
 def truth(mechanism, tensors, mask, cotangent):
-    module = MECHANISMS.load(mechanism.settings.kind, "reference")
+    reference = REFERENCES[mechanism.settings.kind].reference
     return run(
-        lambda *rows: module.reference(mechanism, *rows, mask),
+        lambda *rows: reference(mechanism, *rows, mask),
         detached(tensors, torch.float64),
         cotangent,
     )

@@ -117,6 +117,8 @@ def settings(corpus, tagged):
         }
         if labelled:
             values["labels"] = ["low", "high"]
+        if stage == "imitate":
+            values["extensions"] = ["studies/conversion"]
         for key, value in changes.items():
             before = values.get(key)
             laid_over = isinstance(before, dict) and isinstance(value, dict)

@@ -21,6 +21,8 @@ from lib.study.run import RunSettings
 from lib.training.run import train
 from lib.workflow.failures import failure
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = 2
 SHARED = [

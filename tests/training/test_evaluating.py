@@ -30,6 +30,8 @@ from lib.training import evaluate_texts
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 
+pytestmark = pytest.mark.extensions("studies/decoders", "studies/hate_speech", "studies/word_vectors")
+
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = ["bad", "good", "odd"]
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]

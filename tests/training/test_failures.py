@@ -38,6 +38,8 @@ from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
 from studies.hate_speech.teaching import teach
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = (sys.executable, "-m", "lib.workflow.start")
 """Before a command: a server runs it."""

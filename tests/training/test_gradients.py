@@ -10,6 +10,8 @@ from lib.training.predictor import Observer
 from lib.training.run import train
 from lib.training.trainer import Trainer
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 T5 = {
     "model_type": "t5",
     "d_model": 32,

@@ -21,8 +21,8 @@ MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 @pytest.fixture(scope="module")
 def looked_at(finished):
     """The finished project, with analyses of its models, which are removed in the end."""
-    others = {"attention_patterns": None, "approximation": None}
-    finished.configure({"extends": CONFIG, "report": {"analyses": others | ANALYSES}}, LOOKS)
+    analyses = {"attention_patterns": None, "approximation": None} | ANALYSES
+    finished.configure({"extends": CONFIG, "extensions": ["studies/toy"], "report": {"analyses": analyses}}, LOOKS)
     finished.snakemake("--cores", 2, "--configfile", LOOKS)
     yield finished
     for name, (folder, suffix) in itertools.product(ANALYSES, FILES):

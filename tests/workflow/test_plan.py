@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-GRID = Path(__file__).resolve().parents[2] / "config/config.yaml"
+from lib.core.extensions import ROOT
+from lib.study.configuration import SHIPPED
+
+GRID = ROOT / "config/config.yaml"
+
+
+def shipped(study):
+    """Return the place of a shipped configuration in the repository."""
+    return str(SHIPPED[f"{study}.yaml"].relative_to(ROOT))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +178,7 @@ def test_an_augmented_dataset(project, alone):
     model = {"repository": "owner/name", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"}
     augmentation = {"labels": ["positive"], "by": "synonyms", "synonyms": wordnet}
     both = augmentation | {"copies": 2, "by": ["synonyms", "masked_lm"], "masked_lm": model, "leaked": True}
-    values = copy.deepcopy(alone)
+    values = copy.deepcopy(alone) | {"extensions": ["studies/hate_speech"]}
     experiment = values["experiment"]
     imdb = experiment["datasets"]["imdb"]
     experiment["datasets"] |= {
@@ -216,7 +224,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
         path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
     assert (jobs["train"], jobs["evaluate"]) == (models + models * 3 + models * tuned, tuned)
 
 
@@ -233,7 +241,7 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
     ],
 )
 def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)
 
 

@@ -60,6 +60,7 @@ def study(folder):
     encoder = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     given = {"source": "local", "labels": ["bad", "good"], "max_tokens": 12}
     return {
+        "extensions": ["studies/toy"],
         "experiment": {
             "seeds": [3],
             "precision": "fp32",

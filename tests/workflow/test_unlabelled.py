@@ -66,6 +66,7 @@ def study(files):
     classify, detect = {"kind": "sequence_classification"}, {"kind": "span_detection"}
     write = {"kind": "text_to_text", "targets": ["sweet", "sour"]}
     return {
+        "extensions": ["studies/hate_speech", "studies/decoders"],
         "experiment": {
             "seeds": [3],
             "precision": "fp32",

@@ -11,6 +11,8 @@ from lib.core.weights import ForeignStart
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import training_minutes
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")  # which has a backbone that writes texts
+
 SWAPPED = {"backbone": "encoder", "mechanism": "sdpa", "changes": {"imitate": {"mechanism": "favor-m64"}}}
 STAGE = {
     "start": "pretrain",

@@ -12,6 +12,8 @@ from lib.tasks.settings import TASKS
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from studies.hate_speech.backbones.encoder_decoder.settings import Settings
 
+pytestmark = pytest.mark.extensions("studies/conversion", "studies/decoders")
+
 SIZES = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 3}
 
 

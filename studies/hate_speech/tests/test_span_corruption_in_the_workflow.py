@@ -22,7 +22,9 @@ SMALLER = {
 @pytest.fixture(scope="module")
 def finished(copy_of_repository, repository):
     """The study of the page's first block, with its second laid over it."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (repository / "studies/hate_speech/text_to_text.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (repository / "studies/hate_speech/text_to_text.md").read_text(), re.DOTALL
+    )
     study, reading, *_ = (yaml.safe_load(block) for block in blocks)
     project = copy_of_repository("answers")
     project.configure(study, "answers.yaml")

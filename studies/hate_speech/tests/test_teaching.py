@@ -40,7 +40,7 @@ def taught(teacher, tmp_path_factory):
         "documents": values["data"]["train"], "tokens": values["data"]["train"], "out": out,
     }  # fmt: skip
     arguments = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    runpy.run_path(str(ROOT / "scripts" / "teach.py"))["main"](arguments)
+    runpy.run_path(str(ROOT / "studies/hate_speech/scripts/teach.py"))["main"](arguments)
     return out
 
 

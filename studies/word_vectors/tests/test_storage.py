@@ -8,8 +8,9 @@ from word_vectors import stored
 
 from lib.core.errors import DataError
 from lib.core.record import digest_of
+from lib.core.weights import VECTORS
 from lib.preparing.settings.word_vectors import WordVectors
-from studies.word_vectors.storage import TENSORS, WORDS, holds_vectors, load_vectors, save_vectors
+from studies.word_vectors.storage import WORDS, load_vectors, save_vectors
 from studies.word_vectors.word_vectors import train_vectors
 
 
@@ -31,14 +32,8 @@ def test_words_vectors_and_counts_come_back(folder, tmp_path):
 
 
 def test_there_are_tensors_and_json_and_nothing_else(folder):
-    assert sorted(path.name for path in folder.iterdir()) == [TENSORS, WORDS]
+    assert sorted(path.name for path in folder.iterdir()) == [VECTORS, WORDS]
     assert json.loads((folder / WORDS).read_text())["words"] == ["king", "Überfluß"]
-
-
-def test_a_folder_of_vectors_is_told_from_one_of_a_model(folder, tmp_path):
-    assert holds_vectors(folder)
-    (tmp_path / "model.safetensors").touch()
-    assert not holds_vectors(tmp_path)
 
 
 def test_other_words_have_another_digest(folder):
@@ -51,7 +46,7 @@ def test_other_words_have_another_digest(folder):
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        (TENSORS, b"nothing"),
+        (VECTORS, b"nothing"),
         (WORDS, b"{"),
         (WORDS, b"[]"),
         (WORDS, b'{"lowercase": true, "words": ["king"]}'),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from extending import extended, having
 from pydantic import ValidationError
 
 from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
@@ -16,6 +17,8 @@ from lib.analysis.table import read_analysis
 from lib.core.errors import DataError
 from studies.published.analysis.relations import NAMES as RELATIONS
 
+EXTENSIONS = having("analysis")
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/analysis_figure.py"
 FAMILIES = {"sdpa": "sdpa", "favor-m64": "favor"}
 TOKENS = ["null", "b", "a"]
@@ -168,12 +171,13 @@ def test_every_kind_of_analysis_is_drawn():
 
 GIVEN = {"embeddings": {"word": "bank"}}
 """Settings of a kind that have no default."""
-LISTS = [
-    (kind, name)
-    for kind in ANALYSES.kinds()
-    for name, field in ANALYSES.settings(kind).model_fields.items()
-    if "list" in str(field.annotation)
-]
+with extended(*EXTENSIONS):
+    LISTS = [
+        (kind, name)
+        for kind in ANALYSES.kinds()
+        for name, field in ANALYSES.settings(kind).model_fields.items()
+        if "list" in str(field.annotation)
+    ]
 
 
 @pytest.mark.parametrize(("kind", "name"), LISTS)

@@ -1,6 +1,4 @@
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,13 +7,13 @@ from encoder_cases import tiny_config, token_ids
 from small_studies import study
 from torch import nn
 
-import lib.attention
 from lib.attention import kernels as kernels_of_attention
 from lib.attention.contract import Attention, build, mechanisms, set_step
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.backbones.encoder.model import EncoderModel
 from lib.core.errors import ConfigError, RunError
+from lib.core.extensions import ROOT
 
 SHAPE = {"num_heads": 2, "head_size": 4, "layer": 0, "seed": 0}
 
@@ -70,33 +68,30 @@ def means_of_pairs(value):
     ("kind", "mechanism", "expected"),
     [("passing", MECHANISM, lambda value: value), ("windowed", WINDOWED, means_of_pairs)],
 )
-def test_a_new_folder_makes_a_mechanism(kind, mechanism, expected, tmp_path, monkeypatch):
-    folder = tmp_path / kind
-    folder.mkdir()
+def test_a_new_folder_makes_a_mechanism(kind, mechanism, expected, own_extension):
+    folder = own_extension / "attention" / kind
+    folder.mkdir(parents=True)
     for name, source in (("__init__", ""), ("settings", SETTINGS), ("mechanism", mechanism)):
         (folder / f"{name}.py").write_text(source.replace("KIND", kind))
-    monkeypatch.setattr(lib.attention, "__path__", [*lib.attention.__path__, str(tmp_path)])
     assert kind in MECHANISMS.kinds()
     value = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0))
     built = build(MECHANISMS.parse({"kind": kind}), **SHAPE)
     alike = torch.ones_like(value)  # all weights of what is seen are equal
     torch.testing.assert_close(built(alike, alike, value), expected(value))
-    for name in [name for name in sys.modules if name.startswith(f"lib.attention.{kind}")]:
-        monkeypatch.delitem(sys.modules, name)
 
 
 LINFORMER = {"kind": "linformer", "rank": 3, "length": 64}
 
 
 @pytest.mark.parametrize("values", [LINFORMER], ids=lambda values: values["kind"])
-def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values, tmp_path, monkeypatch):
+def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values, own_extension):
     """Of a mechanism that declares what the others do not, nothing stands outside its folder."""
     kind, copy = values["kind"], f"{values['kind']}_copied"
-    shutil.copytree(Path(lib.attention.__file__).parent / kind, tmp_path / copy)
-    for path in (tmp_path / copy).glob("*.py"):
-        text = path.read_text().replace(f"lib.attention.{kind}.", f"lib.attention.{copy}.")
+    folder, package = own_extension / "attention" / copy, f"{own_extension.name}.attention.{copy}"
+    shutil.copytree(ROOT / "lib/attention" / kind, folder)
+    for path in folder.glob("*.py"):
+        text = path.read_text().replace(f"lib.attention.{kind}.", f"{package}.")
         path.write_text(text.replace(f'Literal["{kind}"]', f'Literal["{copy}"]'))
-    monkeypatch.setattr(lib.attention, "__path__", [*lib.attention.__path__, str(tmp_path)])
 
     own, copied = (MECHANISMS.parse(values | {"kind": each}) for each in (kind, copy))
     shorter = [(f"datasets/{name}/max_tokens", 64) for name in ("imdb", "arxiv")]
@@ -111,11 +106,9 @@ def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values
     for parameters in (own, copied):
         torch.manual_seed(0)
         models.append(EncoderModel(tiny_config(mechanism=parameters.model_dump())).eval())
-    assert type(next(mechanisms(models[1]))).__module__ == f"lib.attention.{copy}.mechanism"
+    assert type(next(mechanisms(models[1]))).__module__ == f"{package}.mechanism"
     first, second = (model(token_ids(2, 30), encoder_masks(30, 12)).last_hidden_state for model in models)
     torch.testing.assert_close(first, second)
-    for name in [name for name in sys.modules if name.startswith(f"lib.attention.{copy}")]:
-        monkeypatch.delitem(sys.modules, name)
 
 
 def test_set_step_reaches_every_mechanism_of_a_tree():

@@ -4,10 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mechanism_cases import BIASED, EXAMPLES, SLOPES, build, draw, without_shortcuts
+from mechanism_cases import BIASED, EXAMPLES, EXTENSIONS, SLOPES, build, draw, without_shortcuts
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 FEW, SOME = st.integers(1, 4), st.integers(0, 3)
 WITH_A_BORDER = st.one_of(

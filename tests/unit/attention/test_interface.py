@@ -3,7 +3,8 @@
 import pytest
 import torch
 from encoder_cases import fresh_python, masks, token_ids
-from mechanism_cases import EXAMPLES
+from extending import extended
+from mechanism_cases import EXAMPLES, EXTENSIONS
 from pydantic import ValidationError
 from transformers import (
     AttentionInterface,
@@ -20,6 +21,8 @@ from lib.attention import number_layers, register_attention
 from lib.attention.settings import MECHANISMS
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.core.errors import ConfigError
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = {
@@ -306,11 +309,12 @@ def test_a_list_in_a_backbone_is_the_same(folder, batch):
     torch.testing.assert_close(states(held, batch), states(ours, batch), atol=0, rtol=0)
 
 
-OTHERS = {
-    values["kind"]: values
-    for values in EXAMPLES.values()
-    if not MECHANISMS.parse(values).is_learned and values["kind"] not in ("sdpa", "favor", "lsh")
-}
+with extended(*EXTENSIONS):
+    OTHERS = {
+        values["kind"]: values
+        for values in EXAMPLES.values()
+        if not MECHANISMS.parse(values).is_learned and values["kind"] not in ("sdpa", "favor", "lsh")
+    }
 
 
 def cross_attention(implementation):

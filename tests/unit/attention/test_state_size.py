@@ -2,10 +2,12 @@
 
 import pytest
 import torch
-from mechanism_cases import EXAMPLES, WIDTH, build, draw, without_shortcuts
+from mechanism_cases import EXAMPLES, EXTENSIONS, WIDTH, build, draw, without_shortcuts
 from torch.nn import functional
 
 from lib.attention.settings import MECHANISMS
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 SPARSE = ("sdpa", "lsh", "window", "strided", "bigbird", "topk_blocks")
 LENGTHS = (5, 24, 61)

@@ -6,7 +6,7 @@ from plain_vocabulary import PlainVocabulary
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.settings import BACKBONES
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.tasks.settings import TASKS
 
 # Of RoBERTa's tokeniser.
@@ -15,9 +15,9 @@ VOCABULARY = PlainVocabulary(
 )
 
 
-def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
+def test_roberta_trains_as_many_weights_as_the_paper_says():
     """By hand: 12 layers of 4 x 8 x (768 + 768) and 2 x 8 x (768 + 3072); a head of 768 x 769 and 2 x 769."""
-    graph = load_study(read_layers([repository / "config" / "hate_speech.yaml"])).graph
+    graph = load_study(read_layers([SHIPPED["hate_speech.yaml"]])).graph
     work = graph.work("roberta-lora", "classify", "comments")
     backbone = BACKBONES.load("pretrained", "backbone").Backbone(graph.experiment.backbones["roberta"], seed=0)
     task = TASKS.load(work.task.kind, "task").Task(work.task, labels=["no", "yes"], seed=0)
@@ -42,8 +42,8 @@ def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
         ("decoders", "mdeberta"),
     ],
 )
-def test_settings_tell_the_number_of_weights_without_a_model(repository, study, name):
-    graph = load_study(read_layers([repository / "config" / f"{study}.yaml"])).graph
+def test_settings_tell_the_number_of_weights_without_a_model(study, name):
+    graph = load_study(read_layers([SHIPPED[f"{study}.yaml"]])).graph
     settings = graph.backbone_at(name, graph.stages_of(name)[-1], None)
     task = TASKS.load("sequence_classification", "task").Task(
         TASKS.parse({"kind": "sequence_classification"}), labels=["no", "yes"], seed=0

@@ -11,6 +11,8 @@ from lib.reading.formats import _READERS
 from lib.study.configuration import load_study
 from lib.study.names import MEASURED
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 STRANGE = [
     "it's",
     'a "b"',

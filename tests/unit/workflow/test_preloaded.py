@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lib.core.extensions import VARIABLE
 from lib.workflow.preloaded import SOCKET, THREADS, _pass_signals
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,6 +27,8 @@ def main(argv=None):
         case ["tell"]:
             print(heavy.IMPORTED_BY, os.getpid(), os.getcwd(), os.environ["WORD"], sys.stdin.read(), sep="|")
             print("to the error stream", file=sys.stderr)
+        case ["extend"]:
+            print(*heavy.REGISTERED)
         case ["exit", status]:
             sys.exit(int(status))
         case ["linger"]:
@@ -50,6 +53,12 @@ def main(argv=None):
 if __name__ == "__main__":
     sys.exit(program.run(main))
 """
+HEAVY = """
+import os
+from lib.core.extensions import ON_USE
+IMPORTED_BY, REGISTERED = os.getpid(), []
+ON_USE.append(lambda: REGISTERED.append("again"))
+"""
 STARTER = """
 import os, sys
 from lib.workflow import preloaded
@@ -68,7 +77,7 @@ class Programs:
         self.folder = folder
         self.launcher = None
         (folder / "temporary").mkdir()
-        (folder / "heavy.py").write_text("import os\nIMPORTED_BY = os.getpid()\n")
+        (folder / "heavy.py").write_text(HEAVY)
         (folder / "program.py").write_text(PROGRAM)
         self.environment = os.environ | dict.fromkeys(THREADS, "1") | {"WORD": "grün", "TMPDIR": f"{folder}/temporary"}
         self.environment["PYTHONPATH"] = f"{folder}{os.pathsep}{ROOT}"
@@ -136,6 +145,11 @@ def test_a_program_has_its_streams_folder_and_environment(programs, tmp_path):
         tellings.append((imported_by, pid))
     assert tellings[0][0] == tellings[1][0], "both programs share one import"
     assert tellings[0][1] != tellings[1][1]
+
+
+def test_what_was_imported_before_an_extension_came_into_use_learns_of_it(programs):
+    assert programs.run("extend")[:2] == (0, "\n")
+    assert programs.run("extend", env=programs.environment | {VARIABLE: "studies/toy"})[:2] == (0, "again\n")
 
 
 @pytest.mark.parametrize("arguments", [["exit", 0], ["exit", 7], ["linger"], ["say"], ["fail"], ["refuse"], ["die"]])

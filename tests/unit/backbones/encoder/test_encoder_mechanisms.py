@@ -3,11 +3,13 @@
 import pytest
 import torch
 from encoder_cases import build, labelled
-from mechanism_cases import EXAMPLES
+from mechanism_cases import EXAMPLES, EXTENSIONS
 from safetensors.torch import load_file, save_file
 
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.stored import load_weights
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 ONE_OF_KIND = {values["kind"]: values for values in reversed(EXAMPLES.values())}
 every_kind = pytest.mark.parametrize("kind", ONE_OF_KIND)

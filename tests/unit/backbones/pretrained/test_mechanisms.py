@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from mechanism_cases import EXAMPLES
+from mechanism_cases import EXAMPLES, EXTENSIONS
 from plain_vocabulary import PlainVocabulary
 from pydantic import ValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
@@ -17,6 +17,8 @@ from lib.backbones.pretrained.settings import Settings
 from lib.backbones.projections import Projections
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 SIZES = {
     "hidden_size": 16,

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from extending import extended, having
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-import lib.generators
 from lib.core.errors import ConfigError
 from lib.preparing.generating import generate
 from lib.preparing.generators import RAW_FILES
@@ -26,6 +26,10 @@ from lib.study.configuration import load_study, read_layers
 from lib.workflow.staleness.digests import reached
 
 ROOT = Path(__file__).parents[3]
+EXTENSIONS = having("generators")
+pytestmark = pytest.mark.extensions(*EXTENSIONS)
+with extended(*EXTENSIONS):
+    CORPORA = list(RAW_FILES)
 DOCUMENTS = 600
 # What imitates a real corpus, and the digest of what it holds.
 IMITATIONS = {
@@ -73,17 +77,16 @@ def test_every_listed_file_is_made_and_no_other(folder):
         assert {path.name for path in (folder / corpus).iterdir()} == listed
 
 
-def test_a_generator_is_found_by_its_name(tmp_path, monkeypatch):
-    (tmp_path / "notes.py").write_text(
+def test_a_generator_is_found_by_its_name(tmp_path, own_extension):
+    (own_extension / "generators").mkdir()
+    (own_extension / "generators/notes.py").write_text(
         "FILES = {'train': ['notes.txt', 'notes.parquet']}\nGROUND_TRUTH = {}\n"
         "def make(documents, rng, options):\n"
         "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
     )
-    monkeypatch.setattr(lib.generators, "__path__", [*lib.generators.__path__, str(tmp_path)])
-    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} < set(RAW_FILES)
+    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} == set(RAW_FILES)
     generate("notes", 200, 0, tmp_path / "out")
     generate("letters", 200, 0, tmp_path / "letters", "notes")
-    monkeypatch.delitem(sys.modules, "lib.generators.notes")
     assert (tmp_path / "out/notes.txt").read_bytes() == (tmp_path / "letters/notes.txt").read_bytes() == b"200"
     assert pq.read_table(tmp_path / "out/notes.parquet").to_pylist() == [{"text": "x", "label": 0}]
 
@@ -101,7 +104,7 @@ def test_the_code_of_the_program_holds_no_generator():
     assert not [name for name in definitions if name.startswith("lib.generators.")]
 
 
-@pytest.mark.parametrize("corpus", list(RAW_FILES))
+@pytest.mark.parametrize("corpus", CORPORA)
 def test_the_seed_decides_every_byte(folder, corpus, tmp_path):
     generate(corpus, DOCUMENTS, 0, tmp_path / "again", options=options(corpus))
     generate(corpus, DOCUMENTS, 1, tmp_path / "other", options=options(corpus))

@@ -262,7 +262,8 @@ def test_missing_on_the_hub(site, tmp_path, repository, revision, file, thing):
 def test_busy_hub_is_asked_again(site, tmp_path):
     site.files["/cdn/large"] = CONTENT
     site.faults["HEAD /datasets/owner/corpus/resolve/main/data/train-00000-of-00001.parquet"] = ["503", "503"]
-    code = "import sys; from lib.reading.downloads import download_hub as get; get(*sys.argv[1:], attempts=3, pause_s=0.001)"
+    code = "import sys; from lib.reading.downloads import download_hub as download; "
+    code += "download(*sys.argv[1:], attempts=3, pause_s=0.001)"
     command = [sys.executable, "-c", code, "owner/corpus", "data/train-00000-of-00001.parquet", str(tmp_path / "file")]
     environment = os.environ | {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
     subprocess.run(command, env=environment, check=True, timeout=120)
