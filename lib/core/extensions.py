@@ -5,11 +5,13 @@ An extension mirrors `lib`: its `tasks/reverse.py` is found as `lib/tasks/...` i
 it as well.
 """
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 
 from lib.core.errors import ConfigError
 
@@ -24,6 +26,11 @@ ON_USE: list[Callable[[], None]] = []
 def in_use() -> list[str]:
     """Return the extensions in use, as configurations name them."""
     return list(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+
+
+def shipped() -> list[str]:
+    """Return the extensions of the project itself."""
+    return sorted(f"{SHIPPED}/{each.name}" for each in (ROOT / SHIPPED).iterdir() if each.is_dir())
 
 
 def use(names: Iterable[str]) -> None:
@@ -79,6 +86,30 @@ def part(module: str) -> str:
         for file in sorted(ROOT.glob(f"{SHIPPED}/*/{_path(mirrored)}.py"))
     )
     raise ConfigError(f"extensions: the study asks for `{mirrored}`, which none of its extensions has.{found}")
+
+
+def load(module: str) -> ModuleType:
+    """Import and return a module that was found by name.
+
+    Raises:
+        ConfigError: it is an extension's, and no Python, or needs a package that is not there.
+    """
+    try:
+        return importlib.import_module(module)
+    except (ImportError, SyntaxError) as error:
+        if module.startswith("lib."):
+            raise
+        raise ConfigError(f"extensions: {module}: {error}. Correct it, or install what it needs.") from error
+
+
+def claim(found: dict[str, str], name: str, place: str) -> None:
+    """Add the place of a kind to those `found`.
+
+    Raises:
+        ConfigError: a kind of this name is in another place.
+    """
+    if (other := found.setdefault(name, place)) != place:
+        raise ConfigError(f"kind: {name} is both {other} and {place}. Rename one.")
 
 
 def remedy(place: str, name: str) -> str:

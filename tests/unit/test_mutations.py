@@ -68,7 +68,7 @@ values = st.recursive(
 # Configurations
 
 
-STUDIES = [SMALL, *(merged(read_layers([ROOT / f"config/demo_{name}.yaml"])) for name in ("toy", "hate_speech"))]
+STUDIES = [SMALL, *(merged(read_layers([SHIPPED[f"demo_{name}.yaml"]])) for name in ("toy", "hate_speech"))]
 
 
 def places(values, path=()):
