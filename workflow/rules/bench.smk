@@ -7,6 +7,7 @@ The cost of adapting an opened decoder is measured by: snakemake bench_adaptatio
 import json
 import os
 
+from lib.attention.settings import MECHANISMS as ATTENTION
 from lib.attention.settings import each_of
 from lib.measure.compared import ENCODERS, EXTRA
 
@@ -23,7 +24,7 @@ ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name
 def modules_of(mechanisms):
     """Return the modules of the kinds of `mechanisms`, whose changes make a measurement stale."""
     kinds = {each["kind"] for entry in mechanisms.values() for each in each_of(entry)}
-    return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "settings"))
+    return sorted(ATTENTION.module(kind, part) for kind in kinds for part in ("mechanism", "settings"))
 
 
 COST_MODULES = modules_of(MECHANISMS)
@@ -77,7 +78,9 @@ rule bench_adaptation:
 
 rule attention_cost:
     output:
-        report(plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category=CATEGORIES["cost"]),
+        table=report(
+            plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category=CATEGORIES["cost"]
+        ),
         # Others allocate more than we do, so the lead over them is also measured where the allocator keeps memory.
         kept=plan.paths.table("attention_cost_kept"),
     log:
@@ -94,7 +97,7 @@ rule attention_cost:
         "cost of attention, compared with other implementations"
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
-        " --head-size {params.head_size} --out {output[0]} > {log} 2>&1"
+        " --head-size {params.head_size} --out {output.table} > {log} 2>&1"
         " && {params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --lengths 2048 16384 --keep-memory --out {output.kept} >> {log} 2>&1"
 
