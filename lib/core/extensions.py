@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from lib.core.errors import ConfigError
+from lib.core.errors import ConfigError, cut, printable
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "ATTENTION_GRID_EXTENSIONS"
@@ -40,8 +40,11 @@ def use(names: Iterable[str]) -> None:
         ConfigError: one is no folder, or Python knows its name as that of another package.
     """
     for name in dict.fromkeys(names):
-        if not folder_of(name).is_dir():
-            raise ConfigError(f"extensions: {name} is not there. Expected a folder such as {SHIPPED}/toy.")
+        if not os.path.isdir(folder_of(name)) or os.pathsep in name:
+            raise ConfigError(
+                f"extensions: {printable(cut(name, 300))} is not there. Expected a folder such as {SHIPPED}/toy, without "
+                f"{os.pathsep!r} in its path."
+            )
         _import_from(name)
         if name not in in_use():
             os.environ[VARIABLE] = os.pathsep.join([*in_use(), name])
@@ -51,7 +54,7 @@ def use(names: Iterable[str]) -> None:
 
 def folder_of(name: str) -> Path:
     """Return the folder of an extension: relative to the working folder, or else to the project."""
-    return next((path.resolve() for path in (Path(name), ROOT / name) if path.is_dir()), ROOT / name)
+    return next((path.resolve() for path in (Path(name), ROOT / name) if os.path.isdir(path)), ROOT / name)
 
 
 def package_of(name: str) -> str:

@@ -14,8 +14,8 @@ def test_an_extension_runs_to_its_table_and_its_edits_make_only_its_runs_stale(c
     assert not project.stale(name)
     path = folder / MECHANISM
     path.write_text(path.read_text().replace("+ 1", "+ 2"))
-    assert project.stale(name)["train"] == 1
-    done = project.snakemake("-n", "-p", "--configfile", name)
-    assert "judge/gentle/" in done.stdout
+    planned = project.snakemake("-n", "-p", "--configfile", name).stdout
+    assert project.jobs_of(planned)["train"] == 1
+    assert "judge/gentle/" in planned
     path.write_text(path.read_text().replace("+ 2", "+ 1") + "# nothing\n")
     assert not project.stale(name)

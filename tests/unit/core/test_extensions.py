@@ -61,6 +61,7 @@ def test_an_unknown_kind_names_the_shipped_extension_that_has_it(place, value, h
 TASK = PARTS["tasks/moods.py"]
 BROKEN = {
     "a folder that is missing": ("nowhere", None, "nowhere is not there. Expected a folder such as studies/toy"),
+    "a path that separates several": ("house:two", PARTS, "is not there. Expected a folder .*, without ':'"),
     "the name of another package": ("yaml", {}, "Python cannot import 'yaml' from there. Rename the folder"),
     "no name of a package": ("my-house", {}, "Python cannot import 'my-house' from there. Rename the folder"),
     "a kind of the grid": (
