@@ -20,7 +20,7 @@ VARIABLE = "ATTENTION_GRID_EXTENSIONS"
 """Environment variable: the extensions in use, as configurations name them."""
 SHIPPED = "studies"
 ON_USE: list[Callable[[], None]] = []
-"""What is called when an extension comes into use."""
+"""Functions that are called when an extension comes into use."""
 
 
 def in_use() -> list[str]:
@@ -41,10 +41,8 @@ def use(names: Iterable[str]) -> None:
     """
     for name in dict.fromkeys(names):
         if not os.path.isdir(folder_of(name)) or os.pathsep in name:
-            raise ConfigError(
-                f"extensions: {printable(cut(name, 300))} is not there. Expected a folder such as {SHIPPED}/toy, without "
-                f"{os.pathsep!r} in its path."
-            )
+            said = f"{printable(cut(name, 300))} is not there"
+            raise ConfigError(f"extensions: {said}. Expected a folder such as {SHIPPED}/toy, without {os.pathsep!r}.")
         _import_from(name)
         if name not in in_use():
             os.environ[VARIABLE] = os.pathsep.join([*in_use(), name])
@@ -102,7 +100,7 @@ def load(module: str) -> ModuleType:
     except (ImportError, SyntaxError) as error:
         if module.startswith("lib."):
             raise
-        raise ConfigError(f"extensions: {module}: {error}. Correct it, or install what it needs.") from error
+        raise ConfigError(f"extensions: {module}: {error}. Correct it, or install its packages.") from error
 
 
 def claim(found: dict[str, str], name: str, place: str) -> None:

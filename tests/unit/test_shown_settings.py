@@ -9,11 +9,14 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lib.advice.published import SMALL
+from lib.core.extensions import shipped, use
 from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.study import Study
 from lib.workflow.commands.config_reference import EXTENDS, _collect, _fields, _kinds, _nested
+
+use(shipped())
 
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 OTHERS = {"default-resources", "config", "partitions", "software-deployment-method", "restart-times", "envvars"}

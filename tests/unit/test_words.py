@@ -34,11 +34,7 @@ LIMITS = {
 def texts():
     files = [file for place in WHERE for file in [ROOT / place, *(ROOT / place).rglob("*")]]
     files = [file for file in files if "tests" not in file.relative_to(ROOT).parts]
-    texts = [
-        file
-        for file in files
-        if file.is_file() and (file.suffix in SUFFIXES or file.name == "Snakefile")
-    ]
+    texts = [file for file in files if file.is_file() and (file.suffix in SUFFIXES or file.name == "Snakefile")]
     return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in texts}
 
 
