@@ -104,7 +104,7 @@ class Plan:
         return [run for run in self.runs if run.id in found]
 
     def check(self) -> None:
-        """Check that extensions have the parts that the study asks for, that its own files are there, and models are whole.
+        """Check that extensions have the parts of the study, that its own files are there, and models are whole.
 
         Raises:
             ConfigError: no extension in use has a part.
