@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from lib.core.errors import ConfigError
-from lib.core.extensions import packages, remedy
+from lib.core.extensions import claim, load, packages, remedy
 from lib.core.files import files_in
 from lib.core.settings import BaseSettings
 
@@ -89,7 +89,7 @@ class Axis(Generic[Settings]):
         Raises:
             ConfigError: the kind is unknown.
         """
-        return importlib.import_module(self.module(kind, part))
+        return load(self.module(kind, part))
 
     def settings(self, kind: Any) -> type[Settings]:
         """Return the class of the settings of `kind`.
@@ -106,7 +106,7 @@ class Axis(Generic[Settings]):
 
     def is_folder(self, kind: str) -> bool:
         """Whether `kind` is a folder with modules rather than a single module."""
-        return hasattr(importlib.import_module(self.place(kind)), "__path__")
+        return hasattr(load(self.place(kind)), "__path__")
 
     def parse(self, values: Mapping[str, Any] | Settings) -> Settings:
         """Return the typed settings of `values`, whose key `kind` names the kind.
@@ -134,8 +134,6 @@ def _kinds(names: tuple[str, ...]) -> dict[str, str]:
             files = {path.stem: path for path in files_in(folder, "*.py")}
             files |= {path.parent.name: path for path in files_in(folder, "*/settings.py")}
             for name, file in files.items():
-                if not _SETTINGS.search(file.read_text(encoding="utf-8")):
-                    continue
-                if found.setdefault(name, f"{package}.{name}") != f"{package}.{name}":
-                    raise ConfigError(f"kind: {name} is both {found[name]} and {package}.{name}. Rename one.")
+                if _SETTINGS.search(file.read_text(encoding="utf-8")):
+                    claim(found, name, f"{package}.{name}")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lib.core.extensions import packages, remedy
+from lib.core.extensions import claim, load, packages, remedy
 from lib.core.settings import BaseSettings, sentences
 
 PACKAGE = "lib.generators"
@@ -41,15 +41,16 @@ def place_of(name: str) -> str:
 
 @functools.cache
 def _places(names: tuple[str, ...]) -> dict[str, str]:
-    folders = {package: importlib.import_module(package).__path__ for package in names}
-    return {
-        found.name: f"{package}.{found.name}" for package in names for found in pkgutil.iter_modules(folders[package])
-    }
+    found: dict[str, str] = {}
+    for package in names:
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            claim(found, module.name, f"{package}.{module.name}")
+    return found
 
 
 def generator(name: str) -> ModuleType:
     """Return the generator `name`, one of `generators()`."""
-    return importlib.import_module(place_of(name))
+    return load(place_of(name))
 
 
 def options_class(name: str) -> type[GeneratorOptions]:

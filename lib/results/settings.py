@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from lib.core.extensions import packages
+from lib.core.extensions import claim, load, packages
 from lib.core.files import files_in
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import check, repeats
@@ -219,15 +219,19 @@ class ResultAxis(Axis[Shown]):
 @functools.cache
 def _classes(base: type[Shown], names: tuple[str, ...]) -> dict[str, type[Shown]]:
     """Return the classes that derive from `base` and name a kind, by this kind, in the modules of packages."""
-    return {
-        kind: each
+    found = {
+        each: kind
         for package in names
         for folder in importlib.import_module(package).__path__
         for file in files_in(folder, "*.py")
-        for each in vars(importlib.import_module(f"{package}.{file.stem}")).values()
+        for each in vars(load(f"{package}.{file.stem}")).values()
         if isinstance(each, type) and issubclass(each, base)
         for kind in get_args(each.model_fields["kind"].annotation)
     }
+    places: dict[str, str] = {}
+    for each, kind in found.items():
+        claim(places, kind, f"{each.__module__}.{each.__name__}")
+    return {kind: each for each, kind in found.items()}
 
 
 TABLES = ResultAxis("lib.results.kinds", "kind of table", TableSettings, default="stage")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lib.analysis.settings import AnyAnalysis
-from lib.core.extensions import ROOT, folder_of, in_use
+from lib.core.extensions import ROOT, extensions
 from lib.core.settings import BaseSettings, Name, check
 from lib.results.settings import AnyFigure, AnyTable
 
@@ -45,7 +45,7 @@ class ReportSettings(BaseSettings):
 
     @check
     def _methods_are_written(self) -> Iterator[str]:
-        folders = [ROOT / "workflow", *map(folder_of, in_use())]
+        folders = [ROOT / "workflow", *(each.folder for each in extensions())]
         if not any((folder / "report" / f"{self.methods}.rst").is_file() for folder in folders):
             page = f"workflow/report/{self.methods}.rst"
             yield f"methods: '{self.methods}' would be {page}, which is not there. Write it, or name study"

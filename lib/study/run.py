@@ -74,9 +74,9 @@ class RunSettings(BaseSettings):
     @classmethod
     def prepared(cls, values: Any) -> Any:
         """Take the extensions into use, and name those that are in use anyway."""
-        if not isinstance(values, dict):
+        if not isinstance(values, dict) or not isinstance(named := values.get("extensions", []), list):
             return values
-        use(values.get("extensions", ()))
+        use(map(str, named))
         return values | ({"extensions": in_use()} if in_use() else {})
 
     @property

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lib.core.extensions import shipped
 from lib.study.configuration import load_study
 from lib.study.study import Study
 
@@ -17,6 +18,7 @@ DATASET = {
 }
 
 SMALL: dict[str, Any] = {
+    "extensions": shipped(),
     "experiment": {
         "seeds": [1, 2],
         "precision": "fp32",
@@ -56,9 +58,9 @@ SMALL: dict[str, Any] = {
             "lsh-h2-c64": {"backbone": "encoder", "mechanism": "lsh-h2-c64"},
             "favor-m64": {"backbone": "encoder", "mechanism": "favor-m64"},
         },
-    }
+    },
 }
-"""Three stages, four models, one corpus and two datasets: the shape of the grid."""
+"""Three stages, four models, one corpus and two datasets: the shape of the grid. A change may name any shipped kind."""
 
 UNUSED = ("lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m128", "favor-m256", "favor-m512")
 # Figures of a kind that another one is of.

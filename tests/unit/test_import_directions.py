@@ -22,38 +22,26 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     "core": set(),
     "attention": {"core"},
-    "word_vectors": {"core"},
-    "backbones": {"core", "attention", "word_vectors"},
-    "data": {"core"},
+    "backbones": {"core", "attention"},
+    "reading": {"core", "preparing", "tokens"},  # settings only, and of tokens the names of tokenisers' files
+    "preparing": {"core", "reading"},
+    "generators": {"core", "preparing"},
+    "tokens": {"core", "preparing", "reading"},  # of preparing the settings only
     "evaluation": {"core"},
-    "tasks": {"core", "data", "evaluation", "backbones"},
-    "results": {
-        "core",
-        "attention",
-        "backbones",
-        "evaluation",
-        "training",
-        "word_vectors",
-    },  # of attention the settings only, of backbones the axis, of training a schedule
-    "study": {
-        "core",
-        "analysis",
-        "attention",
-        "backbones",
-        "data",
-        "tasks",
-        "results",
-        "word_vectors",
-    },  # their settings only, without torch
-    "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
+    "tasks": {"core", "preparing", "reading", "tokens", "evaluation", "backbones"},
+    "results": {"core", "backbones", "evaluation", "training"},  # of backbones the axis, of training a schedule
+    # Their settings only, without torch; of reading the rules of cells.
+    "study": {"core", "analysis", "attention", "backbones", "preparing", "reading", "tasks", "results"},
+    "training": {"core", "attention", "preparing", "reading", "tokens", "evaluation", "backbones", "tasks", "study"},
     # Of results the style of figures, and tables.
-    "analysis": {"core", "attention", "backbones", "data", "evaluation", "results"},
+    "analysis": {"core", "attention", "backbones", "reading", "tokens", "evaluation", "results"},
     "workflow": {
         "core",
         "analysis",
         "attention",
         "backbones",
-        "data",
+        "preparing",
+        "tokens",
         "tasks",
         "results",
         "study",
@@ -62,7 +50,9 @@ ALLOWED = {
         "core",
         "attention",
         "backbones",
-        "data",
+        "preparing",
+        "reading",
+        "tokens",
         "evaluation",
         "tasks",
         "results",
@@ -70,6 +60,7 @@ ALLOWED = {
         "workflow",
     },
 }
+STUDIES = sorted(path.name for path in (ROOT / "studies").iterdir() if path.is_dir())
 AXES = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
 # What the Snakefile's process imports, or may import.
 WITHOUT_TORCH = {
@@ -80,8 +71,7 @@ WITHOUT_TORCH = {
     "analysis": ["*.py"],
     "attention": ["**/settings.py"],
     "backbones": ["**/settings.py", "state_size.py", "contract.py", "**/__init__.py"],
-    "tasks": ["**/settings.py", "contract.py", "**/__init__.py", *(f"{kind}.py" for kind in TASKS.kinds())],
-    "word_vectors": ["**/*.py"],
+    "tasks": ["*.py", "**/settings.py", "**/__init__.py"],
 }
 
 
@@ -112,6 +102,29 @@ def test_a_room_imports_only_what_it_may(room):
         assert rooms <= ALLOWED[room] | {room}, file
 
 
+def test_nothing_imports_a_study_but_itself_and_lib_imports_no_benchmark():
+    """Studies and benchmarks import the grid, never the other way about; studies never import each other."""
+    for folder in ("lib", "scripts", "benchmarks", *(f"studies/{name}" for name in STUDIES)):
+        refused = {"studies", "benchmarks"} if folder == "lib" else {"studies"}
+        for file in set((ROOT / folder).rglob("*.py")) - set((ROOT / folder).glob("tests/**/*.py")):
+            names = {name for name in imported_modules(file) if name.split(".")[0] in refused}
+            assert not {name for name in names if not f"{name}.".startswith(f"{folder.replace('/', '.')}.")}, file
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_part_of_a_study_imports_only_what_that_of_the_grid_may(name):
+    for file in (ROOT / "studies" / name).rglob("*.py"):
+        room = file.relative_to(ROOT / "studies" / name).parts[0]
+        rooms = {each.split(".")[1] for each in imported_modules(file) if each.startswith("lib.")}
+        assert room not in ALLOWED or rooms <= ALLOWED[room] | {room}, file
+
+
+def test_of_preparing_the_rooms_beside_it_take_the_settings_only():
+    for file in [*(ROOT / "lib/reading").rglob("*.py"), *(ROOT / "lib/tokens").rglob("*.py")]:
+        found = {name for name in imported_modules(file) if name.startswith("lib.preparing")}
+        assert all(name.startswith("lib.preparing.settings.") for name in found), file
+
+
 def test_results_take_only_the_schedule_of_the_learning_rate_from_training():
     schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
     for file in (ROOT / "lib" / "results").rglob("*.py"):
@@ -121,7 +134,7 @@ def test_results_take_only_the_schedule_of_the_learning_rate_from_training():
 
 def test_modules_form_no_circle():
     """Not even by imports inside functions."""
-    files = [file.relative_to(ROOT) for file in (ROOT / "lib").rglob("*.py")]
+    files = [file.relative_to(ROOT) for folder in ("lib", "studies") for file in (ROOT / folder).rglob("*.py")]
     modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): ROOT / file for file in files}
     used = {name: {each for each in imported_modules(file) if each in modules} for name, file in modules.items()}
     packages = {name for name, file in modules.items() if file.name == "__init__.py"}
@@ -192,7 +205,7 @@ def test_a_kind_is_imported_by_nobody(axis):
 
 def test_every_kind_of_a_folder_is_found():
     computations = {path.stem for path in (ROOT / "lib/analysis/computations").glob("*.py")}
-    assert computations - {"__init__", "subject", "reading", "sentences"} == set(ANALYSES.kinds())
+    assert computations - {"__init__", "subject"} == set(ANALYSES.kinds())
     for axis in (MECHANISMS, BACKBONES, TASKS):
         folder = ROOT / axis.package.replace(".", "/")
         found = {path.parent.name for path in folder.glob("*/settings.py")}
@@ -222,7 +235,8 @@ def modules_in(files):
 
 @pytest.mark.parametrize("room", WITHOUT_TORCH)
 def test_a_room_runs_without_torch(room):
-    files = [file for pattern in WITHOUT_TORCH[room] for file in (ROOT / "lib" / room).glob(pattern)]
+    places = [ROOT / "lib" / room, *(ROOT / "studies").glob(f"*/{room}")]
+    files = [file for pattern in WITHOUT_TORCH[room] for place in places for file in place.glob(pattern)]
     assert files
     assert without_torch(modules_in(files))
 

@@ -72,7 +72,9 @@ def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):
     )
 
 
-def test_a_report_is_made_of_any_study(planned):
+def test_a_report_is_made_of_any_study(planned, tmp_path):
+    (tmp_path / "studies" / "toy").mkdir(parents=True)
+    (tmp_path / "studies" / "toy" / "demo_toy.yaml").touch()
     assert "--configfile config/mine.yaml" in planned("report", "CONFIG=config/mine.yaml")
     assert "--configfile studies/toy/demo_toy.yaml" in planned("report", "STUDY=toy")
     assert "--configfile config/demo.yaml" in planned("report")

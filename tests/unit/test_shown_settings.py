@@ -10,11 +10,14 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lib.advice.published import SMALL
-from lib.study.configuration import load_study, read_layers
+from lib.core.extensions import shipped, use
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.study import Study
 from lib.workflow.commands.config_reference import EXTENDS, _collect, _fields, _kinds, _nested
+
+use(shipped())
 
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 OTHERS = {"default-resources", "config", "partitions", "software-deployment-method", "restart-times", "envvars"}
@@ -180,7 +183,7 @@ def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, pl
     for name in reversed(place.split("/") if place else []):
         block = {name: block}
     layers = [(page, block), ("what it lacks", lacking), ("its results", RESULTS)]
-    load_study([*read_layers([repository / "config" / base]), *layers])
+    load_study([*read_layers([SHIPPED[base]]), *layers])
 
 
 @pytest.mark.parametrize(("page", "stage"), [("add_dataset", "finetune"), ("published_models", "classify")])
@@ -191,9 +194,9 @@ def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
     assert SMALL.recipe(1328, labelled=True)["epochs"] > recipe["epochs"], "the number that the page names"
 
 
-def test_every_setting_is_shown(repository, pages):
+def test_every_setting_is_shown(pages):
     shown = set()
-    for study in sorted([*repository.glob("config/*.yaml"), *repository.glob("studies/*/*.yaml")]):
+    for study in SHIPPED.values():
         walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study], shown, [])
     for page in pages:
         for block in blocks(page):

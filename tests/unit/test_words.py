@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = ["benchmarks", "lib", "scripts", "workflow", "docs", "README.md", "CONTRIBUTING.md", "config/README.md"]
+WHERE = [
+    "benchmarks",
+    "lib",
+    "scripts",
+    "studies",
+    "workflow",
+    "docs",
+    "README.md",
+    "CONTRIBUTING.md",
+    "config/README.md",
+]
 SUFFIXES = (".py", ".md", ".smk", ".rst")
 LIMITS = {
     "a docstring that is a fragment: say what the field or function is": (
@@ -33,8 +43,8 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def texts():
     files = [file for place in WHERE for file in [ROOT / place, *(ROOT / place).rglob("*")]]
+    files = [file for file in files if "tests" not in file.relative_to(ROOT).parts]
     texts = [file for file in files if file.is_file() and (file.suffix in SUFFIXES or file.name == "Snakefile")]
-    texts = [file for file in texts if "tests" not in file.relative_to(ROOT).parts]
     return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in texts}
 
 

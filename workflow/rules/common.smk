@@ -142,7 +142,7 @@ class Untracked:
 
 def path_of(name):
     """Return the path of a program, whose first part is its package: `name` is below `scripts`, or a path itself."""
-    return f"{name}.py" if "/" in name else f"scripts/{name}.py"
+    return f"{name}.py" if os.path.dirname(name) else f"scripts/{name}.py"
 
 
 def command(name, digest=None):

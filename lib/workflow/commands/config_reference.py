@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from lib.analysis.settings import ANALYSES
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
+from lib.core.extensions import SHIPPED, shipped, use
 from lib.core.files import write_text
 from lib.core.kinds import Axis, KindSettings
 from lib.preparing.generators import GeneratorOptions, generators, options_class
@@ -45,6 +46,7 @@ Places = dict[type[BaseModel], list[str]]
 
 def config_readme() -> str:
     """Return the text of `config/README.md`."""
+    use(shipped())
     places: Places = {}
     _collect(Study, "", "", places)
     in_studies = list(places)
@@ -61,6 +63,7 @@ def config_schema() -> str:
 
     Nothing is required in it, since a file that extends another one holds only what differs.
     """
+    use(shipped())
     kinds = [axis.settings(kind) for axis in AXES.values() for kind in axis.kinds()]
     options = _kinds(GeneratorOptions)
     sections: list[type[BaseModel]] = [Study, *AXES, *kinds, *options]
@@ -163,7 +166,9 @@ def _table(section: type[BaseModel], places: Places) -> str:
 
 
 def _summary(section: type[BaseModel]) -> str:
-    return (section.__doc__ or "").strip().splitlines()[0]
+    house, *place = section.__module__.split(".")
+    extension = f" Of the extension `{house}/{place[0]}`." if house == SHIPPED else ""
+    return (section.__doc__ or "").strip().splitlines()[0] + extension
 
 
 def _quoted(place: str) -> str:

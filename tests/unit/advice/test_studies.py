@@ -10,7 +10,7 @@ from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.core.errors import ConfigError
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 
 STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
 
@@ -150,8 +150,8 @@ def test_texts_of_the_same_name_are_an_error():
         own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
 
 
-def test_a_study_without_both_stages_is_an_error(repository):
-    toy = load_study(read_layers([repository / "config" / "toy.yaml"]))
+def test_a_study_without_both_stages_is_an_error():
+    toy = load_study(read_layers([SHIPPED["toy.yaml"]]))
     with pytest.raises(ConfigError, match="sequence_classification.*masked_lm"):
         find_stages(toy.graph)
 

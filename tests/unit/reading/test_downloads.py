@@ -284,10 +284,10 @@ def fetched(site, folder, *calls, **environment):
     A call is the function, the repository, the folder, the revision and the token.
     """
     code = (
-        "import json, os, sys\nfrom lib.data import published\nfrom lib.core.errors import DownloadError\n"
+        "import json, os, sys\nfrom lib.reading import hub_files\nfrom lib.core.errors import DownloadError\n"
         "for name, repository, target, revision, os.environ['HF_TOKEN'] in json.loads(sys.argv[1]):\n"
         "    try:\n"
-        "        getattr(published, name)(repository, target, revision=revision, attempts=3, pause_s=0.001)\n"
+        "        getattr(hub_files, name)(repository, target, revision=revision, attempts=3, pause_s=0.001)\n"
         "        print()\n"
         "    except DownloadError as error:\n"
         "        print(error)\n"

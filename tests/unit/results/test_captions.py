@@ -10,19 +10,22 @@ from small_studies import SMALL, changed
 
 from lib.analysis.settings import ANALYSES
 from lib.core.errors import ConfigError
+from lib.core.extensions import shipped, use
 from lib.results.settings import FIGURES, TABLES
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
-CAPTIONS = sorted([*(ROOT / "workflow/report").glob("*.rst"), *(ROOT / "benchmarks/report").glob("*.rst")])
-STUDIES = sorted((ROOT / "config").glob("*.yaml"))
-NAMES = {path.stem for path in CAPTIONS}
+PLACES = ("workflow", "benchmarks", "studies/*")
+CAPTIONS = {path.stem: path for place in PLACES for path in ROOT.glob(f"{place}/report/*.rst")}
+STUDIES = sorted(SHIPPED.values())
+NAMES = CAPTIONS.keys()
 BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
     "sequence_cost", "sequence_time", "memory_cost", "memory_length", "adaptation_cost", "encoder_cost",
 }  # fmt: skip
+use(shipped())
 KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
@@ -40,7 +43,7 @@ def rendered(path, study):
     return template.render(snakemake=snakemake)
 
 
-@pytest.mark.parametrize("path", CAPTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CAPTIONS.values(), ids=CAPTIONS)
 def test_captions_render_without_a_warning(path):
     text = rendered(path, load_study([("small.yaml", SMALL)]))
     html = publish_string(text, writer="html5", settings_overrides={"halt_level": 2, "report_level": 2}).decode()
@@ -49,7 +52,7 @@ def test_captions_render_without_a_warning(path):
 
 
 def test_the_methods_paragraph_of_the_grid_names_seeds_and_papers():
-    path = next(path for path in CAPTIONS if path.stem == "grid")
+    path = CAPTIONS["grid"]
     assert path.read_text().count("https://arxiv.org/abs/") == 5
     text = rendered(path, load_study([("small.yaml", SMALL)]))
     assert "<th>Seeds</th><td>1, 2</td>" in text
@@ -57,14 +60,14 @@ def test_the_methods_paragraph_of_the_grid_names_seeds_and_papers():
 
 
 def test_the_methods_paragraph_of_any_study_names_what_it_has_and_nothing_that_was_removed():
-    path = next(path for path in CAPTIONS if path.stem == "study")
+    path = CAPTIONS["study"]
     study = load_study([("small.yaml", changed(SMALL, ("experiment/mechanisms/favor-m64", None)))])
     assert "<th>Models</th><td>tfidf, sdpa, lsh-h2-c64</td>" in rendered(path, study)
 
 
 @pytest.mark.parametrize("name", ["grid", "study", "toy"])
 def test_the_first_page_says_what_was_generated_and_has_the_sizes_of_the_study_itself(name):
-    path = next(path for path in CAPTIONS if path.stem == name)
+    path = CAPTIONS[name]
     assert "BERT-small" not in path.read_text()
     text = rendered(path, load_study(read_layers([ROOT / "config/demo.yaml"])))
     assert "generated texts, not published corpora, under the names wikipedia, imdb, hyperpartisan, arxiv" in text
@@ -97,7 +100,7 @@ def test_no_caption_is_left_over():
 
 
 def sentences(kind):
-    return (ROOT / f"workflow/report/{kind}.rst").read_text().replace("\n", " ").split(". ")
+    return CAPTIONS[kind].read_text().replace("\n", " ").split(". ")
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if "pairs" in fields_of(kind)))

@@ -8,7 +8,7 @@ import pytest
 
 import lib.results.printed_values as results_published
 from lib.results.printed_values import NOTES, note, published, published_classes, published_runs
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.report import ReportSettings
 
 
@@ -42,14 +42,14 @@ def test_every_study_is_known_by_its_notes_and_to_the_report():
     assert files == set(NOTES) == set(named)
 
 
-def test_the_decoders_of_the_study_are_the_rows_of_its_configuration(repository):
-    rows = load_study(read_layers([str(repository / "config" / "decoders.yaml")])).experiment.models
+def test_the_decoders_of_the_study_are_the_rows_of_its_configuration():
+    rows = load_study(read_layers([SHIPPED["decoders.yaml"]])).experiment.models
     assert published("decoders").groupby("table").size().to_dict() == {"4.1": 13}
     assert set(published("decoders")["model"]) == set(rows) - {"everything", "tfidf"}
 
 
-def test_the_ways_to_find_hate_speech_are_rows_of_its_configuration(repository):
-    study = load_study(read_layers([str(repository / "config" / "hate_speech.yaml")]))
+def test_the_ways_to_find_hate_speech_are_rows_of_its_configuration():
+    study = load_study(read_layers([SHIPPED["hate_speech.yaml"]]))
     assert published("hate_speech").groupby("table").size().to_dict() == {"1": 3, "2": 11}
     assert set(published("hate_speech")["model"]) < set(study.experiment.models)
     runs = published_runs("hate_speech").loc["classify", :, "comments"]
@@ -123,9 +123,9 @@ def test_a_note_says_what_concerns_the_numbers_shown():
     )
 
 
-def test_a_note_on_rows_of_a_study_says_which_comments_were_scored(repository):
+def test_a_note_on_rows_of_a_study_says_which_comments_were_scored():
     """The seminar paper scored trained models on a fifth of the comments, and what never trains on all of them."""
-    study = load_study(read_layers([str(repository / "config" / "hate_speech.yaml")]))
+    study = load_study(read_layers([SHIPPED["hate_speech.yaml"]]))
     tables = study.report.tables
     runs = [run for run in study.runs if run.id.stage == "classify" and run.id.seed == 42]
     recipes = [json.loads(run.settings).get("recipe") for run in runs]

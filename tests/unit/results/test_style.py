@@ -76,18 +76,22 @@ def test_what_cannot_be_written_is_named(figure, tmp_path):
         save_figure(figure, [tmp_path / "file/f.svg"])
 
 
+DRAWN = (("lib", "bars"), ("lib", "score_time"), ("studies/toy", "groups"), ("studies/recall", "state_size"))
+
+
 def test_all_error_bars_have_caps_of_one_style():
     """Every module that draws them takes the style of the package, so that a new kind has it, too."""
     drawing = re.compile(r"[xy]err\b")
     modules = {
-        path.relative_to(ROOT / "lib").as_posix(): path.read_text(encoding="utf-8")
-        for path in (ROOT / "lib").rglob("*.py")
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for place in ("lib", "studies")
+        for path in (ROOT / place).rglob("*.py")
     }
     draw = {name: code for name, code in modules.items() if drawing.search(code)}
-    kinds = {f"results/kinds/{name}.py" for name in ("bars", "groups", "score_time", "state_size")}
-    assert kinds | {"analysis/relations.py"} <= draw.keys()
+    kinds = {f"{place}/results/kinds/{name}.py" for place, name in DRAWN}
+    assert kinds | {"studies/published/analysis/relations.py"} <= draw.keys()
     assert [name for name, code in draw.items() if not re.search(r"draw_with_bars\(|\*\*ERROR_BAR", code)] == []
-    assert [name for name, code in modules.items() if ".errorbar(" in code] == ["results/style.py"]
+    assert [name for name, code in modules.items() if ".errorbar(" in code] == ["lib/results/style.py"]
     assert ERROR_BAR["capsize"] > 0
 
 

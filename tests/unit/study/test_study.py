@@ -13,7 +13,7 @@ from lib.core.errors import ConfigError
 from lib.core.files import read_value
 from lib.core.settings import BaseSettings
 from lib.results.settings import TABLES
-from lib.study.configuration import load_study, merged, read_arguments, read_layers
+from lib.study.configuration import SHIPPED, load_study, merged, read_arguments, read_layers
 from lib.study.recipe import Recipe
 from lib.tasks.settings import TASKS
 from lib.workflow.commands.config_reference import config_readme, config_schema
@@ -28,9 +28,9 @@ AUGMENTATION = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "word
 
 
 @pytest.fixture
-def shipped(repository):
-    """Load a file of `config/`."""
-    return lambda name: load_study(read_layers([repository / "config" / f"{name}.yaml"]))
+def shipped():
+    """Load a shipped study."""
+    return lambda name: load_study(read_layers([SHIPPED[f"{name}.yaml"]]))
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_the_figures_of_the_thesis_on_decoders_draw_what_it_draws(shipped, repos
         assert (figure.measure, figure.weights, stage) == drawn[number], (number, name)
 
 
-def test_every_shipped_study_has_results_of_its_own(repository):
+def test_every_shipped_study_has_results_of_its_own():
     studies = {}
-    for path in sorted((repository / "config").glob("*.yaml")):
+    for path in sorted(SHIPPED.values()):
         studies[path.name] = load_study(read_layers([path])).execution.results
     assert studies["config.yaml"] == "results"
     # More rows of the same study, whose runs they share.

@@ -13,7 +13,7 @@ from lib.preparing.settings.corpus import Corpus
 from lib.preparing.settings.dataset import Dataset
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.results.settings import FIGURES, TABLES
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.execution import Execution, Training
 from lib.study.experiment import Experiment
 from lib.study.recipe import Recipe
@@ -133,12 +133,12 @@ def schema():
     return jsonschema.Draft202012Validator(json.loads(config_schema()))
 
 
-def shipped(repository):
-    return sorted((repository / "config").glob("*.yaml"))
+def shipped():
+    return sorted(SHIPPED.values())
 
 
 def test_the_schema_accepts_every_shipped_study(schema, repository):
-    for path in shipped(repository):
+    for path in shipped():
         problems = [error.message for error in schema.iter_errors(yaml.safe_load(path.read_text(encoding="utf-8")))]
         assert not problems, path
 
@@ -186,7 +186,7 @@ def test_the_schema_lets_null_remove_an_entry(schema):
 
 
 def test_every_shipped_study_is_valid(repository):
-    for path in shipped(repository):
+    for path in shipped():
         load_study(read_layers([path]))
 
 
@@ -211,7 +211,7 @@ def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema
     pages = sorted(set((repository / "docs").glob("*.md")) - {repository / "docs/add_mechanism.md"})
     studies = [block for page in pages for block in blocks(page, "yaml") if block.startswith("# config/")]
     assert studies
-    for path in shipped(repository):
+    for path in shipped():
         (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     named = {tmp_path / block.splitlines()[0].removeprefix("# config/"): block for block in studies}
     assert len(named) == len(studies)

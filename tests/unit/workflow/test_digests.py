@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from code_digests import forget
+from code_digests import at, forget
 from litter import leave_litter
 
 from lib.workflow.staleness import digests
@@ -432,7 +432,7 @@ def project(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(digests, "ROOT", tmp_path)
+    at(tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -754,7 +754,7 @@ SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.config
 )
 def test_an_edit_of_the_project_changes_what_it_must(tmp_path, monkeypatch, file, old, new, changed):
     shutil.copytree(digests.ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(digests, "ROOT", tmp_path)
+    at(tmp_path, monkeypatch)
     before = {
         module: forget(digests.code_digest, ENTRY, module) for module in (FAVOR, BLOCK, MASKING, SSM, CONFIGURATION)
     }

@@ -7,7 +7,7 @@ import shutil
 from collections import defaultdict
 
 import pytest
-from code_digests import forget
+from code_digests import at, forget
 
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
@@ -48,7 +48,7 @@ def project(tmp_path, monkeypatch):
     """A copy of the code, to be edited."""
     for folder in ("lib", "scripts"):
         shutil.copytree(digests.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(digests, "ROOT", tmp_path)
+    at(tmp_path, monkeypatch)
     yield tmp_path
     forget(lambda: None)
 

@@ -12,6 +12,7 @@ from small_studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
 from lib.analysis.settings import ANALYSES, computation
+from lib.core import extensions
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
 from lib.results.scope import scope as read_scope
@@ -875,7 +876,8 @@ def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
         for kind in axis.kinds():
             module = axis.module(kind, "settings")
             found = {definition.split(":")[0] for definition in reached(f"scripts/{program}.py", module)}
-            assert {name for name in found if name.startswith(f"{axis.package}.")} == {module}
+            packages = tuple(f"{package}." for package in extensions.packages(axis.package))
+    assert {name for name in found if name.startswith(packages)} == {module}
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.results")]
     classes = {name.split(":")[0] for name in reached("scripts/table.py", "lib.results.kinds.classes")}
