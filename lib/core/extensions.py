@@ -75,16 +75,14 @@ def _found(name: str, working_folder: str) -> Extension:
     if not folders or os.pathsep in name:
         said = f"{printable(cut(name, 300))} is not there"
         raise ConfigError(f"extensions: {said}. Expected a folder such as {SHIPPED}/toy, without {os.pathsep!r}.")
-    folder, parent = folders[0], str(folders[0].parent)
-    if folder.is_relative_to(ROOT / SHIPPED):
-        return Extension(name, ".".join(folder.relative_to(ROOT).parts), folder)
-    if parent not in sys.path:
-        if not folder.name.isidentifier() or PathFinder.find_spec(folder.name) is not None:
-            raise ConfigError(
-                f"extensions: {name}: Python cannot import {folder.name!r} from there. Rename the folder."
-            )
-        sys.path.append(parent)
-    return Extension(name, folder.name, folder)
+    folder = folders[0]
+    own = folder.is_relative_to(ROOT / SHIPPED)
+    package, home = (".".join(folder.relative_to(ROOT).parts), ROOT) if own else (folder.name, folder.parent)
+    if str(home) not in sys.path:
+        if not own and (not package.isidentifier() or PathFinder.find_spec(package) is not None):
+            raise ConfigError(f"extensions: {name}: Python cannot import {package!r} from there. Rename the folder.")
+        sys.path.append(str(home))
+    return Extension(name, package, folder)
 
 
 def packages(place: str) -> list[str]:

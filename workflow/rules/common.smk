@@ -50,7 +50,7 @@ sys.path.insert(0, ROOT)
 
 from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.extensions import folder_of, in_use, sources
+from lib.core.extensions import extensions, sources
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
@@ -298,7 +298,7 @@ def is_whole(call):
 
 def caption(kind, place="../report"):
     """Return the caption of a kind of result: an extension's own, or that in `place`."""
-    own = (folder_of(name) / "report" / f"{kind}.rst" for name in in_use())
+    own = (each.folder / "report" / f"{kind}.rst" for each in extensions())
     return next((str(file) for file in own if file.is_file()), f"{place}/{kind}.rst")
 
 

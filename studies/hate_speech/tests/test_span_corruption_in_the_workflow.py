@@ -1,4 +1,4 @@
-"""Span corruption from end to end: the study of studies/hate_speech/text_to_text.md, smaller, from its texts to its tables."""
+"""Span corruption from end to end: the study of text_to_text.md, smaller, from its texts to its tables."""
 
 import re
 

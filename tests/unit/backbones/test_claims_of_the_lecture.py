@@ -1,4 +1,4 @@
-"""Claims of the lecture on transformers that a calculation can check; the numbers are those of studies/toy/README.md."""
+"""Claims of the lecture on transformers that a calculation can check; the numbers are those of the page of toys."""
 
 import statistics
 import time
