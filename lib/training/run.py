@@ -103,7 +103,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         backbone.quantize(model, run.precision)
         adapters = Adapters(model, recipe.lora, seed=run.seed, start=run.start.checkpoint if run.start else None)
 
-    geometry = importlib.import_module(part("studies.decoders.training.geometry")) if run.geometry else None
+    geometry = importlib.import_module(part("lib.training.geometry")) if run.geometry else None
     recorder = geometry.geometry_recorder(run) if geometry else None
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]

@@ -289,7 +289,7 @@ class Plan:
         if run.reads_tokens:
             modules += sorted(OPTIONAL.get(modules[0], ()))
         if isinstance(run.start, WordVectorsStart):
-            modules.append(part("studies.word_vectors.backbones.first_embeddings"))
+            modules.append(part("lib.backbones.first_embeddings"))
         if run.trains:
             modules += ["lib.study.run", "lib.study.recipe"]
             if run.work.recipe and run.work.recipe.lora:
@@ -299,7 +299,7 @@ class Plan:
         else:
             modules.append("lib.training.evaluate_texts")
         if run.measures:
-            modules += [part("studies.decoders.training.geometry"), _module(BACKBONES, backbone.kind, "projections")]
+            modules += [part("lib.training.geometry"), _module(BACKBONES, backbone.kind, "projections")]
         if run.imitated:
             modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
         attending = [backbone, *([run.imitated.backbone] if run.imitated else [])]
