@@ -23,8 +23,10 @@ from transformers.utils import CONFIG_NAME
 from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ProjectError, RunError
+from lib.core.extensions import shipped, use
+from lib.core.files import read_mapping
 from lib.core.model_folder import FIELDS, WEIGHTS, in_time, read_fields, require_whole, unreadable
-from lib.core.record import ADAPTER
+from lib.core.record import ADAPTER, CONFIG, RUN
 from lib.core.settings import sentences
 
 SHOWN = 3
@@ -137,12 +139,16 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
 
 
 def open_config(folder: Path) -> PretrainedConfig:
-    """Return the configuration in the folder of a model.
+    """Return the configuration in the folder of a model; of a run's, with the shipped extensions that the run had.
 
     Raises:
         RunError: it cannot be read, or does not fit the weights.
     """
     read_fields(folder)
+    for run in folder.resolve().parents[:2]:  # of other extensions, a stranger's file could name any code
+        if (run / RUN).is_file() and (run / CONFIG).is_file():
+            named = read_mapping(run / CONFIG).get("extensions")
+            use(name for name in shipped() if isinstance(named, list) and name in named)
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its fields in its own way

@@ -2,8 +2,13 @@
 
 import pytest
 import torch
+from extending import extended
 from mechanism_cases import assert_close, build, cotangent_of, draw, masks
 
+from lib.backbones.encoder import EncoderConfig
+from lib.backbones.stored import open_config
+from lib.core.errors import RunError
+from lib.core.extensions import in_use
 from studies.conversion.attention.hedgehog.reference import features, reference
 
 PHIS = ("softmax", "exp")
@@ -79,3 +84,15 @@ def test_what_multiplies_all_features_of_a_query_cancels():
     kernel = raised @ features(key[0], mechanism.of_keys.matrix.detach(), "softmax").mT
     expected = kernel / kernel.sum(-1, keepdim=True)
     torch.testing.assert_close(mechanism.weights(query, key)[0], expected)
+
+
+def test_a_model_of_a_run_is_opened_with_the_shipped_extensions_of_the_run(tmp_path):
+    folder = tmp_path / "run" / "model"
+    EncoderConfig(vocab_size=30, mechanism={"kind": "hedgehog"}).save_pretrained(folder)
+    with extended(), pytest.raises(RunError, match="hedgehog"):
+        open_config(folder)
+    (folder.parent / "run.json").touch()
+    (folder.parent / "config.yaml").write_text("extensions: [studies/conversion, /elsewhere]")
+    with extended():
+        assert open_config(folder).mechanism["kind"] == "hedgehog"
+        assert in_use() == ["studies/conversion"]
