@@ -11,6 +11,8 @@ from lib.backbones.settings import BACKBONES, Lora
 from lib.training.record import count_parameters
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 WORDS, WIDTH, INNER, BLOCKS, CLASSES = 40, 16, 32, 2, 3
 PLAIN = {"hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}
 POSITIONS = {"max_position_embeddings": 20}
