@@ -22,14 +22,14 @@ VARIABLE = "ATTENTION_GRID_EXTENSIONS"
 """Environment variable: the extensions in use, as configurations name them."""
 SHIPPED = "studies"
 ON_USE: list[Callable[[], None]] = []
-"""Functions that are called when an extension comes into use."""
+"""Functions to call when an extension comes into use."""
 
 
 class Extension(NamedTuple):
     """An extension in use."""
 
     name: str
-    """As configurations name it."""
+    """Its name in configurations."""
     package: str
     folder: Path
 

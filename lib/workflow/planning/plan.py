@@ -104,7 +104,7 @@ class Plan:
         return [run for run in self.runs if run.id in found]
 
     def check(self) -> None:
-        """Check that extensions have what the study asks for, that its own files are there, models whole, and packages.
+        """Check that extensions have the parts of the study, and that its files, models and packages are there.
 
         Raises:
             ConfigError: no extension in use has a part.
