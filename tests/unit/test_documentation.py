@@ -131,8 +131,8 @@ def test_the_index_has_the_title_of_every_page(repository):
 
 KINDS = {
     "mechanism": ("mechanisms.md", "The kinds", MECHANISMS.kinds),
-    "backbone": ("layout.md", "What can be exchanged", BACKBONES.kinds),
-    "task": ("layout.md", "What can be exchanged", TASKS.kinds),
+    "backbone": ("layout.md", "Parts that can be exchanged", BACKBONES.kinds),
+    "task": ("layout.md", "Parts that can be exchanged", TASKS.kinds),
     "table": ("tables_and_figures.md", "Tables", TABLES.kinds),
     "figure": ("tables_and_figures.md", "Figures", FIGURES.kinds),
     "analysis": ("tables_and_figures.md", "Analyses", ANALYSES.kinds),

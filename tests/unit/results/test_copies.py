@@ -9,10 +9,13 @@ import yaml
 from run_records import UNTRAINED, note_predictions, scope_of, write_run
 from text_descriptions import write_texts
 
+from lib.core.extensions import shipped
 from lib.core.record import PREDICTIONS
 from lib.results.records import copies_note, load_runs
 from lib.results.settings import FIGURES, TABLES
 from scripts import table as table_program
+
+pytestmark = pytest.mark.extensions(*shipped())
 
 LABELS = np.arange(40) % 2
 VARIANTS = [{"recipe.epochs": number} for number in (1, 2)]
