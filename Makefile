@@ -121,7 +121,7 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 	$(GPU) benchmarks/grid_hours.py --device cuda --out results/tables/grid_hours.csv
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
-# tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
+# conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
 test: .venv/.all ## Run the tests (16 minutes on 2 quiet cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
