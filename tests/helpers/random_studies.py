@@ -6,6 +6,8 @@ from typing import Any
 
 from expected_runs import Words
 
+from lib.core.extensions import shipped
+
 PLAIN = {
     "stages": ["pretrain", "tapt", "finetune", "transfer", "search"],
     "corpora": ["wiki", "news"],
@@ -55,7 +57,7 @@ def random_study(number: int, results: str) -> dict[str, Any]:
     draw = Draw(number)
     names = _names(draw)
     experiment = _experiment(draw, names)
-    study: dict[str, Any] = {"experiment": experiment}
+    study: dict[str, Any] = {"extensions": shipped(), "experiment": experiment}
     _add_models(draw, study, names["models"])
     study["report"] = {}
     study["execution"] = {"results": results, "resources": f"{results}_resources"}

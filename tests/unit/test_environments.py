@@ -73,7 +73,7 @@ def test_each_lock_has_a_version_in_the_range_of_every_requirement_of_its_own(pr
 
 
 NEEDING = [  # a change of a study, what then needs a package, and the extra that has it
-    (("stages/tune", TUNE), "tune.tuning needs the package optuna", "hate-speech"),
+    (("stages/tune", TUNE), "tune.tuning needs the package optuna", "trials"),
     (
         ("stages/pretrain/recipe/optimizer", "adamw_8bit"),
         "adamw_8bit .* needs the package bitsandbytes",
@@ -85,7 +85,7 @@ NEEDING = [  # a change of a study, what then needs a package, and the extra tha
 
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
 def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch):
-    layers = [] if change else [("extending.yaml", {"extensions": ["studies/word_vectors"]})]
+    layers = [("extending.yaml", {"extensions": [] if change else ["studies/word_vectors"]})]
     plan = Plan(study(*filter(None, [change]), layers=layers))
     plan.check()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)

@@ -4,6 +4,7 @@ import functools
 import re
 import textwrap
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 import yaml
@@ -183,7 +184,7 @@ def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, pl
     for name in reversed(place.split("/") if place else []):
         block = {name: block}
     layers = [(page, block), ("what it lacks", lacking), ("its results", RESULTS)]
-    load_study([*read_layers([SHIPPED[base]]), *layers])
+    load_study([*read_layers([SHIPPED[Path(base).name]]), *layers])
 
 
 @pytest.mark.parametrize(("page", "stage"), [("add_dataset", "finetune"), ("published_models", "classify")])

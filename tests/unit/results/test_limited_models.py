@@ -12,6 +12,8 @@ from lib.core.errors import DataError
 from lib.core.record import HISTORY
 from lib.results.settings import FIGURES, TABLES
 
+pytestmark = pytest.mark.extensions("studies/toy")
+
 DATASETS = ["imdb", "arxiv"]
 STAGES = dict.fromkeys(("tapt", "finetune"), DATASETS)
 MODELS = ["sdpa", "favor-m64", "hybrid"]

@@ -116,7 +116,7 @@ def test_the_figures_of_the_thesis_on_decoders_draw_what_it_draws(shipped, repos
         for number, measure in zip(numbers, ("symmetry", "directionality"), strict=True)
         if number
     }
-    page = (repository / "docs" / "decoders.md").read_text()
+    page = (repository / "studies/decoders/README.md").read_text()
     named = dict(re.findall(r"\| (4\.\d+) \| `(\w+)`", page))
     assert set(named) == set(drawn)
     figures = shipped(study_name).report.figures

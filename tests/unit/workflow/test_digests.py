@@ -709,7 +709,7 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
             "lib.backbones.encoder.model",
             {"lib.backbones.encoder.model:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
              "lib.attention.contract:build"},
-            {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.heads.model:pooling",
+            {"lib.backbones.stored:load_weights", "lib.backbones.heads.model:pooling",
              "lib.attention.favor.mechanism:Mechanism", "lib.tokens.masking:TokenMasker"},
         ),
         (
