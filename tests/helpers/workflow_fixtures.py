@@ -6,6 +6,8 @@ import shutil
 import pytest
 from small_studies import MINIATURE
 
+from lib.workflow.staleness.digests import reached
+
 # A study without training, backbones of tokens or anything of the grid.
 ALONE = {
     "experiment": {
@@ -71,3 +73,15 @@ def clone(made, copy_of_repository):
 def finished(clone):
     """A project whose small workflow has run to its end, for one module."""
     return clone("finished", "results", ".snakemake")
+
+
+@pytest.fixture
+def modules_of(monkeypatch):
+    """Return the modules that count in the digest of a run's code."""
+
+    def modules(made, run):
+        with monkeypatch.context() as context:
+            context.setattr("lib.workflow.planning.plan.code_digest", reached)
+            return {name.partition(":")[0] for name in made.code(made.run(run))}
+
+    return modules
