@@ -40,6 +40,12 @@ def alone():
     return ALONE
 
 
+@pytest.fixture(scope="module")
+def project(copy_of_repository):
+    """A copy of the repository, for one module."""
+    return copy_of_repository("project")
+
+
 @pytest.fixture(scope="session")
 def made(copy_of_repository, project_at, shared_folder):
     """A project whose small workflow has run to its end, for copies alone; one for all processes of pytest."""
