@@ -256,4 +256,4 @@ def test_captions_are_those_of_the_kind_whatever_a_result_is_called(project):
     found = {Path(file).stem: Path(caption) for file, caption in json.loads(done.stdout).items()}
     expected = dict.fromkeys(tables, "stage") | {"grid": "loss", "texts": "loss", "attention_patterns": "heads"}
     assert {name: found[name].stem for name in expected} == expected
-    assert all((project.folder / "workflow/report" / caption.name).exists() for caption in found.values())
+    assert all((project.folder / caption).exists() for caption in found.values())
