@@ -135,6 +135,13 @@ class Project:
         (self.folder / name).write_text(yaml.safe_dump(values, sort_keys=False))
         return name
 
+    def touch(self, *names):
+        """Make empty files below the user's folder of data."""
+        for name in names:
+            path = self.folder / "data" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
     def logs(self):
         """Return what the rules wrote, the latest last."""
         paths = sorted((self.results / "logs").rglob("*.log"), key=lambda path: path.stat().st_mtime)
@@ -165,6 +172,7 @@ def copy_of_repository(repository, shared_folder, tmp_path_factory):
         folder = tmp_path_factory.mktemp(name)
         for part in ("benchmarks", "config", "lib", "scripts", "slurm", "studies", "workflow"):
             shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+        shutil.copy(repository / "pyproject.toml", folder)
         (folder / "lib" / "__pycache__").symlink_to(digests)
         return Project(folder)
 

@@ -4,13 +4,16 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import yaml
 
 from lib.study.run import RunSettings
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.tokens.vocabularies import train_wordpiece, train_words
+from lib.training.predictor import Observer
 from lib.training.run import train
+from lib.training.trainer import Trainer
 
 # Several small trainings at once would otherwise fight for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -184,3 +187,59 @@ def undisturbed(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed") / "out"
     train(run, folder)
     return folder
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.fixture
+def gradients_of_first_step(monkeypatch, tmp_path):
+    """Return the gradients of a run's first optimiser step, by weight, and the micro-batches it took."""
+
+    def gradients(run):
+        found, micro_batches = {}, []
+        step = Trainer.training_step
+
+        def count(self, *arguments):
+            micro_batches.append(1)
+            return step(self, *arguments)
+
+        class Stop(Observer):
+            def has_gradients(self, trainer):
+                found.update({name: weight.grad.clone() for name, weight in trainer.model.named_parameters()})
+                raise Stopped
+
+        with monkeypatch.context() as context:
+            context.setattr(Trainer, "training_step", count)
+            with pytest.raises(Stopped):
+                train(run, tmp_path / "out", observers=[Stop()])
+        return found, len(micro_batches)
+
+    return gradients
+
+
+@pytest.fixture
+def assert_accumulates(gradients_of_first_step):
+    """Compare the gradients of 64 documents at once with those of micro-batches; settings as of `run_of`."""
+
+    def compare(run_of, stage, **changes):
+        found = {}
+        for tokens in (64 * 32, 8 * 32):
+            run = run_of(
+                stage,
+                **changes,
+                recipe={"batch_size": 64, "max_grad_norm": 0},
+                execution={"micro_batch_tokens": tokens},
+            )
+            found[tokens] = gradients_of_first_step(run)
+        (whole, one), (accumulated, several) = found.values()
+        assert one == 1 < several
+        assert whole.keys() == accumulated.keys()
+        for name, gradient in whole.items():
+            assert gradient.any() or name.endswith("key.bias"), f"{name} has no gradient"
+            torch.testing.assert_close(
+                accumulated[name], gradient, rtol=1e-4, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
+            )
+
+    return compare

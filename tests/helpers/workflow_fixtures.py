@@ -6,6 +6,8 @@ import shutil
 import pytest
 from small_studies import MINIATURE
 
+from lib.workflow.staleness.digests import reached
+
 # A study without training, backbones of tokens or anything of the grid.
 ALONE = {
     "experiment": {
@@ -36,6 +38,12 @@ ALONE = {
 def alone():
     """Settings of a study that stands alone."""
     return ALONE
+
+
+@pytest.fixture(scope="module")
+def project(copy_of_repository):
+    """A copy of the repository, for one module."""
+    return copy_of_repository("project")
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +79,15 @@ def clone(made, copy_of_repository):
 def finished(clone):
     """A project whose small workflow has run to its end, for one module."""
     return clone("finished", "results", ".snakemake")
+
+
+@pytest.fixture
+def modules_of(monkeypatch):
+    """Return the modules that count in the digest of a run's code."""
+
+    def modules(made, run):
+        with monkeypatch.context() as context:
+            context.setattr("lib.workflow.planning.plan.code_digest", reached)
+            return {name.partition(":")[0] for name in made.code(made.run(run))}
+
+    return modules

@@ -1,6 +1,5 @@
 """What Snakemake plans, without running it."""
 
-import copy
 import json
 import re
 import subprocess
@@ -11,19 +10,8 @@ import pytest
 import yaml
 
 from lib.core.extensions import ROOT
-from lib.study.configuration import SHIPPED
 
 GRID = ROOT / "config/config.yaml"
-
-
-def shipped(study):
-    """Return the place of a shipped configuration in the repository."""
-    return str(SHIPPED[f"{study}.yaml"].relative_to(ROOT))
-
-
-@pytest.fixture(scope="module")
-def project(copy_of_repository):
-    return copy_of_repository("planned")
 
 
 def test_the_full_grid(project):
@@ -172,28 +160,6 @@ def test_a_training_on_several_gpus_is_one_job(project):
     )
 
 
-def test_an_augmented_dataset(project, alone):
-    """Two datasets share the archive of WordNet."""
-    wordnet = {"url": {"url": "https://a.org/wordnet.zip", "sha256": "a" * 64}}
-    model = {"repository": "owner/name", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"}
-    augmentation = {"labels": ["positive"], "by": "synonyms", "synonyms": wordnet}
-    both = augmentation | {"copies": 2, "by": ["synonyms", "masked_lm"], "masked_lm": model, "leaked": True}
-    values = copy.deepcopy(alone) | {"extensions": ["studies/hate_speech"]}
-    experiment = values["experiment"]
-    imdb = experiment["datasets"]["imdb"]
-    experiment["datasets"] |= {
-        "clean": imdb | {"generated": {"documents": 200, "generator": "imdb"}, "augmentation": augmentation},
-        "leaked": imdb | {"generated": {"documents": 200, "generator": "imdb"}, "augmentation": both},
-    }
-    experiment["stages"]["score"]["data"] |= {"clean": {}, "leaked": {}}
-    output = project.snakemake("-n", "-p", "--configfile", project.configure(values, "augmented.yaml")).stdout
-    jobs = project.jobs_of(output)
-    assert (jobs["prepare_dataset"], jobs["augment_dataset"], jobs["evaluate"]) == (3, 2, 3 * 2)
-    assert (jobs["download_url"], jobs["download_model"], jobs["download_tokenizer"]) == (1, 1, 1)
-    assert "results/alone/data/clean/augmented/train.parquet" in output
-    assert "results/alone/data/imdb/augmented" not in output
-
-
 def test_a_study_of_its_own_inherits_nothing(project, alone):
     output = project.snakemake("-n", "-p", "--configfile", project.configure(alone, "alone.yaml")).stdout
     jobs = project.jobs_of(output)
@@ -213,186 +179,16 @@ def test_a_study_of_its_own_inherits_nothing(project, alone):
     [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("small", 9, 3 * 2)],  # runs of the last stage, by dataset
 )
 def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
-    for name in (
+    project.touch(
         "wikipedia/en-sample.parquet",
         "imdb/train.parquet",
         "imdb/test.parquet",
         "hyperpartisan/articles-training-byarticle-20181122.xml.gz",
         "hyperpartisan/ground-truth-training-byarticle-20181122.xml.gz",
         "arxiv/archives11.parquet",
-    ):
-        path = project.folder / "data" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
+    )
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
     assert (jobs["train"], jobs["evaluate"]) == (models + models * 3 + models * tuned, tuned)
-
-
-@pytest.mark.parametrize(
-    ("study", "trained", "evaluated"),
-    [
-        ("toy", 12 * 3 * 3 + 2 * 3, 0),  # models, stages, seeds; the published setting
-        # and stages; position encodings; senses; one direction, no positions
-        ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
-        ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
-        ("recall", 28 * 4 * 3 * 3, 0),  # models, lengths, learning rates, seeds
-        ("recall_small", 12 * 3 * 3, 0),
-        ("demo_recall", 8 * 2, 0),
-    ],
-)
-def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", shipped(study)).stdout)
-    assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)
-
-
-def test_long_range_arena_can_be_planned(project):
-    """At its published sizes, in miniature, and without the files that a user has to bring."""
-    rows, tasks = 1 + 8, 5  # the state-space encoder and eight mechanisms
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/lra/lra.yaml").stdout
-    )
-    assert (jobs["train"], jobs["evaluate"]) == (rows * 3 * 3, 3 * 3)  # TF-IDF is fitted, not trained
-    parts = ("train", "validation", "test")
-    for files in (
-        [f"aan/new_aan_pairs.{part}.tsv" for part in ("train", "eval", "test")],
-        [f"cifar10/{part}.txt" for part in parts],
-        [f"cifar10/{part}_labels.txt" for part in parts],
-    ):
-        missing = project.snakemake("-n", "--configfile", "studies/lra/lra_files.yaml", check=False)
-        assert missing.returncode
-        assert f"data/{files[0]}" in missing.stdout
-        touch(project, *files)
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/lra/lra_files.yaml").stdout
-    jobs = project.jobs_of(output)
-    assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/lra/demo_lra.yaml").stdout)
-    assert (jobs["train"], jobs["evaluate"]) == (5 * 2 + 1, 2)  # one row on pathfinder
-
-
-def test_glue_can_be_planned_without_a_network(project):
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/glue/glue.yaml").stdout
-    )
-    pretrained, others, tasks, seeds = 3, 3, 9, 3
-    assert jobs["train"] == pretrained + (pretrained + others) * tasks * seeds
-    # Of the mismatched genres all, and TF-IDF, which learns no numbers, on the other tasks.
-    assert jobs["evaluate"] == (1 + pretrained + others) * seeds + (tasks - 1) * seeds
-
-
-def touch(project, *names):
-    """Make empty files below the user's folder of data."""
-    for name in names:
-        path = project.folder / "data" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-
-def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
-    touch(project, "unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json")
-    output = project.snakemake(
-        "-n", "-p", "--profile", "slurm", "--configfile", "studies/decoders/decoders.yaml"
-    ).stdout
-    jobs = project.jobs_of(output)
-    assert jobs["train"] == 8 + 12 + 1  # adapted; decoders; mDeBERTa
-    assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
-
-
-def test_the_small_study_of_decoders_can_be_planned(project):
-    touch(project, "wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/decoders/decoders_small.yaml").stdout)
-    seeds, arms = 3, 9 + 9 + 1  # English, posts, and an encoder that has read nothing
-    first = 2 + 2 + 2 * 5  # two decoders and their controls; what trains on
-    assert (jobs["train"], jobs["evaluate"]) == (first + seeds * arms, 2 * seeds)
-
-
-def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
-    touch(project, "hate/HateSpeechDatasetBalanced.csv")
-    model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
-    model.mkdir(parents=True, exist_ok=True)
-    (model / "model.safetensors").touch()
-    output = project.snakemake(
-        "-n", "-p", "--profile", "slurm", "--configfile", "studies/hate_speech/hate_speech.yaml"
-    ).stdout
-    jobs, seeds = project.jobs_of(output), 3
-    trained = ("roberta-lora", "flan-t5-lora", "t5-small", "t5-small-pretrained", "encoder", "encoder-taught")
-    checked = ("roberta-lora", "encoder", "encoder-taught")
-    assert jobs["train"] == seeds * (1 + len(trained))  # and a pretraining
-    assert jobs["evaluate"] == seeds * (3 + len(checked) + 2)  # three pairs of phrases; templates; baselines
-    assert (jobs["teach"], jobs["tune"]) == (seeds, 1)
-    assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
-
-
-def test_encoders_of_other_languages_are_rows_without_their_comment_signs(project):
-    touch(project, "hate/HateSpeechDatasetBalanced.csv")
-    model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
-    model.mkdir(parents=True, exist_ok=True)
-    (model / "model.safetensors").touch()
-    path = project.folder / "config" / "languages.yaml"
-    path.write_text(project.folder.joinpath("studies/hate_speech/hate_speech.yaml").read_text().replace("#- ", ""))
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)
-    assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 9, 5, 2)
-
-
-def test_the_small_study_of_hate_speech_can_be_planned(project):
-    files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
-    touch(project, *files)
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--configfile", "studies/hate_speech/hate_speech_small.yaml").stdout
-    )
-    seeds, datasets, trained, checked, readings = 3, 2, 9, 6, 4
-    # Two pretrainings; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
-    assert jobs["train"] == 2 + seeds * (datasets * trained + 2 + readings)
-    assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
-    assert jobs["evaluate"] == seeds * (2 * datasets + checked + 5)  # phrases of two encoders, baselines
-
-
-def test_the_small_study_of_a_published_encoder_can_be_planned(project):
-    articles = [f"hyperpartisan/{kind}-training-byarticle-20181122.xml.gz" for kind in ("articles", "ground-truth")]
-    touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet", *articles)
-    touch(project, "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--configfile", "studies/published/published_small.yaml").stdout
-    )
-    rows = {"imdb": 6, "hyperpartisan": 8, "arxiv": 7}
-    assert jobs["train"] == 2 + sum(rows.values())
-    assert jobs["evaluate"] == len(rows)  # baselines
-    assert jobs["download_model"] == 1
-
-
-def test_the_small_study_of_a_mechanism_per_layer_can_be_planned(project):
-    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/published/hybrid_small.yaml").stdout)
-    assert (jobs["train"], jobs["download_model"]) == (2 + 3, 1)  # transfers, rows
-
-
-def test_the_small_study_of_conversions_can_be_planned(project):
-    touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet")
-    touch(project, "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--configfile", "studies/conversion/conversion_small.yaml").stdout
-    )
-    seeds, transfers, finetuned = 3, 5 + 2, 11  # transfers of attention, then of states
-    papers = 4 + 2 + 2  # rows, transfers at 512 tokens, at 2,048
-    assert jobs["train"] == seeds * (transfers + finetuned) + papers
-    assert jobs["evaluate"] == seeds * (3 + 1) + 1  # with and without the linear branch; baselines
-    assert jobs["download_model"] == 1
-
-
-def test_the_small_study_of_word_vectors_can_be_planned(project):
-    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    touch(project, "vocab/bert-base-uncased/vocab.txt")
-    jobs = project.jobs_of(
-        project.snakemake("-n", "-p", "--configfile", "studies/word_vectors/word_vectors_small.yaml").stdout
-    )
-    assert jobs["train_word_vectors"] == 2
-    assert (jobs["evaluate"], jobs["train"]) == (4, 2)
-
-
-def test_published_encoders_beside_the_grid_can_be_planned(project):
-    output = project.snakemake(
-        "-n", "-p", "--profile", "slurm", "--configfile", "studies/published/published.yaml"
-    ).stdout
-    assert project.jobs_of(output)["train"] == 9 + 27 + 27 + 7 * 3
 
 
 @pytest.mark.parametrize(
@@ -438,19 +234,6 @@ def test_programs_run_under_the_interpreter_of_snakemake(project):
     assert set(programs) == {(sys.executable, sys.executable)}
 
 
-def test_the_study_of_evidence_can_be_planned(project):
-    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    output = project.snakemake("-n", "-p", "--configfile", "studies/evidence/evidence_small.yaml").stdout
-    jobs = project.jobs_of(output)
-    places, seeds, rows, published = 4, 5, 5, 3
-    assert (jobs["filter_corpus"], jobs["prepare_dataset"], jobs["place_dataset"]) == (1, places + 1, places)
-    # Rows with the same attention and tokeniser share what they learn first: three of five, and two of three published
-    # ones, which have two places and four seeds.
-    assert jobs["train"] == seeds * (3 + places * rows) + 4 * (2 + 2 * published)
-    assert jobs["evaluate"] == seeds * places * 2
-    assert "--used 1" in output
-
-
 CAPTIONS_OF = """
 import json, sys
 from lib.workflow.planning.steps import workflow_with_plan
@@ -473,4 +256,4 @@ def test_captions_are_those_of_the_kind_whatever_a_result_is_called(project):
     found = {Path(file).stem: Path(caption) for file, caption in json.loads(done.stdout).items()}
     expected = dict.fromkeys(tables, "stage") | {"grid": "loss", "texts": "loss", "attention_patterns": "heads"}
     assert {name: found[name].stem for name in expected} == expected
-    assert all((project.folder / "workflow/report" / caption.name).exists() for caption in found.values())
+    assert all((project.folder / caption).exists() for caption in found.values())

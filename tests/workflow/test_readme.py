@@ -81,7 +81,7 @@ def test_a_mechanism_is_four_files_of_a_page(readme, repository, copy_of_reposit
     page = (repository / "docs/add_mechanism.md").read_text(encoding="utf-8")
     project = copy_of_repository("mechanism")
     shutil.copytree(repository / "tests", project.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(repository / "pyproject.toml", project.folder)
+    shutil.copy(repository / "conftest.py", project.folder)
     written = [in_file(block) for block in blocks(page, "python")]
     assert len(written) == 3
     (project.folder / written[0][0]).parent.mkdir()

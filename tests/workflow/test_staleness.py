@@ -266,11 +266,6 @@ ELSEWHERE = {
 }
 
 
-@pytest.fixture(scope="module")
-def project(copy_of_repository):
-    return copy_of_repository("edited")
-
-
 def making(project):
     """Return settings and code digest of every run of the grid, and of what else is made."""
     program = project.folder / "making.py"

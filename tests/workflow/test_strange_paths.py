@@ -4,14 +4,7 @@ import csv
 import re
 import shlex
 
-import pytest
-
 STRANGE = 'it\'s my "$(touch code_ran)" `touch code_ran`; touch code_ran'
-
-
-@pytest.fixture(scope="module")
-def project(copy_of_repository):
-    return copy_of_repository("strange")
 
 
 def test_files_of_strange_names_are_read(project, alone):

@@ -30,6 +30,4 @@ class Backbone(contract.TokenBackbone):
             return
         if with_head:
             raise RunError(f"{folder}: holds word vectors and no head. Give a trained model, or train with a recipe.")
-        importlib.import_module(part("lib.backbones.first_embeddings")).embed_words(
-            model, self.tokenizer, folder
-        )
+        importlib.import_module(part("lib.backbones.first_embeddings")).embed_words(model, self.tokenizer, folder)

@@ -8,6 +8,7 @@ import shlex
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_plans import analyses, key, plan, records, reported
 from small_studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
@@ -29,14 +30,6 @@ from lib.workflow.staleness.digests import reached
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
-
-
-def plan(*changes):
-    return Plan(study(*changes))
-
-
-def key(stage, model, dataset="imdb", seed=1):
-    return RunId(stage, model, "wikipedia" if stage == "pretrain" else dataset, seed)
 
 
 def runs_of(made, stage):
@@ -68,50 +61,6 @@ def test_a_run_starts_from_the_run_before_it():
     assert made.start(made.run(key("tapt", "sdpa", "arxiv", 2))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-2/model"]
     assert made.start(made.run(key("pretrain", "sdpa"))) == []
     assert made.start(made.run(key("finetune", "tfidf"))) == []
-
-
-def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_keys():
-    changes = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
-    without, made = plan(*changes), plan(*changes, ("stages/finetune/geometry", {"every": 50}))
-    measured, others = key("finetune", "sdpa"), [key("finetune", "lstm"), key("finetune", "tfidf"), key("tapt", "sdpa")]
-    assert made.run(measured).measures
-    assert json.loads(made.run(measured).settings)["geometry"] == {
-        "every": 50, "positions": [0], "documents": 8, "length": 128,
-    }  # fmt: skip
-    assert made.code(made.run(measured)) != without.code(without.run(measured))
-    for other in others:
-        assert not made.run(other).measures
-        assert made.run(other).settings == without.run(other).settings
-        assert made.code(made.run(other)) == without.code(without.run(other))
-
-
-def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
-    modules = ["lib.tasks.masked_lm", "lib.backbones.encoder.backbone"]
-    found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
-    assert not found & {
-        "studies.decoders.training.geometry",
-        "studies.decoders.evaluation.attention_geometry",
-        "lib.backbones.projections",
-    }
-    found = {
-        place.split(":")[0] for place in reached("scripts/train.py", *modules, "studies.decoders.training.geometry")
-    }
-    assert found >= {
-        "studies.decoders.training.geometry",
-        "studies.decoders.evaluation.attention_geometry",
-        "lib.backbones.projections",
-    }
-
-
-def test_geometry_needs_a_training():
-    stage = {
-        "start": "finetune",
-        "task": {"kind": "sequence_classification"},
-        "data": {"imdb": {}},
-        "geometry": {"every": 1},
-    }
-    with pytest.raises(ConfigError, match="stages.score.geometry: is measured while models train.*no recipe"):
-        plan(("stages/score", stage))
 
 
 def test_a_rule_waits_for_the_record_of_a_run_whose_model_it_reads():
@@ -315,18 +264,6 @@ def test_a_model_is_evaluated_as_it_is_where_there_is_no_recipe():
 LSTM = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
 
 
-@pytest.fixture
-def modules_of(monkeypatch):
-    """Return the modules that count in the digest of a run's code."""
-
-    def modules(made, run):
-        with monkeypatch.context() as context:
-            context.setattr("lib.workflow.planning.plan.code_digest", reached)
-            return {name.partition(":")[0] for name in made.code(made.run(run))}
-
-    return modules
-
-
 def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     made = plan(*PROBE, *LSTM)
     places = (("probe", "sdpa"), ("probe", "lstm"), ("finetune", "tfidf"))
@@ -349,62 +286,8 @@ def test_heads_of_other_tasks_are_not_in_a_runs_code(model, modules_of):
     for stage in ("tapt", "finetune"):
         found = modules_of(made, key(stage, model))
         heads[stage] = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.heads.")}
-    assert heads["tapt"] == {"loss", "masked_lm", "model"}
-    assert heads["finetune"] == {"loss", "model", "pooling", "sequence_classification"}
-
-
-def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
-    """Not every task has a head of its own name."""
-    spans = [
-        ("datasets/imdb/label_per", "span"),
-        ("stages/finetune/data", {"imdb": {}}),
-        ("stages/finetune/task", {"kind": "span_detection"}),
-        ("models/tfidf", DELETE),
-    ]
-    found = modules_of(plan(*spans, *LSTM), key("finetune", "lstm"))
-    assert {"lib.backbones.heads.token_classification", "lib.backbones.recurrent.model"} <= found
-    assert not [name for name in found if name.startswith("lib.tasks.token_classification")]
-
-
-T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-WRITING = [
-    ("backbones/t5", {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **T5}}),
-    ("models/t5", {"backbone": "t5", "skip": list(STAGES)}),
-    (
-        "stages/write",
-        {
-            "task": {"kind": "text_to_text", "prefix": "Sort: ", "targets": ["good", "bad"]},
-            "recipe": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 4},
-            "models": ["t5"],
-            "data": {"imdb": {}},
-        },
-    ),
-]
-
-
-def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
-    made, run = plan(*WRITING), key("write", "t5")
-    found = modules_of(made, run)
-    parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
-    own = {
-        name.rpartition(".")[2] for name in found if name.startswith("studies.hate_speech.backbones.encoder_decoder.")
-    }
-    assert own == parts
-    assert {
-        "studies.hate_speech.tasks.text_to_text.task",
-        "studies.hate_speech.tasks.text_to_text.decoding",
-        "studies.hate_speech.tokens.text_to_text",
-    } <= found
-    assert not any("sequence_classification" in name or "token_classification" in name for name in found)
-    settings = json.loads(made.run(run).settings)
-    assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
-    assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
-    assert made.run(run).reads_tokens
-    assert made.run(run).trains
-    assert made.run(run).predicts
-    assert made.minutes(made.run(run)) > 0
-    others = modules_of(made, key("finetune", "sdpa"))
-    assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)
+    assert heads["tapt"] == {"masked_lm", "model"}
+    assert heads["finetune"] == {"model", "sequence_classification"}
 
 
 def test_a_backbone_of_texts_reads_documents():
@@ -612,10 +495,6 @@ def test_files_of_a_record():
     assert files == [f"{folder}/config.yaml", f"{folder}/run.json", f"{folder}/model"]
 
 
-def records(made, *stages):
-    return [made.paths.record(run.id) for run in made.runs if run.id.stage in stages]
-
-
 REPORT = {
     "report": {
         "tables": {
@@ -648,10 +527,6 @@ def test_tables_name_what_they_show_and_read():
     ]
 
 
-def reported(*changes, **report):
-    return Plan(study(*changes, layers=[("report.yaml", {"report": report})]))
-
-
 def test_a_table_may_show_some_of_the_datasets():
     shown = {"stage": ["pretrain", "tapt"], "columns": ["loss"], "datasets": ["arxiv"]}
     made = reported(tables={"loss": shown, "lengths": {"kind": "token_lengths", "datasets": ["arxiv", "wikipedia"]}})
@@ -664,102 +539,6 @@ def test_a_table_may_show_some_of_the_datasets():
     assert made.report.inputs(made.report.tables["lengths"]["scope"]) == [
         f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "arxiv")
     ]
-
-
-TEXTS = "results/data/{}/texts.parquet"
-
-
-def test_descriptions_of_texts_are_read_where_they_are_shown():
-    made = reported(
-        tables={
-            "texts": {"kind": "texts"},
-            "of_imdb": {"kind": "texts", "datasets": ["imdb"]},
-            "errors": {"kind": "errors", "stage": "finetune", "models": ["sdpa"]},
-        },
-        figures={"words": {"kind": "words", "datasets": ["arxiv"]}, "languages": {"kind": "languages"}},
-    )
-    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
-    assert made.report.inputs(made.report.tables["of_imdb"]["scope"]) == [TEXTS.format("imdb")]
-    assert made.report.inputs(made.report.figures["words"]["scope"]) == [TEXTS.format("arxiv")]
-    assert made.report.inputs(made.report.tables["errors_arxiv"]["scope"]) == [
-        *(f"{FIRST}/finetune/sdpa/arxiv/seed-{seed}/run.json" for seed in (1, 2)),
-        TEXTS.format("arxiv"),
-    ]
-    scope = read_scope(
-        made.report.tables["errors_arxiv"]["scope"], made.report.inputs(made.report.tables["errors_arxiv"]["scope"])
-    )
-    assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
-
-
-def test_documents_are_read_where_pictures_are_shown():
-    made = reported(figures={"pictures": {"kind": "pictures", "datasets": ["imdb"]}})
-    shown = made.report.figures["pictures"]["scope"]
-    assert made.report.inputs(shown) == ["results/data/imdb/prepared/test.parquet"]
-    scope = read_scope(json.loads(json.dumps(shown)), made.report.inputs(shown))
-    shown = [(name, list(labels), split) for name, labels, split in scope.documents]
-    assert shown == [("imdb", ["no", "yes"], "test")]
-
-
-def test_datasets_that_no_run_reads_are_not_described():
-    made = reported(
-        ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
-    )
-    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb")]
-
-
-def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
-    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
-    described = made.experiment.datasets["imdb"].description
-    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
-    assert (
-        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
-        .experiment.datasets["imdb"]
-        .description.labels
-        is None
-    )
-
-
-TEMPLATES = {
-    "source": "generated",
-    "generated": {
-        "documents": 100,
-        "generator": "hate_templates",
-        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
-    },
-    "labels": ["no", "yes"],
-    "group": "group",
-    "max_tokens": 64,
-}
-CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
-CHECKED = (
-    ("datasets/arxiv", None),
-    ("datasets/templates", TEMPLATES),
-    ("stages/tapt/data", {"imdb": {}}),
-    ("stages/finetune/data", {"imdb": {}}),
-    ("stages/check", CHECK),
-)
-
-
-def test_what_reads_texts_is_taken_as_it_was_fitted():
-    made = plan(*CHECKED)
-    run = key("check", "tfidf", "templates")
-    prepared = "results/data/{}/prepared/{}.parquet"
-    assert made.data(made.run(run)) == {
-        "train": prepared.format("imdb", "train"),
-        "validation": prepared.format("templates", "validation"),
-        "test": prepared.format("templates", "test"),
-        "choice": prepared.format("imdb", "validation"),
-    }
-    assert set(made.data(made.run(key("check", "sdpa", "templates")))) == {"validation", "test"}
-    assert made.data(made.run(key("finetune", "tfidf")))["train"] == prepared.format("imdb", "train")
-    assert made.start(made.run(run)) == []
-
-
-def test_groups_have_the_names_that_their_generator_gives():
-    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
-    names = made.report.tables["functions"]["scope"]["group_names"]["templates"]
-    assert names[:2] == ["hostility", "exclusion"]
-    assert len(names) == 12
 
 
 def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
@@ -803,60 +582,6 @@ def test_the_reference_is_the_row_of_its_runs(monkeypatch):
     }
 
 
-GROUPED = {
-    "tables": {"reach": {"kind": "groups", "stage": "finetune", "models": ["sdpa", "tfidf"]}},
-    "figures": {"reach": {"kind": "group_score", "stage": "finetune", "chance": 0.5, "trained_to": 64}},
-}
-GROUPS = (("datasets/imdb/group", "words"), ("datasets/arxiv/group", "pages"))
-
-
-def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
-    made = reported(*GROUPS, **GROUPED)
-    assert list(made.report.tables) == ["reach_imdb", "reach_arxiv"]
-    arxiv = made.report.tables["reach_arxiv"]["scope"]
-    assert (arxiv["models"], arxiv["stages"]) == (["sdpa", "tfidf"], [["finetune", ["arxiv"]]])
-    assert arxiv["groups"]["arxiv"] == "pages"
-    assert made.report.inputs(made.report.tables["reach_arxiv"]["scope"]) == [
-        f"{FIRST}/finetune/{model}/arxiv/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
-    ]
-    shown = made.report.figures["reach"]
-    assert shown["settings"] == {
-        "kind": "group_score",
-        "stage": "finetune",
-        "models": None,
-        "datasets": None,
-        "label": None,
-        "chance": 0.5,
-        "trained_to": 64,
-    }
-    models = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
-    assert shown["scope"] == {
-        "models": models,
-        "stages": [["finetune", ["imdb", "arxiv"]]],
-        "owners": {"finetune": {model: dict.fromkeys(["imdb", "arxiv"], model) for model in models}},
-        "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
-        "generated": ["imdb", "arxiv"],
-        "groups": {"imdb": "words", "arxiv": "pages"},
-        "group_names": {},
-        "published": None,
-        "variants": {},
-    }
-    assert made.report.inputs(shown["scope"]) == records(made, "finetune")
-
-
-def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
-    only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
-    made = reported(*only, **GROUPED)
-    assert list(made.report.tables) == ["reach"]
-    assert made.report.tables["reach"]["scope"]["groups"] == {"imdb": "words"}
-
-
-def test_a_table_of_groups_may_say_what_their_number_is():
-    made = reported(*GROUPS, tables={"reach": GROUPED["tables"]["reach"] | {"label": "distance"}})
-    labels = {name: made.report.tables[name]["settings"]["label"] for name in made.report.tables}
-    assert labels == {"reach_imdb": "distance", "reach_arxiv": "distance"}
-
-
 def test_the_programs_read_the_scopes_of_the_plan():
     """As JSON with sorted keys, whose order of models and stages they keep."""
     made = Plan(study(layers=[("report.yaml", REPORT)]))
@@ -886,10 +611,6 @@ def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
 
 MAPS = {"kind": "attention_maps", "stage": "pretrain", "document": 3}
 SENSES = {"kind": "embeddings", "stage": "finetune", "dataset": "arxiv", "word": "field"}
-
-
-def analyses(*changes, **entries):
-    return Plan(study(*changes, layers=[("report.yaml", {"report": {"analyses": entries}})]))
 
 
 def test_an_analysis_looks_at_the_models_that_it_can_with_the_first_seed():
@@ -933,25 +654,6 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
     assert made.report.analysis_inputs("maps")["tokens"] == ["results/data/wikipedia/tokens/wordpiece/validation"]
 
 
-RELIANCE = {"kind": "reliance", "stage": "finetune", "dataset": "arxiv", "models": ["sdpa"]}
-
-
-def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a_row():
-    made = analyses(words=RELIANCE)
-    assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
-    folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
-    assert made.report.text_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
-    inputs = made.report.analysis_inputs("words")
-    assert inputs["texts"] == [texts]
-    assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
-    assert len(inputs["tokens"]) == len(inputs["tokenizers"]) == 1
-    assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
-    assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
-    without = analyses(("models/tfidf", DELETE), words=RELIANCE)
-    assert without.report.text_arguments("words") == []
-    assert "texts" not in without.report.analysis_inputs("words")
-
-
 def test_the_cost_of_predictions_is_measured_on_test_documents_as_they_are_written():
     made = analyses(cost={"kind": "prediction_cost", "stage": "finetune", "dataset": "arxiv"})
     texts, own = (f"results/data/arxiv/prepared/{split}.parquet" for split in ("test", "train"))
@@ -964,11 +666,6 @@ def test_the_cost_of_predictions_is_measured_on_test_documents_as_they_are_writt
     )
     assert without.report.text_arguments("cost") == ["--texts", texts]
     assert {run.settings for run in made.runs} >= {run.settings for run in without.runs}
-
-
-def test_words_are_asked_of_models_that_classify_documents():
-    with pytest.raises(ConfigError, match="sdpa learns masked_lm at tapt, but the analysis needs sequence_class"):
-        analyses(words=RELIANCE | {"stage": "tapt"})
 
 
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
@@ -1113,100 +810,6 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     assert not [name for name in definitions if name.startswith(("lib.generators.arxiv", "lib.preparing.toys"))]
 
 
-AUGMENTATION = {
-    "labels": ["yes"],
-    "copies": 2,
-    "by": ["synonyms", "masked_lm"],
-    "synonyms": {"url": {"url": "https://a.org/d/wordnet.zip?x=1", "sha256": "a" * 64}},
-    "masked_lm": {"repository": "owner/model", "revision": "b" * 40},
-}
-
-
-def test_what_comes_after_an_augmentation_reads_what_it_leaves():
-    tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
-    without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
-    assert made.corpora.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
-    assert made.data(made.run(key("finetune", "tfidf"))) == {
-        split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
-    }
-    assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
-    assert without.corpora.augmentations == without.corpora.remote_files == {}
-    for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
-        assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
-    for run in made.runs:
-        assert run.settings == without.run(run.id).settings
-        assert made.code(run) == without.code(without.run(run.id))
-    imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
-    assert imdb[0].preparation == imdb[1].preparation
-
-
-def test_sources_of_an_augmentation(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
-    ((archive, options),) = made.corpora.remote_files.items()
-    assert archive.endswith("/wordnet.zip")
-    assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
-    assert made.corpora.augmentation_sources("imdb") == {
-        "synonyms": [f"resources/urls/{archive}"],
-        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
-    }
-    local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
-    made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
-    with pytest.raises(DataError, match="datasets.imdb.augmentation.synonyms.local: wordnet: no such folder or file"):
-        made.corpora.augmentation_sources("imdb")
-    (tmp_path / "wordnet").mkdir()
-    assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
-    assert made.corpora.remote_files == {}
-
-
-PLACEMENT = {"corpus": "wikipedia", "place": "middle", "words": 300}
-
-
-def test_what_comes_after_a_placement_reads_what_it_leaves():
-    without, made = plan(), plan(("datasets/imdb/placement", PLACEMENT))
-    placed = {split: f"results/data/imdb/placed/{split}.parquet" for split in ("train", "validation", "test")}
-    assert made.data(made.run(key("finetune", "tfidf"))) == placed
-    assert {split: made.corpora.documents("imdb", split) for split in placed} == placed
-    assert made.corpora.documents("arxiv", "test") == "results/data/arxiv/prepared/test.parquet"
-    assert list(made.corpora.placements) == ["imdb"]
-    assert without.corpora.placements == {}
-    for run in made.runs:
-        assert run.settings == without.run(run.id).settings
-    datasets = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
-    assert datasets[0].preparation == datasets[1].preparation
-    assert "placement" not in datasets[1].model_dump()
-    # The articles that the slices of the corpus hold surround nothing.
-    corpus = made.experiment.corpora["wikipedia"]
-    articles = [part.articles for part in (corpus.short, corpus.long, corpus.held_out)]
-    assert made.corpora.articles_used("wikipedia") == sum(articles) > 0
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"corpus": "imdb"}, r"datasets.imdb.placement.corpus: there is no 'imdb'. Known: wikipedia"),
-        ({"place": "top"}, r"datasets.imdb.placement.place"),
-        ({"words": 0}, r"datasets.imdb.placement.words"),
-    ],
-)
-def test_a_placement_that_cannot_be_made_is_refused(change, error):
-    with pytest.raises(ConfigError, match=error):
-        plan(("datasets/imdb/placement", PLACEMENT | change))
-
-
-def test_a_placement_of_copies_or_of_labelled_words_is_refused():
-    with pytest.raises(ConfigError, match=r"placement: places single texts, but there is augmentation"):
-        plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/augmentation", AUGMENTATION))
-    with pytest.raises(ConfigError, match=r"placement: with label_per = 'word' labels belong to places in a text"):
-        plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/label_per", "word"))
-
-
-def test_tables_say_that_placed_documents_are_in_no_corpus():
-    made = reported(("datasets/imdb/placement", PLACEMENT), tables={"f1": {"stage": "finetune", "columns": ["f1"]}})
-    scope = made.report.tables["f1"]["scope"]
-    assert "imdb" in scope["generated"]
-
-
 def test_the_table_of_tenths_reads_training_and_test_documents():
     made = reported(tables={"tenths": {"kind": "tenths", "datasets": ["imdb"]}})
     shown = made.report.tables["tenths"]
@@ -1221,19 +824,6 @@ def test_named_pairs_need_no_reference():
     reported(tables={"pairs": table | {"pairs": [["sdpa", "favor-m64"]]}})
     with pytest.raises(ConfigError, match=r"report.reference is null"):
         reported(tables={"pairs": table})
-
-
-def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
-    named = []
-    made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
-    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
-    made.corpora.augmentation_code("imdb")
-    definitions = reached(*named[0])
-    assert {
-        "studies.hate_speech.augmentation.synonyms:Rewriter",
-        "studies.hate_speech.augmentation.augmenting:augment_dataset",
-    } <= set(definitions)
-    assert not [name for name in definitions if name.startswith("studies.hate_speech.augmentation.masked_lm")]
 
 
 def minutes(made, run):

@@ -1,0 +1,206 @@
+"""The study's parts in the plan: what writes texts, descriptions of texts, templates, and augmented datasets."""
+
+import json
+
+import pytest
+from small_plans import key, plan, reported
+
+from lib.core.errors import DataError
+from lib.results.scope import scope as read_scope
+from lib.workflow.staleness.digests import reached
+
+FIRST = "results/runs"
+STAGES = ("pretrain", "tapt", "finetune")
+
+
+T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+
+
+WRITING = [
+    ("backbones/t5", {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **T5}}),
+    ("models/t5", {"backbone": "t5", "skip": list(STAGES)}),
+    (
+        "stages/write",
+        {
+            "task": {"kind": "text_to_text", "prefix": "Sort: ", "targets": ["good", "bad"]},
+            "recipe": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 4},
+            "models": ["t5"],
+            "data": {"imdb": {}},
+        },
+    ),
+]
+
+
+def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
+    made, run = plan(*WRITING), key("write", "t5")
+    found = modules_of(made, run)
+    parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
+    own = {
+        name.rpartition(".")[2] for name in found if name.startswith("studies.hate_speech.backbones.encoder_decoder.")
+    }
+    assert own == parts
+    assert {
+        "studies.hate_speech.tasks.text_to_text.task",
+        "studies.hate_speech.tasks.text_to_text.decoding",
+        "studies.hate_speech.tokens.text_to_text",
+    } <= found
+    assert not any("sequence_classification" in name or "token_classification" in name for name in found)
+    settings = json.loads(made.run(run).settings)
+    assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
+    assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
+    assert made.run(run).reads_tokens
+    assert made.run(run).trains
+    assert made.run(run).predicts
+    assert made.minutes(made.run(run)) > 0
+    others = modules_of(made, key("finetune", "sdpa"))
+    assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)
+
+
+TEXTS = "results/data/{}/texts.parquet"
+
+
+def test_descriptions_of_texts_are_read_where_they_are_shown():
+    made = reported(
+        tables={
+            "texts": {"kind": "texts"},
+            "of_imdb": {"kind": "texts", "datasets": ["imdb"]},
+            "errors": {"kind": "errors", "stage": "finetune", "models": ["sdpa"]},
+        },
+        figures={"words": {"kind": "words", "datasets": ["arxiv"]}, "languages": {"kind": "languages"}},
+    )
+    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
+    assert made.report.inputs(made.report.tables["of_imdb"]["scope"]) == [TEXTS.format("imdb")]
+    assert made.report.inputs(made.report.figures["words"]["scope"]) == [TEXTS.format("arxiv")]
+    assert made.report.inputs(made.report.tables["errors_arxiv"]["scope"]) == [
+        *(f"{FIRST}/finetune/sdpa/arxiv/seed-{seed}/run.json" for seed in (1, 2)),
+        TEXTS.format("arxiv"),
+    ]
+    scope = read_scope(
+        made.report.tables["errors_arxiv"]["scope"], made.report.inputs(made.report.tables["errors_arxiv"]["scope"])
+    )
+    assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
+
+
+def test_datasets_that_no_run_reads_are_not_described():
+    made = reported(
+        ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
+    )
+    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb")]
+
+
+def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
+    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
+    described = made.experiment.datasets["imdb"].description
+    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
+    assert (
+        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
+        .experiment.datasets["imdb"]
+        .description.labels
+        is None
+    )
+
+
+TEMPLATES = {
+    "source": "generated",
+    "generated": {
+        "documents": 100,
+        "generator": "hate_templates",
+        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
+    },
+    "labels": ["no", "yes"],
+    "group": "group",
+    "max_tokens": 64,
+}
+
+
+CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
+
+
+CHECKED = (
+    ("datasets/arxiv", None),
+    ("datasets/templates", TEMPLATES),
+    ("stages/tapt/data", {"imdb": {}}),
+    ("stages/finetune/data", {"imdb": {}}),
+    ("stages/check", CHECK),
+)
+
+
+def test_what_reads_texts_is_taken_as_it_was_fitted():
+    made = plan(*CHECKED)
+    run = key("check", "tfidf", "templates")
+    prepared = "results/data/{}/prepared/{}.parquet"
+    assert made.data(made.run(run)) == {
+        "train": prepared.format("imdb", "train"),
+        "validation": prepared.format("templates", "validation"),
+        "test": prepared.format("templates", "test"),
+        "choice": prepared.format("imdb", "validation"),
+    }
+    assert set(made.data(made.run(key("check", "sdpa", "templates")))) == {"validation", "test"}
+    assert made.data(made.run(key("finetune", "tfidf")))["train"] == prepared.format("imdb", "train")
+    assert made.start(made.run(run)) == []
+
+
+def test_groups_have_the_names_that_their_generator_gives():
+    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
+    names = made.report.tables["functions"]["scope"]["group_names"]["templates"]
+    assert names[:2] == ["hostility", "exclusion"]
+    assert len(names) == 12
+
+
+AUGMENTATION = {
+    "labels": ["yes"],
+    "copies": 2,
+    "by": ["synonyms", "masked_lm"],
+    "synonyms": {"url": {"url": "https://a.org/d/wordnet.zip?x=1", "sha256": "a" * 64}},
+    "masked_lm": {"repository": "owner/model", "revision": "b" * 40},
+}
+
+
+def test_what_comes_after_an_augmentation_reads_what_it_leaves():
+    tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
+    without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
+    assert made.corpora.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
+    assert made.data(made.run(key("finetune", "tfidf"))) == {
+        split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
+    }
+    assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
+    assert without.corpora.augmentations == without.corpora.remote_files == {}
+    for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
+        assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
+    for run in made.runs:
+        assert run.settings == without.run(run.id).settings
+        assert made.code(run) == without.code(without.run(run.id))
+    imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
+    assert imdb[0].preparation == imdb[1].preparation
+
+
+def test_sources_of_an_augmentation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
+    ((archive, options),) = made.corpora.remote_files.items()
+    assert archive.endswith("/wordnet.zip")
+    assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
+    assert made.corpora.augmentation_sources("imdb") == {
+        "synonyms": [f"resources/urls/{archive}"],
+        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
+    }
+    local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
+    with pytest.raises(DataError, match="datasets.imdb.augmentation.synonyms.local: wordnet: no such folder or file"):
+        made.corpora.augmentation_sources("imdb")
+    (tmp_path / "wordnet").mkdir()
+    assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert made.corpora.remote_files == {}
+
+
+def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
+    named = []
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
+    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
+    made.corpora.augmentation_code("imdb")
+    definitions = reached(*named[0])
+    assert {
+        "studies.hate_speech.augmentation.synonyms:Rewriter",
+        "studies.hate_speech.augmentation.augmenting:augment_dataset",
+    } <= set(definitions)
+    assert not [name for name in definitions if name.startswith("studies.hate_speech.augmentation.masked_lm")]

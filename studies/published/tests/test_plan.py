@@ -1,0 +1,33 @@
+"""The analysis of reliance in the plan."""
+
+import pytest
+from small_plans import analyses, key
+from small_studies import DELETE
+
+from lib.core.errors import ConfigError
+
+FIRST = "results/runs"
+
+
+RELIANCE = {"kind": "reliance", "stage": "finetune", "dataset": "arxiv", "models": ["sdpa"]}
+
+
+def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a_row():
+    made = analyses(words=RELIANCE)
+    assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
+    folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
+    assert made.report.text_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
+    inputs = made.report.analysis_inputs("words")
+    assert inputs["texts"] == [texts]
+    assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
+    assert len(inputs["tokens"]) == len(inputs["tokenizers"]) == 1
+    assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
+    assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
+    without = analyses(("models/tfidf", DELETE), words=RELIANCE)
+    assert without.report.text_arguments("words") == []
+    assert "texts" not in without.report.analysis_inputs("words")
+
+
+def test_words_are_asked_of_models_that_classify_documents():
+    with pytest.raises(ConfigError, match="sdpa learns masked_lm at tapt, but the analysis needs sequence_class"):
+        analyses(words=RELIANCE | {"stage": "tapt"})

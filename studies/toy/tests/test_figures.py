@@ -1,0 +1,201 @@
+"""Figures and summaries of the study's analyses, from tables made by hand."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, kinds_of, titles
+
+from lib.analysis.settings import ANALYSES
+from lib.analysis.table import read_analysis
+
+TOKENS = ["null", "b", "a"]
+
+
+BEFORE = [[0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.6, 0.2, 0.2]]
+
+
+AFTER = [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+
+
+def maps(layers=1, models=FAMILIES):
+    """The same document's maps in all models, layers and heads."""
+    rows = []
+    for model, layer, (when, weights) in itertools.product(
+        models, range(layers), {"before": BEFORE, "after": AFTER}.items()
+    ):
+        for query, key in itertools.product(range(3), repeat=2):
+            place = {"model": model, "when": when, "layer": layer, "head": 0, "query": query, "key": key}
+            tokens = {"query_token": TOKENS[query], "key_token": TOKENS[key]}
+            rows.append(place | tokens | {"weight": weights[query][key]})
+    return pd.DataFrame(rows)
+
+
+def gradients(factor=0.5):
+    rows = [
+        {"model": model, "when": when, "distance": distance, "sequences": 5, "gradient_norm": 4 * factor**distance}
+        for model, when, distance in itertools.product(FAMILIES, ("before", "after"), (0, 1, 2, 5, 7))
+    ]
+    frame = pd.DataFrame(rows)
+    return frame.assign(relative=frame["gradient_norm"] / 4)
+
+
+def embeddings():
+    rows = []
+    for model, representation in itertools.product(FAMILIES, ("static", "contextual")):
+        for number in range(10):
+            place = {"x": 0, "y": 0} if representation == "static" else {"x": number, "y": -number}
+            quality = {"silhouette": 0.0, "accuracy": 0.5} if representation == "static" else {"silhouette": 0.9}
+            row = {"model": model, "representation": representation, "word": "bank", "document": f"d{number}"}
+            rows.append(row | {"label": ["river", "money"][number % 2], "accuracy": 1.0} | place | quality)
+    return pd.DataFrame(rows)
+
+
+def test_one_map_per_model_stands_above_the_other_of_its_model():
+    figure = draw("attention_maps", maps())
+    *grid, bar = figure.axes
+    assert [axes.get_title("left") for axes in grid] == ["sdpa\nlayer 0, head 0", "favor-m64\nlayer 0, head 0", "", ""]
+    for axes, expected in zip(grid, [BEFORE, BEFORE, AFTER, AFTER], strict=True):
+        (image,) = axes.images
+        assert np.array_equal(image.get_array(), expected)
+        assert image.get_clim() == (0, 1)
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+            assert [label.get_text() for label in labels] == TOKENS
+    assert bar.get_ylabel() == "attention weight"
+
+
+def test_models_of_several_layers_have_rows_of_their_own():
+    frame = pd.concat([maps(layers=2, models=["sdpa"]), maps(models=["favor-m64"])])
+    *grid, _ = draw("attention_maps", frame).axes
+    shown = [axes.get_title("left") if axes.axison else None for axes in grid]
+    assert shown == [
+        "sdpa\nlayer 0, head 0", "sdpa\nlayer 1, head 0", "", "", "favor-m64\nlayer 0, head 0", None, "", None,
+    ]  # fmt: skip
+    assert [np.array_equal(axes.images[0].get_array(), AFTER) for axes in grid if axes.axison] == [
+        False, False, True, True, False, True,
+    ]  # fmt: skip
+
+
+def test_faint_maps_share_a_scale_up_to_their_greatest_weight():
+    frame = maps()
+    *grid, _ = draw("attention_maps", frame.assign(weight=frame["weight"] / 4)).axes
+    assert {axes.images[0].get_clim() for axes in grid} == {(0, 0.25)}
+
+
+def test_long_documents_name_some_of_their_tokens():
+    places = range(100)
+    rows = [(query, key, f"t{query}", float(query == key)) for query, key in itertools.product(places, repeat=2)]
+    frame = pd.DataFrame(rows, columns=["query", "key", "query_token", "weight"])
+    frame = pd.concat(frame.assign(model="sdpa", when=when, layer=0, head=0) for when in ("before", "after"))
+    axes = draw("attention_maps", frame, {"sdpa": "sdpa"}).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{place}" for place in range(0, 100, 3)]
+
+
+def test_gradients_are_lines_from_distance_1_on():
+    figure = draw("gradients", gradients())
+    assert titles(figure) == ["drawn weights", "after training"]
+    for axes in figure.axes:
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        lines = {line.get_gid(): line.get_xydata().tolist() for line in axes.lines}
+        assert list(lines) == list(FAMILIES)
+        assert all(line == [[distance, 0.5**distance] for distance in (1, 2, 5, 7)] for line in lines.values())
+        assert axes.get_ylim()[0] < 0.5**7
+
+
+def test_a_gradient_that_vanishes_leaves_the_others_their_scale():
+    axes = draw("gradients", gradients(factor=1e-8)).axes[0]
+    assert axes.get_ylim() == (1e-12, 1)
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-8, 1e-12, 1e-12, 1e-12]] * 2
+
+
+def test_gradients_that_stay_are_not_magnified():
+    assert draw("gradients", gradients(factor=0.99)).axes[0].get_ylim()[0] == 0.1
+
+
+def test_a_word_of_two_tokens_has_two_static_places():
+    frame = embeddings()
+    frame.loc[(frame["representation"] == "static") & frame["document"].isin(["d0", "d1", "d2"]), "x"] = 2
+    static, *_ = draw("embeddings", frame).axes
+    assert {tuple(line.get_xydata()[0]) for line in static.lines if line.get_gid() == "static"} == {(0, 0), (2, 0)}
+    assert [text.get_text() for text in static.texts] == ["7 documents", "3 documents"]
+
+
+def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
+    figure = draw("embeddings", embeddings())
+    assert titles(figure) == ["static embedding, every model", "sdpa", "favor-m64"]
+    static, sdpa, _ = figure.axes
+    assert {tuple(point) for line in static.lines for point in line.get_xydata()} == {(0, 0)}
+    assert [text.get_text() for text in static.texts] == ["all 10 documents"]
+    points = {line.get_gid(): line.get_xydata().tolist() for line in sdpa.lines}
+    assert points == {
+        "money": [[number, -number] for number in (1, 3, 5, 7, 9)],
+        "river": [[number, -number] for number in (0, 2, 4, 6, 8)],
+    }
+    assert static.get_xlabel() == "silhouette 0.00, accuracy 50 %"
+    assert sdpa.get_xlabel() == "silhouette 0.90, accuracy 100 %"
+    assert figure.legends[0].get_title().get_text() == "documents with\n'bank' by class"
+
+
+def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
+    frame = maps().replace({"query_token": {"b": "007"}, "key_token": {"a": "nan", "b": "1e3", "null": "True"}})
+    frame.to_csv(tmp_path / "maps.csv", index=False)
+    read = read_analysis(tmp_path / "maps.csv")
+    assert read["query_token"].unique().tolist() == ["null", "007", "a"]
+    assert read["key_token"].unique().tolist() == ["True", "1e3", "nan"]
+    assert read["weight"].tolist() == frame["weight"].tolist()
+
+
+def test_models_whose_names_look_like_numbers_are_drawn(tmp_path):
+    families = {"007": "sdpa", "1e3": "favor"}
+    maps(models=families).to_csv(tmp_path / "maps.csv", index=False)
+    read = read_analysis(tmp_path / "maps.csv")
+    kind = ANALYSES.load("attention_maps", "figure")
+    assert [title.split()[0] for title in titles(kind.draw(read, families)) if title] == list(families)
+    assert kind.summarise(read).frame["model"].unique().tolist() == list(families)
+
+
+FRAMES = {"attention_maps": maps, "gradients": gradients, "embeddings": embeddings}
+
+
+def test_every_kind_of_analysis_is_drawn():
+    assert kinds_of("studies.toy") == set(FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "attention_maps",
+            [
+                "| model     | layer   | head   | when   |   mean of the greatest weights | strongest keys   |",
+                "| sdpa      | 0       | 0      | before |                           0.63 | 2 1 0            |",
+                "| favor-m64 | 0       | 0      | after  |                           1.00 | 2 1 0            |",
+            ],
+        ),
+        (
+            "gradients",
+            [
+                "| model     | when   | distance 0   | distance 1   | distance 2   | distance 5   | distance 7   |",
+                "| sdpa      | after  | 1.0e+00      | 5.0e-01      | 2.5e-01      | 3.1e-02      | 7.8e-03      |",
+                "Gradients as shares of the one at distance 0, of the last token itself.",
+            ],
+        ),
+        (
+            "embeddings",
+            [
+                "| sdpa      | bank   | static           |          10 |         0.00 |           50.0 |",
+                "| favor-m64 | bank   | contextual       |          10 |         0.90 |          100.0 |",
+            ],
+        ),
+    ],
+)
+def test_summaries(kind, lines):
+    assert_said(kind, FRAMES[kind](), lines)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_the_program_draws_from_the_table_alone(kind, tmp_path):
+    assert_drawn(kind, FRAMES[kind](), tmp_path)
+    if kind == "attention_maps":
+        assert "null" in (tmp_path / "one.svg").read_text(), "a word that pandas takes for a missing value"
