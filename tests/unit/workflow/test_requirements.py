@@ -10,7 +10,7 @@ import pytest
 import yaml
 from small_studies import DELETE, RECIPE, SMALL, changed
 
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.workflow.commands.storage import storage_lines
 from lib.workflow.planning.plan import Plan
 
@@ -126,8 +126,8 @@ def jobs_of(runs):
     return [Job(Rule("run"), SimpleNamespace(place=place, seed=seed)) for place, _, seed in places]
 
 
-def test_downloads_and_models_have_sizes_as_far_as_the_configuration_gives_them(repository):
-    plan = Plan(load_study(read_layers([repository / "config" / "published.yaml"])))
+def test_downloads_and_models_have_sizes_as_far_as_the_configuration_gives_them():
+    plan = Plan(load_study(read_layers([SHIPPED["published.yaml"]])))
     repositories = dict.fromkeys(run.start.repository for run in plan.runs if run.start)
     jobs = [Job(Rule("download_model"), SimpleNamespace(repository=name)) for name in [*repositories, "no/one"]]
     addresses = plan.corpora.remote_files
