@@ -29,6 +29,7 @@ SILENT = frozenset(
     {
         "lib.core.attempts",  # where runs are at work, and what they say of themselves meanwhile
         "lib.core.errors",  # classes of errors
+        "lib.core.extensions",  # finds parts by name; those that a run uses are roots of their own
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
         "lib.analysis.settings",  # settings of analyses; those of a kind are reached by its modules
