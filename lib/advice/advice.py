@@ -15,6 +15,7 @@ import numpy as np
 from lib.advice import wording
 from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start_advice
 from lib.advice.columns import find_columns
+from lib.advice.encoders import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.estimates import (
     Hardware,
     ModelSteps,
@@ -26,7 +27,6 @@ from lib.advice.estimates import (
 )
 from lib.advice.evidence import evidence_hint
 from lib.advice.preparing import OwnTexts, own_texts
-from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.scores import ModelScores, scores_near
 from lib.advice.studies import OwnStudy, recipe, template

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lib.advice.encoders import TEXTS, local_texts, title
 from lib.advice.estimates import Stages
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import TEXTS, local_texts, title
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
 from lib.core.files import mapping_text

@@ -12,9 +12,9 @@ import torch
 
 from lib.advice.choices import BEARABLE, TOLERANCE, WANTED, Choice, Limit, Ratio, StartAdvice
 from lib.advice.cost import processor
+from lib.advice.encoders import SEEDS, EncoderCost, PublishedEncoder
 from lib.advice.estimates import Hardware, ModelSteps
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import SEEDS, EncoderCost, PublishedEncoder
 from lib.advice.scores import POWER
 from lib.advice.texts import Language
 from lib.evaluation.prediction_cost import MILLION

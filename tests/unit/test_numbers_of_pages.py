@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from lib.advice.published import MASKED, MULTILINGUAL, SMALL
+from lib.advice.encoders import MASKED, MULTILINGUAL, SMALL
 from lib.study.configuration import load_study, read_layers
 
 INTERVAL = re.compile(r"(-?[\d.]+)\s+\((-?[\d.]+) to (-?[\d.]+)\)")

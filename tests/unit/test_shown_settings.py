@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from lib.advice.published import SMALL
+from lib.advice.encoders import SMALL
 from lib.core.extensions import shipped, use
 from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.experiment import Experiment

@@ -8,9 +8,9 @@ import pytest
 from run_records import write_run
 from small_studies import SMALL, changed, study
 
+from lib.advice.encoders import published_encoder, published_study
 from lib.advice.estimates import find_stages
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy
 from lib.core.files import mapping_text, read_mapping, read_value

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
+from lib.advice.encoders import published_encoder, published_study
 from lib.advice.estimates import find_stages
 from lib.advice.preparing import own_texts
-from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy
 from lib.study.configuration import load_study, read_layers

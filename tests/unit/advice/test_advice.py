@@ -10,10 +10,10 @@ import yaml
 from small_studies import SMALL, changed
 
 from lib.advice.advice import START_UP, _encoder_rows
+from lib.advice.encoders import MASKED, MULTILINGUAL, published_encoder
+from lib.advice.encoders import SMALL as MINILM
 from lib.advice.estimates import Hardware, ModelSteps, Steps
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import MASKED, MULTILINGUAL, published_encoder
-from lib.advice.published import SMALL as MINILM
 from lib.advice.wording import prediction
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.study.configuration import load_study, read_layers

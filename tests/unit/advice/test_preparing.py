@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lib.advice.columns import OwnColumns, find_columns
+from lib.advice.encoders import SMALL, TEXTS, published_study
 from lib.advice.preparing import FEWEST_OF_CLASS, PER_CLASS, own_texts
-from lib.advice.published import SMALL, TEXTS, published_study
 from lib.advice.question import Question
 from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES

@@ -4,9 +4,9 @@ import pytest
 import yaml
 from small_studies import SMALL, changed, study
 
+from lib.advice.encoders import published_encoder, published_study
 from lib.advice.estimates import candidates, find_stages
 from lib.advice.preparing import OwnTexts
-from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.core.errors import ConfigError
