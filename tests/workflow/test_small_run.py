@@ -187,7 +187,7 @@ def test_an_edit_of_the_baseline_leaves_training_alone(finished, edit):
 
 
 def test_a_comment_makes_nothing_stale(finished, edit):
-    names = ["attention/lsh/mechanism", "training/run", "backbones/encoder/block", "tasks/masked_lm"]
+    names = ["attention/lsh/mechanism", "training/run", "backbones/encoder/model", "tasks/masked_lm"]
     for name in [*(f"lib/{name}.py" for name in names), "scripts/train.py"]:
         edit(name, "\nfrom ", "\n# a comment, and a line\n\nfrom ")
     assert finished.stale(CONFIG) == {}

@@ -136,7 +136,7 @@ NUMBERS = {
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the loss": (
-        ("lib/backbones/heads/model.py", '.clamp(min=1)', '.clamp(min=2)'),
+        ("lib/backbones/heads/model.py", "device).clamp(min=1)", "device).clamp(min=2)"),
         lambda run: "tfidf" not in run,
     ),
     "the classification head": (
@@ -148,7 +148,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "pooling": (
-        ("lib/backbones/heads/model.py", "clamp(min=1)", "clamp(min=2)"),
+        ("lib/backbones/heads/model.py", "keepdim=True).clamp(min=1)", "keepdim=True).clamp(min=2)"),
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "a metric": (
