@@ -79,9 +79,10 @@ def _found(name: str, working_folder: str) -> Extension:
     own = folder.is_relative_to(ROOT / SHIPPED)
     package, home = (".".join(folder.relative_to(ROOT).parts), ROOT) if own else (folder.name, folder.parent)
     if str(home) not in sys.path:
-        if not own and (not package.isidentifier() or PathFinder.find_spec(package) is not None):
-            raise ConfigError(f"extensions: {name}: Python cannot import {package!r} from there. Rename the folder.")
         sys.path.append(str(home))
+    spec = PathFinder.find_spec(package) if package.isidentifier() else None
+    if not own and (spec is None or str(folder) not in (spec.submodule_search_locations or ())):
+        raise ConfigError(f"extensions: {name}: Python cannot import {package!r} from there. Rename the folder.")
     return Extension(name, package, folder)
 
 
