@@ -17,6 +17,7 @@ TEXTS = {
     "max_tokens": 32,
 }
 STUDY = {
+    "extensions": ["studies/conversion"],
     "experiment": {
         "seeds": [1],
         "precision": "fp32",

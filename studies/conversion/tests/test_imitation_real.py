@@ -16,6 +16,7 @@ def test_a_published_encoder_teaches_itself_with_another_attention(copy_of_repos
     texts = {"source": "generated", "generated": {"generator": "imdb", "documents": 110}}
     stage = {"task": {"kind": "imitation", "teacher": "minilm"}, "models": ["favor"], "data": {"texts": {}}}
     values = {
+        "extensions": ["studies/conversion"],
         "experiment": {
             "seeds": [1],
             "precision": "fp32",

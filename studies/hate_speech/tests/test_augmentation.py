@@ -46,7 +46,7 @@ def project(copy_of_repository):
 
 
 def configured(project, alone, url, sha256):
-    values = copy.deepcopy(alone)
+    values = {"extensions": ["studies/hate_speech"]} | copy.deepcopy(alone)
     values["report"]["tables"].pop("classes")
     values["experiment"]["seeds"] = [1]
     values["experiment"]["datasets"]["imdb"]["augmentation"] = {

@@ -13,6 +13,7 @@ GLOVE = "brilliant 1 0\nterrible 0 1\nfilm 1 1\n"
 def study(folder):
     recipe = {"epochs": 1, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16}
     return {
+        "extensions": ["studies/word_vectors"],
         "experiment": {
             "seeds": [5],
             "precision": "fp32",
