@@ -31,7 +31,7 @@ def study(posts):
     recipe = {"epochs": 2, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16}
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     return {
-        "extensions": ["studies/hate_speech"],
+        "extensions": ["studies/hate_speech", "studies/toy"],
         "experiment": {
             "seeds": [5],
             "precision": "fp32",
