@@ -136,7 +136,8 @@ def run(
     """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Libraries log every request, which hides the progress of the program.
-    logging.getLogger("lib").setLevel(logging.INFO)
+    for package in sources():
+        logging.getLogger(package).setLevel(logging.INFO)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)
     begin = time.monotonic()
