@@ -143,7 +143,7 @@ def remedy(place: str, name: str) -> str:
 
 def sources() -> dict[str, Path]:
     """Return the folders of all packages of the project's own code, by name: those of extensions included."""
-    own = {name: ROOT / name for name in ("lib", "scripts", SHIPPED, "benchmarks") if (ROOT / name).is_dir()}
+    own = {name: ROOT / name for name in ("lib", "scripts", SHIPPED, "benchmarks")}  # also asked at every import
     return own | {each.package: each.folder for each in extensions() if "." not in each.package}
 
 
