@@ -17,6 +17,7 @@ SWITCHES = [
     "--disable-sync", "--no-first-run", "--window-size=1400,1000", "--proxy-server=127.0.0.1:9",
 ]  # fmt: skip
 STUDY = {
+    "extensions": ["studies/hate_speech"],
     "experiment": {
         "seeds": [1],
         "backbones": {"tfidf": {"kind": "tfidf"}},
