@@ -120,6 +120,7 @@ class Plan:
             "placing": self.corpora.placements,
             "teaching": any(run.teacher for run in self.runs),
             "training.geometry": any(run.measures for run in self.runs),
+            "training.tuning": any(run.tuning for run in self.runs),
             "word_vectors": self.experiment.word_vectors,
         }
         for module in (module for module, wanted in asked.items() if wanted):
@@ -154,8 +155,6 @@ class Plan:
                 packages = named.get(place.name.replace("_", "-"), [])
                 yield from ((package, f"extensions: {name}") for package in packages)
         for run in self.runs:
-            if run.tuning:
-                yield "optuna", f"experiment.stages.{run.id.stage}.tuning"
             if run.backbone.quantized:
                 yield "bitsandbytes", f"quantization of the backbone of {run.id.model}"
             if run.work.recipe and run.work.recipe.optimizer == "adamw_8bit":
@@ -306,7 +305,7 @@ class Plan:
         for kind in dict.fromkeys(held.kind for each in attending for held in each.held_mechanisms):
             modules += [_module(MECHANISMS, kind, part) for part in ("mechanism", "settings")]
         if run.tuning:
-            modules.append("lib.study.tuning")
+            modules += ["lib.study.tuning", part("lib.training.tuning")]
         return code_digest(f"scripts/{self.program(run)}.py", *modules)
 
     def minutes(self, run: Run) -> int:

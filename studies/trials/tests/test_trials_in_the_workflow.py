@@ -11,7 +11,7 @@ from lib.core.record import read_record
 
 pytestmark = pytest.mark.study
 
-STUDY = searching(
+STUDY = {"extensions": ["studies/trials"]} | searching(
     {
         "tune": {
             "models": ["sdpa"],

@@ -13,9 +13,9 @@ from lib.core.errors import ProjectError, RunError
 from lib.core.record import read_record
 from lib.study.arguments import read_run
 from lib.study.tuning import TunedRun
-from lib.training import tuning
 from lib.training.run import train
-from lib.training.tuning import tune
+from studies.trials.training import tuning
+from studies.trials.training.tuning import tune
 
 STEPS_AN_EPOCH = 192 // 32
 SPACE = {
