@@ -18,14 +18,9 @@ class Embeddings(nn.Module):
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.embedding_dropout)
 
-    def forward(self, input_ids: Tensor | None, inputs_embeds: Tensor | None = None) -> Tensor:
-        """Return the states [B, N, D] that enter the first layer.
-
-        Args:
-            input_ids: [B, N].
-            inputs_embeds: word embeddings to use instead [B, N, D].
-        """
-        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the states [B, N, D] that enter the first layer, of numbers [B, N] or word embeddings [B, N, D]."""
+        states = self.word_embeddings(tokens) if tokens.dim() == 2 else tokens
         return self.dropout(self.layer_norm(states))
 
 

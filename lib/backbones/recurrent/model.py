@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
+from lib.backbones.reading import ReadsTokens
 from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.backbones.words import Embeddings, Rows
 
@@ -36,7 +36,7 @@ class RecurrentPreTrainedModel(PreTrainedModel):
             initialization.uniform_(weight, -bound, bound)
 
 
-class RecurrentModel(RecurrentPreTrainedModel):
+class RecurrentModel(ReadsTokens, RecurrentPreTrainedModel):
     """Map tokens to states that depend on earlier tokens and, if it is bidirectional, on later ones."""
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -51,23 +51,20 @@ class RecurrentModel(RecurrentPreTrainedModel):
         self.dropout = nn.Dropout(config.layer_dropout)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
+    def read(
         self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
+        tokens: Tensor,
+        attention_mask: Tensor | None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> BaseModelOutput:
-        """Return the states of the last layer.
+        """Return the states of the last layer; see `ReadsTokens.read`.
 
         Padding is ignored at any position in a row: the layers read only real tokens, one after the other.
 
         Args:
-            input_ids: [B, N].
+            tokens: their numbers [B, N], or word embeddings [B, N, D].
             attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each layer, too.
             output_attentions: not available, since there is no attention.
 
@@ -75,15 +72,13 @@ class RecurrentModel(RecurrentPreTrainedModel):
             `last_hidden_state` [B, N, D], zero at padding, and, if asked for, `hidden_states`.
 
         Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for.
+            ValueError: attention weights asked for.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
         if output_attentions:
             raise ValueError("output_attentions = True, but a recurrent encoder has no attention. Leave it out.")
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        states = self.embeddings(input_ids, inputs_embeds)
+        states = self.embeddings(tokens)
         history = [states]
         rows = _Packing(states, attention_mask)
         packed = rows.pack(states)
