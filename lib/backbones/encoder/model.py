@@ -15,6 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from lib.attention.repetition import of_layer
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 from lib.backbones.reading import ReadsTokens
@@ -78,7 +79,7 @@ class Embeddings(nn.Module):
 def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
     """Return the self-attention of a layer, counted from 0."""
     return SelfAttention(
-        config.mechanism_of(layer),
+        of_layer(config.parameters.held_mechanisms, layer),
         layer,
         width=config.hidden_size,
         heads=config.num_attention_heads,
