@@ -93,7 +93,7 @@ def require_same_weights(own: Iterable[str], published: Iterable[str], folder: P
     Raises:
         RunError: some have no counterpart.
     """
-    refuse(set(own) ^ set(published), folder, "missing or left over")
+    refuse(set(own) ^ set(published), folder, "are missing or left over")
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:

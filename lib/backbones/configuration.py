@@ -36,8 +36,8 @@ class BackboneConfig(PretrainedConfig):
         pooling_step: stride of `mean_step`, in tokens.
         classifier_head: style of the head for classification of documents.
         classifier_dropout: dropout before the last projection of a classification head.
-        mechanism: parameters of the attention mechanism, `kind` included, or a list of such that repeats over the layers
-            that hold one; None = exact attention, or the architecture's own. Only where `settings` have this field.
+        mechanism: parameters of the attention mechanism, `kind` included, or a list of such that repeats over the
+            layers that hold one; None = exact attention, or the architecture's own. Only where `settings` have it.
         feature_seed: seed of the mechanism's own draws (features, hash rotations); likewise.
         kwargs: the fields of `settings`, with its defaults, and those of transformers (`num_labels`, `id2label`, ...).
 

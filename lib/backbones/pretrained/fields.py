@@ -71,8 +71,8 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
         if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
         yield (
-            f"{name} = {_short(value)}: unknown to {kind} in transformers, which computes {supported!r}, so the states "
-            f"would differ. Name a model with {supported!r}"
+            f"{name} = {_short(value)}: transformers does not follow it for {kind}, so its states would differ. Name a "
+            f"model whose {name} is {json.dumps(supported)}"
         )
     models = _own_models(fields.get("auto_map"))
     if models and not declared.classes(kind) & set(models):
