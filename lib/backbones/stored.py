@@ -126,8 +126,8 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         folder,
         f"have another shape than {FIELDS} gives them",
         "Expected configuration and weights of the same model. Copy both from where the model was made, or correct "
-        f"that field of {FIELDS} in a local folder (vocab_size gives the rows of word embeddings, type_vocab_size those "
-        "of token types, max_position_embeddings those of positions), and in the backbone's architecture, if the "
+        f"that field of {FIELDS} in a local folder (vocab_size gives the rows of word embeddings, type_vocab_size "
+        "those of token types, max_position_embeddings those of positions), and in the backbone's architecture, if the "
         "study has one.",
     )
     require_finite(model.state_dict(), folder)

@@ -3,7 +3,6 @@
 Shapes: B batch, N tokens, D hidden size, C classes.
 """
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -31,23 +30,13 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
     Source:
         Equations 2.13 and 2.14 of the study.
     """
-    size, read = config.hidden_size, vectors * config.hidden_size
-
-    def dense() -> list[nn.Module]:
-        return [nn.Linear(read, size), nn.Tanh()]
-
-    def dropout() -> nn.Module:
-        return nn.Dropout(config.classifier_dropout)
-
-    styles: dict[str, Callable[[], list[nn.Module]]] = {
-        "bert": lambda: [*dense(), dropout()],
-        "roberta": lambda: [dropout(), *dense(), dropout()],
-        "none": lambda: [dropout()],
-    }
-    if config.classifier_head not in styles:
-        raise ConfigError(f"classifier_head = '{config.classifier_head}' is unknown. Use one of: {', '.join(styles)}.")
-    projected = read if config.classifier_head == "none" else size
-    return nn.Sequential(*styles[config.classifier_head](), nn.Linear(projected, config.num_labels))
+    style, size, read = config.classifier_head, config.hidden_size, vectors * config.hidden_size
+    if style not in ("bert", "roberta", "none"):
+        raise ConfigError(f"classifier_head = '{style}' is unknown. Use one of: bert, roberta, none.")
+    first = [nn.Dropout(config.classifier_dropout)] if style == "roberta" else []
+    dense = [] if style == "none" else [nn.Linear(read, size), nn.Tanh()]
+    last = nn.Linear(size if dense else read, config.num_labels)
+    return nn.Sequential(*first, *dense, nn.Dropout(config.classifier_dropout), last)
 
 
 class SequenceClassification(TaskModel):
