@@ -100,8 +100,7 @@ class BackboneConfig(PretrainedConfig):
     @property
     def parameters(self) -> BackboneSettings:
         """The parameters of the backbone that this configuration describes."""
-        mechanism = {"mechanism": self.mechanism} if "mechanism" in self.settings.model_fields else {}
-        return self.settings(**{name: getattr(self, name) for name in self._names()}, **mechanism)
+        return self.settings(**{name: getattr(self, name) for name in self.settings.model_fields if name != "kind"})
 
 
 class ArchitectureConfig(BackboneConfig):
