@@ -36,17 +36,12 @@ class ArchitecturePreTrainedModel(SavesOwnNames, PreTrainedModel):
         """Replace the word embeddings."""
         self.base_model.inner.set_input_embeddings(value)
 
-    def first_states(
-        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor:
-        """Return the word embeddings [B, N, E], zeros at padding: a weight of zero does not remove NaN or inf.
+    def first_states(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return the word embeddings [B, N, E] of tokens, or those given in their place.
 
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+        They are zeros at padding: a weight of zero does not remove NaN or inf.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        states = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        states = self.get_input_embeddings()(tokens) if tokens.dim() == 2 else tokens
         return states if attention_mask is None else states.masked_fill(attention_mask[:, :, None] == 0, 0)
 
 
@@ -98,7 +93,7 @@ def require_same_weights(own: Iterable[str], published: Iterable[str], folder: P
     Raises:
         RunError: some have no counterpart.
     """
-    refuse(set(own) ^ set(published), folder, "missing or left over")
+    refuse(set(own) ^ set(published), folder, "are missing or left over")
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:

@@ -135,26 +135,11 @@ class Settings(BackboneSettings):
         kind = self.rope_type
         if self.position_embedding_type != "rope":
             return
-        if kind == "default" and self._is_set("rope_factor"):
-            yield (
-                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
-                "or leave it out"
-            )
-        if kind != "default" and not self._is_set("rope_factor"):
-            yield (
-                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
-                "the old one, or leave rope_type out"
-            )
-        if kind != "yarn" and self._is_set("rope_original_length"):
-            yield (
-                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
-                "Choose 'yarn', or leave it out"
-            )
-        if kind == "yarn" and self.rope_original_length is None:
-            yield (
-                "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "
-                "slow rotations"
-            )
+        needed = {"default": (), "linear": ("rope_factor",), "yarn": ("rope_factor", "rope_original_length")}[kind]
+        for name in ("rope_factor", "rope_original_length"):
+            if self._is_set(name) != (name in needed):
+                needs = "needs another value" if name in needed else "does nothing with it; leave it out"
+                yield f"{name} = {getattr(self, name)}, but rope_type = '{kind}' {needs}"
         if kind == "yarn" and self.rope_theta <= 1:
             yield (
                 f"rope_theta = {self.rope_theta} makes no rotation slower than another, so 'yarn' cannot tell them "

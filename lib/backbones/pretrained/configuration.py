@@ -5,7 +5,6 @@ from typing import Any, ClassVar, cast
 
 from transformers import AutoConfig
 
-from lib.attention.settings import complete, parse_mechanisms
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import in_own_names
@@ -15,14 +14,7 @@ from lib.core.errors import ConfigError
 
 
 class PretrainedBackboneConfig(ArchitectureConfig):
-    """Describe an architecture and the head on it.
-
-    Args:
-        mechanism: parameters of the attention mechanism in the place of its own, `kind` included, or a list of such
-            that repeats over the layers; None = its own.
-        feature_seed: seed of the mechanism's own draws (features, hash rotations).
-        kwargs: the fields of `Settings` and those of `BackboneConfig`.
-    """
+    """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
 
     model_type = "pretrained_backbone"
     settings: ClassVar[type[Settings]] = Settings
@@ -34,16 +26,8 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         "num_attention_heads": 2,
     }
 
-    def __init__(
-        self,
-        *,
-        mechanism: dict[str, Any] | list[dict[str, Any]] | None = None,
-        feature_seed: int = 0,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mechanism = None if mechanism is None else complete(parse_mechanisms(mechanism))
-        self.feature_seed = feature_seed
         self.positions = self.positions and dict(self.positions)  # type: ignore[has-type]
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             setattr(self, name, self.architecture[name])

@@ -9,7 +9,7 @@ from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
-from lib.backbones.pretrained.fields import BYSTANDERS, architecture_of, config_error, in_own_names, in_shared_names
+from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
 from lib.backbones.pretrained.positions import tiled
 from lib.backbones.stored import MECHANISM, load_source, refuse
@@ -53,7 +53,8 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         known["pad_token_id"] = 0  # some token: no state depends on it, and the one of the file may not exist
     found = AutoConfig.for_model(**in_own_names(in_shared_names(known)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()
-    names = sorted((own.keys() | architecture_of(fields).keys()) & read - BYSTANDERS)
+    compared = (own.keys() | architecture_of(fields).keys()) & read
+    names = sorted(name for name in compared if not is_bystander(name))
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
     if family.counts_from_padding:
         _require_same_padding(config.pad_token_id, found, folder)
@@ -64,18 +65,12 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     predicts = model.get_output_embeddings() is not None
     needs_head = predicts and "causal" in family.switches
     missing = {name for name in report["missing_keys"] if needs_head or name.startswith(base)}
-    if missing >= {base + name for name, _ in source.base_model.named_parameters()}:
-        others = ", ".join(sorted(map(str, report["unexpected_keys"]))[:3]) or "none at all"
-        raise RunError(
-            f"{folder}: holds no weight of the {fields['model_type']} that its {CONFIG_NAME} describes, but others "
-            f"({others}). Expected configuration and weights of the same model; download it again."
-        )
     left_over = {
         name
         for name in map(str, report["unexpected_keys"])
         if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
     }
-    refuse(missing | left_over, folder, "missing or left over")
+    refuse(missing | left_over, folder, "are missing or left over")
     inner, words, parts = model.base_model.inner, source.get_input_embeddings(), dict(source.named_modules())
     takes_head = bool(family.head) and not report["missing_keys"] and parts.keys() >= {*family.head.values()}
     if predicts and takes_head:

@@ -439,7 +439,7 @@ def test_a_model_that_transformers_does_not_follow_is_refused_when_it_is_fetched
     )
     assert done.returncode == 1
     assert "owner/quantised" in done.stderr
-    assert "quantization_config = {'quant_method': 'gptq'}: its weights are quantised. Name the model" in done.stderr
+    assert "quantization_config = {'quant_method': 'gptq'}: transformers does not follow it for" in done.stderr
 
 
 def test_a_model_is_fetched_by_its_program(site, tmp_path):

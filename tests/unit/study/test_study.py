@@ -422,23 +422,11 @@ IDLE = {
     ),
     "a stretch of unknown kind": (
         {"backbones/encoder/rope_factor": 4.0},
-        "rope_factor = 4.0.*rope_type = 'default'. Choose 'linear' or 'yarn'",
-    ),
-    "a stretch by nothing": (
-        {"backbones/encoder/rope_type": "linear"},
-        "rope_type = 'linear'.*rope_factor = 1. Set rope_factor",
+        "rope_factor = 4.0, but rope_type = 'default' does nothing with it",
     ),
     "a stretch from nowhere": (
         {"backbones/encoder/rope_type": "yarn", "backbones/encoder/rope_factor": 4.0},
-        "backbones.encoder: rope_original_length is missing",
-    ),
-    "a length that nothing reads": (
-        {
-            "backbones/encoder/rope_type": "linear",
-            "backbones/encoder/rope_factor": 4.0,
-            "backbones/encoder/rope_original_length": 64,
-        },
-        "rope_original_length = 64.*rope_type = 'linear'. Choose 'yarn'",
+        "rope_original_length = None, but rope_type = 'yarn' needs another value",
     ),
     "rotations that are all alike": (
         {
