@@ -101,7 +101,9 @@ def _ours(scope: Scope) -> pd.DataFrame:
     grid = grid.rename(columns={"row": "model"}).fillna({"hardware": "unknown"})
     runs = grid.groupby(["stage", "dataset", "model", grid["variant"].replace("", None).rename("item")], dropna=False)
     hardware = runs["hardware"].agg(lambda names: "; ".join(sorted(set(names))))
-    printed = [(column, None, *PRINTED[column]) for column in grid if column in PRINTED]
+    printed: list[tuple[str, str | None, str, float]] = [
+        (column, None, *PRINTED[column]) for column in grid if column in PRINTED
+    ]
     for column in grid:
         if of_class := OF_CLASSES.fullmatch(column):
             score, name = of_class.groups()

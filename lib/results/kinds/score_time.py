@@ -99,12 +99,12 @@ class ScoreTimeFigure(FigureSettings):
             if baseline in here.index and pd.notna(here.loc[baseline, "mean"]):
                 line = axes.axhline(here.loc[baseline, "mean"], linestyle="--", linewidth=1, **BEHIND)
                 handles[f"baseline ({baseline})"] = line
-            places = [tuple(here.loc[model, ["time", "mean"]]) for model in made]
-            for number, model in enumerate(made):
+            places = list(zip(here.loc[made, "time"], here.loc[made, "mean"], strict=True))
+            for number, (model, (time, mean)) in enumerate(zip(made, places, strict=True)):
                 colour, marker = styles[model]
-                size = SIZE + RING * places[:number].count(places[number])
+                size = SIZE + RING * places[:number].count((time, mean))
                 style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": size, "fillstyle": "none"}
-                draw_with_bars(axes, *places[number], model, yerr=here.loc[model, "std"] or None, **style)
+                draw_with_bars(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
                 handles[model] = next(line for line in axes.lines if line.get_gid() == model)
             if dataset not in apart:
                 runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
@@ -128,10 +128,10 @@ def _draw_front(
     Times that differ by at most `factor` count as equal.
     """
     axes.margins(x=0.1, y=0.1)
-    axes.autoscale(False)
     costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
     ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    axes.autoscale(False)  # to the edges as they are
     x = np.repeat([*times[ordered], right], 2)[:-1]
     y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
     axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)

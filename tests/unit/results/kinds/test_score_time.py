@@ -140,9 +140,9 @@ def test_several_seeds_draw_mean_and_spread(tmp_path):
     assert sorted(caps) == pytest.approx(sorted(bar[:, 1]))
 
 
-def test_files_hold_text_and_repeat_to_the_byte(figure, tmp_path):
+def test_files_hold_text_and_repeat_to_the_byte(folders, figure, tmp_path):
     save_figure(figure, [tmp_path / "one.svg", tmp_path / "one.png", tmp_path / "one.pdf"])
-    save_figure(figure, [tmp_path / "two.svg", tmp_path / "two.pdf"])
+    save_figure(figure_of(folders), [tmp_path / f"two.{suffix}" for suffix in ("svg", "png", "pdf")])
     texts = [
         element.text for element in ElementTree.parse(tmp_path / "one.svg").iter("{http://www.w3.org/2000/svg}text")
     ]
