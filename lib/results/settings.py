@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
@@ -150,8 +150,6 @@ class ColumnNames(NamedTuple):
     """Reference and baseline, as far as the table uses them."""
     searched: Sequence[str]
     """Settings that its stages search, by their short names."""
-    behind: Mapping[str, Mapping[str, Collection[str]]]
-    """The stages that runs start from, directly or not, by stage and dataset of these runs."""
     groups: Sequence[str]
     """What its datasets call the groups of their documents."""
 

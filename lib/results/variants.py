@@ -21,7 +21,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     """Return a score of every variant, as tables show it, in the order of datasets, rows and variants.
 
     Returns:
-        `mean` and standard deviation `std` over the seeds (NaN with one seed), their number `size`, and `best`, true
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), the greatest score `max` and the least
+        `min`, the number of seeds `size`, and `best`, true
         for the highest mean of a row on a dataset, of a loss or an error for the lowest, and for the first of equal
         ones; by `dataset`, `row` and `variant`. NaN and false where a row has no runs on a dataset.
 
@@ -32,10 +33,10 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     if silent := sorted(set(grid.loc[grid[score.source].isna(), "row"])):
         called = SCORES.get(score.source, score.source)
         raise DataError(f"{stage}: {', '.join(silent)} has no {called}. Name models that have it, or another score.")
-    names = [variant_name(settings) for settings in scope.variants[stage]]
+    names = [variant_name(settings) for settings in scope.variants.get(stage, [{}])]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
     cells = without_copies(grid).groupby(list(order.names))[score.source]
-    found = (score.factor * cells.agg(["mean", "std"])).assign(size=cells.size()).reindex(order)
+    found = (score.factor * cells.agg(["mean", "std", "max", "min"])).assign(size=cells.size()).reindex(order)
     ranked = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"])
     best = ranked.idxmin() if score.smaller_is_better else ranked.idxmax()
     return found.assign(best=found.index.isin(best))

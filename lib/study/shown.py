@@ -269,18 +269,6 @@ def _columns(graph: Graph, report: ReportSettings, settings: ResultSettings) -> 
             rows=rows.shown,
             against=[name for name in against if name],
             searched=[short_name(place) for stage in stages for place in graph.experiment.stages[stage].variants],
-            behind={
-                stage: {
-                    dataset: {
-                        earlier
-                        for row in rows.shown
-                        if dataset in rows.owners[row].get(stage, ())
-                        for earlier in graph.origins(row, stage, dataset)
-                    }
-                    for dataset in entries
-                }
-                for stage, entries in rows.stages.items()
-            },
             groups=[dataset.group for dataset in datasets.values() if dataset and dataset.group],
         )
         counts = Counter(map(str, dict.fromkeys(settings.columns_made(names))))

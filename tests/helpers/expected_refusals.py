@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from expected_runs import Words
 from expected_tables import comparable, expected_table, pairs_of, results
 
-MADE_OF_NAMES = {"stage", "difference", "relative", "history", "search", "groups"}
+MADE_OF_NAMES = {"stage", "history", "search", "groups"}
 """Kinds of tables whose columns are made of names of the study."""
 
 WITHOUT_BASELINE = {"pareto", "requirements", "score_time", "score_intervals"}
@@ -47,9 +47,6 @@ def _comparisons(words: Words) -> Iterator[Refusal]:
     for section in ("tables", "figures"):
         for _, entry, view in results(words, section):
             settings, phrase = view.settings, "so there is no difference"
-            groups = [str(group) for group in settings["stage"]] if settings.get("kind") == "relative" else []
-            if len(set(groups)) < len(groups):
-                yield Refusal(section, entry, "Name each group once")
             if settings.get("kind") == "requirements" and view.reference == view.baseline:
                 yield Refusal(section, entry, "which has the same runs")
             if settings.get("kind") in WITHOUT_BASELINE and view.rows and not view.trained:
@@ -61,8 +58,6 @@ def _comparisons(words: Words) -> Iterator[Refusal]:
                     yield Refusal(section, entry, "a line is of one stage")
             kind = settings.get("kind")
             if kind in ("significance", "answer") and not comparable(view):
-                yield Refusal(section, entry, "so there is nothing to compare")
-            if kind == "relative" and view.reference in view.rows and len(view.rows) == 1:
                 yield Refusal(section, entry, "so there is nothing to compare")
             sides: list[tuple[set[str], set[str]]] = []
             if settings.get("pairs"):

@@ -82,7 +82,7 @@ def study(folder):
                 "scores": {"stage": "classify", "columns": ["f1"]},
                 "again": {"stage": "again", "columns": ["f1"]},
                 "lengths": {"kind": "token_lengths"},
-                "parameters": {"kind": "parameters", "stage": "classify"},
+                "parameters": {"stage": "classify", "columns": ["parameters_embeddings", "parameters"]},
             },
         },
         "execution": {

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.quantities import F1_NAMES, QUANTITIES, time_unit
+from lib.results.quantities import of_validation, time_unit
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.settings import ColumnNames, FigureSettings, TableSettings, Topic
@@ -133,14 +133,10 @@ class LossFigure(FigureSettings):
 
 def _shown(column: str) -> tuple[str, float]:
     """Return the label of a column and the factor of its values."""
-    metric = column.removeprefix("eval_")
-    if metric != column:
-        if metric in F1_NAMES:
-            return f"validation {F1_NAMES[metric]} [%]", 100
-        for score in QUANTITIES.values():
-            if score.source == f"test_{metric}":
-                return f"validation {score.label}", score.factor
-    return LABELS.get(column, column.replace("eval_", "validation ").replace("_", " ")), 1
+    if column in LABELS or not column.startswith("eval_"):
+        return LABELS.get(column, column.replace("_", " ")), 1
+    shown = of_validation(column.removeprefix("eval_"))
+    return shown.label.replace("eval ", "validation "), shown.factor
 
 
 def _curves(settings: LossFigure, scope: Scope) -> pd.DataFrame:

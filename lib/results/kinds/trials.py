@@ -16,7 +16,7 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG, TRIALS
 from lib.core.search_space import Dimension, short_name, spelled
-from lib.results.quantities import F1_NAMES, QUANTITIES, Quantity, quantity
+from lib.results.quantities import Quantity, of_validation
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, TableSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_beside, panel_grid
@@ -76,7 +76,7 @@ def _load(dataset: str, row: str, folder: Path, best: int) -> Trials:
         raise DataError(
             f"{folder / TRIALS}: not a table of trials ({error}). Delete the run's folder and run it again."
         ) from error
-    score = _score(name)
+    score = of_validation(name.removeprefix("eval_"))
     frame = found.rename(columns={name: "score"})
     frame["score"] *= score.factor
     frame["best"] = frame["number"] == best
@@ -85,14 +85,6 @@ def _load(dataset: str, row: str, folder: Path, best: int) -> Trials:
     rises = complete[frame["best"]].eq(complete.max()).all()
     frame["best_so_far"] = (complete.cummax() if rises else complete.cummin()).ffill()
     return Trials(dataset, row, frame, space, score)
-
-
-def _score(column: str) -> Quantity:
-    """Return the quantity that a metric on validation is in tables: `eval_f1` is F1 of characters in percent."""
-    metric = column.removeprefix("eval_")
-    if metric in F1_NAMES:
-        return QUANTITIES["validation_f1"].of(metric)
-    return next((each for each in QUANTITIES.values() if each.source == column), quantity(column))
 
 
 OTHERS = ("dataset", "model", "trial", "state", "epochs", "minutes")

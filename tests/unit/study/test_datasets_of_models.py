@@ -206,7 +206,7 @@ REPORT = {
     "tables": {
         "f1": {"stage": "finetune", "columns": ["f1"]},
         "imdb": {"stage": "finetune", "columns": ["f1"], "datasets": ["imdb"]},
-        "each": {"kind": "parameters", "stage": "finetune"},
+        "each": {"kind": "history", "stage": "finetune"},
         "classes": {"kind": "classes", "stage": "finetune", "models": ["mixed"]},
     }
 }
@@ -246,7 +246,7 @@ LACKING = {
     ),
     "a reference that is left out": (
         [LIMITED],
-        {"reference": "mixed", "tables": {"f1": {"kind": "difference", "stage": "finetune"}}},
+        {"reference": "mixed", "tables": {"f1": {"stage": "finetune", "columns": ["f1"], "against": ["reference"]}}},
         "report.tables.f1: compares models with mixed on imdb, which its datasets leave out",
     ),
     "an analysis": (

@@ -121,10 +121,9 @@ JOINED = {
         None,
     ),
     "a difference and a dataset": (
-        renamed("imdb", "imdb_against_sdpa"), {"kind": "difference", "stage": "finetune"}, "imdb_against_sdpa"
-    ),
-    "a dataset and the rows of costs": (
-        renamed("imdb", "model"), {"kind": "relative", "stage": ["finetune"], "column": "memory"}, "model"
+        renamed("imdb", "imdb_against_sdpa"),
+        {"stage": "finetune", "columns": ["f1"], "against": ["reference"]},
+        "imdb_against_sdpa",
     ),
     "a model and the epochs": (
         [("experiment/models/epoch", FAVOR | ONE_EPOCH)],
@@ -230,8 +229,8 @@ def test_a_line_of_geometry_is_of_one_stage():
 
 
 def test_stages_that_are_taken_together_are_named_once():
-    table = {"kind": "relative", "stage": [["tapt", "finetune"], "tapt", ["finetune", "tapt"]], "column": "memory"}
-    assert "names tapt + finetune twice. Name each group once" in refused(reference="sdpa", tables={"t": table})
+    table = {"stage": [["tapt", "finetune"], "tapt", ["tapt", "finetune"]], "columns": ["memory"]}
+    assert "names tapt + finetune twice. Name each once" in refused(reference="sdpa", tables={"t": table})
 
 
 def test_requirements_need_a_reference_that_is_not_the_baseline():

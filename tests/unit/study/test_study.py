@@ -12,7 +12,6 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 from lib.core.files import read_value
 from lib.core.settings import BaseSettings
-from lib.results.settings import TABLES
 from lib.study.configuration import SHIPPED, load_study, merged, read_arguments, read_layers
 from lib.study.recipe import Recipe
 from lib.tasks.settings import TASKS
@@ -1278,9 +1277,8 @@ def test_printed_values_need_the_study_that_printed_them():
     load(table, *printed)
 
 
-def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
-    monkeypatch.setattr(TABLES.settings("stage"), "compares_with", ("reference",))
-    table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"]})
+def test_a_comparison_needs_a_reference_that_passes_its_stages():
+    table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"], "against": ["reference"]})
     assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
     skips = "report.tables.f1: compares models with tfidf, which skips tapt. Name other stages"
     assert skips in message_of(table, ("report/reference", "tfidf"))
@@ -1292,7 +1290,6 @@ def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
     [
         {"kind": "answer", "stage": "finetune"},
         {"kind": "significance", "stage": "finetune"},
-        {"kind": "relative", "stage": ["finetune"], "column": "memory"},
     ],
 )
 def test_a_comparison_without_another_model_is_refused_before_any_run(settings):
@@ -1302,10 +1299,9 @@ def test_a_comparison_without_another_model_is_refused_before_any_run(settings):
     assert refused in message_of(reference, alone)
     load(reference, ("report/tables/x", settings))
     apart = [("models/sdpa/datasets", ["imdb"]), ("models/lsh-h2-c64/datasets", ["arxiv"])]
-    if settings["kind"] != "relative":
-        pair = ("report/tables/x", settings | {"pairs": [["lsh-h2-c64", "sdpa"]]})
-        assert refused in message_of(reference, pair, *apart)
-        load(reference, pair)
+    pair = ("report/tables/x", settings | {"pairs": [["lsh-h2-c64", "sdpa"]]})
+    assert refused in message_of(reference, pair, *apart)
+    load(reference, pair)
 
 
 def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():

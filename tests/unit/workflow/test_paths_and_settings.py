@@ -810,15 +810,6 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     assert not [name for name in definitions if name.startswith(("lib.generators.arxiv", "lib.preparing.toys"))]
 
 
-def test_the_table_of_tenths_reads_training_and_test_documents():
-    made = reported(tables={"tenths": {"kind": "tenths", "datasets": ["imdb"]}})
-    shown = made.report.tables["tenths"]
-    assert [split for *_, split in shown["scope"]["documents"]] == ["train", "test"]
-    assert made.report.inputs(shown["scope"]) == [
-        f"results/data/imdb/prepared/{split}.parquet" for split in ("train", "test")
-    ]
-
-
 def test_named_pairs_need_no_reference():
     table = {"kind": "significance", "stage": "finetune"}
     reported(tables={"pairs": table | {"pairs": [["sdpa", "favor-m64"]]}})

@@ -100,7 +100,7 @@ def test_a_model_that_passes_none_of_the_stages_is_refused():
 
 
 def test_a_reference_that_skips_the_stage_is_refused():
-    compared = {"kind": "relative", "stage": ["tapt"], "column": "memory"}
+    compared = {"stage": ["tapt"], "columns": ["memory"], "against": ["reference"]}
     with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
         study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])
 

@@ -12,10 +12,10 @@ from lib.backbones.settings import BACKBONES
 from lib.backbones.tfidf.backbone import part_of
 from lib.core.errors import DataError
 from lib.evaluation.statistics import holm
-from lib.results.kinds.tenths import TenthsTable
 from lib.results.scope import Scope
 from lib.results.table import SMALL_P
 from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
+from studies.evidence.results.kinds.tenths import TenthsTable
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
 WORDS = 50
