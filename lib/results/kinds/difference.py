@@ -1,6 +1,6 @@
 """Scores less those of the reference and of the baseline: a row per model."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -10,7 +10,7 @@ from lib.core.settings import check
 from lib.results.predictions import repetitions
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
+from lib.results.settings import MODEL, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 
@@ -29,15 +29,6 @@ class DifferenceTable(TableSettings):
         for column in self.columns:
             if not quantity(column).score:
                 yield f"columns: '{column}' is no score. Use a table of kind 'relative' to compare costs"
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield MODEL
-        for dataset in names.stages[self.stage]:
-            for column in self.columns:
-                mean = self.key(dataset, quantity(column))
-                for each in (mean, *(against(mean, other) for other in names.against)):
-                    yield from (each, each.sd)
 
     def key(self, dataset: str, shown: Quantity) -> Key:
         """Return the label of the column of a score on a dataset."""

@@ -1,6 +1,6 @@
 """Memory, time or weights in per cent of the reference: a row per model."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -10,7 +10,7 @@ from lib.core.settings import check
 from lib.results.costs import COSTS, CostName, relative_cost
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
+from lib.results.settings import MODEL, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 
@@ -50,13 +50,6 @@ class RelativeTable(TableSettings):
             if first.setdefault(frozenset(group), group) is not group:
                 named = " + ".join(first[frozenset(group)])
                 yield f"stage = {self.stage} names {named} twice. Name each group once"
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield MODEL
-        for group in self.groups:
-            for dataset, stages in _counted(group, names.stages, names.behind).items():
-                yield self.key(stages, dataset)
 
     def key(self, stages: Sequence[str], dataset: str) -> Key:
         """Return the label of the column of stages that count together on a dataset."""

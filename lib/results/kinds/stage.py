@@ -1,6 +1,6 @@
 """Costs and scores of the runs of one or several stages: a row per model."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import pandas as pd
@@ -11,7 +11,7 @@ from lib.results.predictions import without_copies
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
+from lib.results.settings import MODEL, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 KIND = "memory_kind"
@@ -44,20 +44,6 @@ class StageTable(TableSettings):
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        shown = {stage: [quantity(column) for column in self.columns_shown(stage)] for stage in names.stages}
-        quantities = {each for of_stage in shown.values() for each in of_stage}
-        yield MODEL
-        if QUANTITIES["memory"] in quantities:
-            yield KIND
-        for stage, datasets in names.stages.items():
-            for dataset in datasets:
-                place = _place(stage, dataset, names.stages)
-                for each in shown[stage]:
-                    key = _key(place, each, quantities)
-                    yield from (key, key.sd, _published(key))
 
     @property
     def topic(self) -> Topic:
