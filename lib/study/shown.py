@@ -180,7 +180,9 @@ def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings)
         return
     rows = rows_of(graph, settings)
     pairs: list[tuple[str | None, str | None]] = [(one, other) for _, (one,), (other,) in settings.compared()]
-    named = [(row, getattr(report, each)) for row in rows.shown for each in settings.compares_with]
+    named: list[tuple[str | None, str | None]] = [
+        (row, getattr(report, each)) for row in rows.shown for each in settings.compares_with
+    ]
     pairs = pairs or ([(report.reference, report.baseline)] if settings.needs_lead else named)
     owners = [(rows.owners.get(one, {}), rows.owners.get(other, {})) for one, other in pairs if one and other]
     differ = any(
@@ -236,7 +238,7 @@ def _runs(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Ite
     for row in rows.shown if len(added) > 1 else ():
         entries = Counter(entry for of_stage in rows.owners[row].values() for entry in of_stage)
         if twice := [entry for entry, count in entries.items() if count > 1]:
-            yield f".stage: {row} has runs at several of them on {', '.join(twice)}, but a line is of one stage. Name one"
+            yield f".stage: {row} has runs at several on {', '.join(twice)}, but a line is of one stage. Name one"
     for stage in [*settings.stages_passed(), *added]:
         shown = [
             (model, entry)

@@ -58,7 +58,7 @@ def _not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | No
         return f"{teacher} {reason}"
     if (at.backbone, weights) == (other, _weights_before(graph, at.model, at)[0]):
         return f"{teacher} has the same weights and attention, so there is nothing to learn"
-    sizes = {"states wide": (other.width(), at.backbone.width())}
+    sizes = {"numbers per state": (other.width(), at.backbone.width())}
     if getattr(work.task, "layers", None) == "all":
         sizes["layers"] = other.blocks(), at.backbone.blocks()
     for what, (found, expected) in sizes.items():
@@ -106,4 +106,4 @@ def _weights_before(graph: Graph, model: str, at: Place) -> tuple[object, str | 
     if before is None or not graph.has_runs(model, parent, before):
         return None, f"has no run of {parent} for {at.entry}"
     reason = graph.work(model, parent, before).no_model_reason
-    return (parent, before, graph.owner(model, parent, before)), reason
+    return (parent, before, graph.owner(model, parent, before)), reason and f"comes from {parent}, which {reason}"
