@@ -134,7 +134,7 @@ BAD = {
     ),
     "settings from nowhere": (
         [("stages/finetune/settings_from", "serach")],
-        "stages.finetune.settings_from: there is no 'serach'. Did you mean 'search'. Known: pretrain, tapt, finetune, search",
+        "stages.finetune.settings_from: there is no 'serach'. Did you mean 'search'. Known: pretrain, tapt",
     ),
     "settings from what searches nothing": (
         [("stages/finetune/settings_from", "tapt")],

@@ -222,14 +222,6 @@ BAD = {
         "experiment.models: expected keys with their values, such as {key: value}",
     ),
     "a list without its values": ({"seeds": None}, r"experiment.seeds: expected a list such as \[1, 2\]. Found None"),
-    "a former key with a list": (
-        {"models/sdpa": {"backbone": "encoder", "mechanism": "sdpa", "deviations": {"tapt": [1]}}},
-        "models.sdpa.deviations: unknown key. Remove it or correct its spelling .config/README.md lists",
-    ),
-    "a former key beside a list": (
-        {"models/sdpa": {"backbone": "encoder", "mechanism": "sdpa", "deviations": {"tapt": {}}, "changes": [1]}},
-        "models.sdpa.changes: expected keys with their values, such as {key: value}",
-    ),
     "an unknown first weight": (
         {"models/sdpa/start": "nothing"},
         "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
