@@ -219,7 +219,7 @@ def test_it_is_refused_before_the_first_job(case):
 
 def test_states_of_a_backbone_that_writes_texts_are_not_learnt():
     t5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
-    with pytest.raises(ConfigError, match="models.t5: its backbone encoder_decoder"):
+    with pytest.raises(ConfigError, match="stages.imitate.task: the backbone encoder_decoder"):
         study(
             *BASIS,
             ("backbones/t5", {"kind": "encoder_decoder", "architecture": t5}),
