@@ -165,7 +165,7 @@ BAD = {
     ),
     "a figure whose time has variants": (
         [("/report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["search"]})],
-        "report.figures.x.time: search has variants, which the kind score_time would mix",
+        "report.figures.x.stage: search has variants, which the kind score_time would mix",
     ),
     "a table of variants that are not there": (
         [("/report/tables/x", {"kind": "search", "stage": "finetune"})],
