@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
-from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, check, unset
+from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, TokenizerName, check, unset
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -241,7 +241,7 @@ class Documents(Reading):
     url: UrlSource | None = None
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
-    tokenizer: str | None = Field(
+    tokenizer: TokenizerName | None = Field(
         None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
     )
     license: str | None = Field(None, description="Licence of the texts, for model cards; null = none is named.")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Size, SizeOrZero, check
+from lib.core.settings import BaseSettings, EntryName, PositiveInt, Repository, Revision, Size, SizeOrZero, check
 from lib.preparing.settings.document_form import Cut
 
 BYTES = 256
@@ -39,7 +39,7 @@ class Tokenizer(BaseSettings):
     path: str | None = Field(
         None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with its files."
     )
-    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = Field(
         None,
         description="`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a "
         "list of them; null = the only corpus.",

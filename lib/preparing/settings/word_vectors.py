@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveInt, check
+from lib.core.settings import BaseSettings, EntryName, Few, NonNegativeFloat, PositiveInt, check
 
 Width = Annotated[int, Field(gt=0, le=10_000)]
 """Numbers of a vector. The bound is far above any use."""
@@ -43,7 +43,7 @@ class WordVectors(BaseSettings):
     algorithm: Literal["skip_gram", "cbow"] = Field(
         "skip_gram", description="`trained`: a word predicts its neighbours (`skip_gram`), or they predict it (`cbow`)."
     )
-    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = Field(
         None,
         description="`trained`: the corpus, or the dataset with the training texts, that they are trained on, or a "
         "list of them; null = the only corpus.",

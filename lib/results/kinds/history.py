@@ -1,6 +1,6 @@
 """The loss, or another number of the histories, at every evaluation."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -14,7 +14,7 @@ from lib.core.errors import DataError
 from lib.results.quantities import of_validation, time_unit
 from lib.results.records import KEY
 from lib.results.scope import Scope
-from lib.results.settings import ColumnNames, FigureSettings, TableSettings, Topic
+from lib.results.settings import FigureSettings, TableSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 from lib.results.table import Column, Key, Table
 
@@ -30,12 +30,6 @@ class HistoryTable(TableSettings):
     kind: Literal["history"]
     stage: str = Field(description="Stage whose runs it shows.")
     column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield EPOCH
-        for row in names.rows:
-            yield from (Key((row,)), Key((row,)).sd)
 
     def make(self, scope: Scope) -> Table:
         """Return a column of the history by epoch and model, unscaled.

@@ -1,7 +1,6 @@
 """Tried settings of a search, their validation scores, and the best."""
 
 import itertools
-from collections.abc import Hashable, Iterator
 from typing import ClassVar, Literal
 
 import matplotlib
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from lib.core.search_space import Setting, short_name, spelled, variant_name
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, FigureSettings, ResultSettings, TableSettings, Topic
+from lib.results.settings import MODEL, FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import STYLE
 from lib.results.table import Column, Key, Table
 from lib.results.variants import CHOOSING, searched, setting_columns, variant_scores
@@ -47,12 +46,6 @@ class SearchTable(SearchSettings, TableSettings):
     spread: bool = Field(
         False, description="Show the greatest and the least score over the seeds, their difference, and how many."
     )
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield from (MODEL, *names.searched)
-        for dataset in names.stages[self.stage]:
-            yield from (Key((dataset,)), Key((dataset,)).sd, *(Key((dataset, name)) for name in SPREAD if self.spread))
 
     def make(self, scope: Scope) -> Table:
         """Return one row per variant, and model if there are several: its settings, and its score on each dataset.

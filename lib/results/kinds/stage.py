@@ -1,6 +1,6 @@
 """Costs and scores of the runs of one or several stages: a row per model."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from lib.results.predictions import repetitions
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
+from lib.results.settings import MODEL, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 KIND = "memory_kind"
@@ -93,18 +93,6 @@ class StageTable(TableSettings):
         for column in dict.fromkeys(column for columns in lists for column in columns):
             if column not in COSTS and (self.adds_costs or (self.against and not quantity(column).score)):
                 yield f"columns: '{column}' cannot be {'added up' if self.adds_costs else 'compared'}. Leave it out"
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        quantities = {quantity(column) for stage in self.stages_passed() for column in self.columns_shown(stage)}
-        yield MODEL
-        if QUANTITIES["memory"] in quantities:
-            yield KIND
-        for place, group, _ in self.places(names.stages):
-            for each in map(quantity, self.columns_shown(group[-1])):
-                key = _key(place, each, quantities)
-                for shown in (key, *(_against(key, other) for other in names.against if self.against)):
-                    yield from (shown, shown.sd, _published(shown))
 
     def places(self, stages: Mapping[str, Sequence[str]]) -> Iterator[tuple[tuple[str, ...], list[str], str]]:
         """Yield the names that columns have, the stages that count together, and the dataset, in order."""

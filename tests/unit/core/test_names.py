@@ -195,8 +195,9 @@ ENTRIES = {
 def test_names_that_files_cannot_have_are_refused(section):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", named(section, "One", "oNE"))])
-    assert f"{section}.oNE: differs from {section}.One in upper and lower case alone" in str(found.value)
-    assert "Rename one of them" in str(found.value)
+    assert re.search(
+        rf"{section}.oNE.*: would share files called .* with {section}.One.*Rename one of them", str(found.value)
+    )
     with pytest.raises(ConfigError, match="at most 200 characters"):  # no file has a longer name
         load_study([("small.yaml", named(section, "a" * 201))])
 
@@ -215,7 +216,7 @@ def test_so_are_those_of_two_sections_that_share_a_folder(one, other):
     values[place][kind] = named(other, "oNE")[place][kind]
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", values)])
-    assert f"{other}.oNE: differs from {one}.One in upper and lower case alone" in str(found.value)
+    assert re.search(rf"{other}.oNE.*: would share files called .* with {one}.One", str(found.value))
 
 
 @pytest.mark.parametrize("prefixes", [["Read", "read"], ["read", "read"]])
@@ -236,7 +237,7 @@ def test_so_are_variants(prefixes):
 def test_a_result_is_not_called_like_a_measurement(section, name):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", named(section, name))])
-    assert f"{section}.{name}: `make bench` makes one of that name. Rename it" in str(found.value)
+    assert re.search(rf"{section}.{name}.*: would share files called .* with `make bench`", str(found.value))
     load_study([("small.yaml", named(section, f"{name}_of_mine"))])
 
 

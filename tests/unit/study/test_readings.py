@@ -108,10 +108,6 @@ SPANS = [
     ("changes", "message"),
     [
         (
-            [("tokenizers/wordpiece/cut", "head_tail")],
-            "tokenizers.wordpiece.cut: head_tail does nothing with the spans",
-        ),
-        (
             [("datasets/imdb/window_stride", 100), ("models/sdpa/max_tokens", 64)],
             "models.sdpa.max_tokens: a window holds 62 tokens and",
         ),

@@ -1,7 +1,7 @@
 """Accuracy by group of documents, such as their distance or length."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -15,7 +15,7 @@ from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
 from lib.results.predictions import accuracy_by_group, group_sizes_note
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, FigureSettings, TableSettings
+from lib.results.settings import MODEL, FigureSettings, TableSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
 from lib.results.table import Column, Key, Table
 
@@ -36,13 +36,6 @@ class GroupsTable(TableSettings):
     rows: Literal["models", "groups"] = Field(
         "models", description="What the rows are; the others are columns. Groups with long names suit rows."
     )
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        if self.rows == "groups":
-            yield from [self.label] if self.label else names.groups[:1]
-            for row in names.rows:
-                yield from (Key((row,)), Key((row,)).sd)
 
     def make(self, scope: Scope) -> Table:
         """Return accuracy on test in percent: one row per model, one column per group, ascending, or turned.

@@ -1,4 +1,4 @@
-"""Check that backbone, tokeniser, task and parent of each run can be derived."""
+"""Check that backbone, tokeniser, task and parent of each run can be derived, once all names exist."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,13 @@ from lib.study.graph import Graph
 from lib.study.stages import SCRATCH, settings_errors
 
 
-def _mechanisms_fit(graph: Graph) -> Iterator[str]:
+def derivation_errors(graph: Graph) -> Iterator[str]:
+    """Yield why the backbone, tokeniser, task or parent of a run cannot be derived."""
+    for check in (_mechanisms, _changed_works, _tokenizers, _parents):
+        yield from check(graph)
+
+
+def _mechanisms(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         try:
             graph.backbone_at(model, stage, entry)
@@ -19,34 +25,31 @@ def _mechanisms_fit(graph: Graph) -> Iterator[str]:
                 yield f"models.{model}: {detail['msg']}"
 
 
-def _changed_works_fit(graph: Graph) -> Iterator[str]:
-    for name, model in graph.experiment.models.items():
-        for stage, change in model.changes.items():
-            place, section = f"models.{name}.changes.{stage}", graph.experiment.stages[stage]
-            for work in section.data.values() if change.changes_work else ():
-                try:
-                    own = change.of(work)
-                except ValidationError as error:
-                    yield from (f"{'.'.join([place, *key])}: {sentence}" for key, sentence in sentences(error))
-                    continue
-                for settings in section.tried():
-                    for setting, sentence in settings_errors(own, settings):
-                        yield f"{place}.{setting}: {sentence} (in {variant_name(settings)})"
-
-
-def _tokenizers_are_named(graph: Graph) -> Iterator[str]:
-    experiment = graph.experiment
+def _changed_works(graph: Graph) -> Iterator[str]:
     for model, stage in graph.model_stages:
-        if experiment.models[model].tokenizer or len(graph.shared_tokenizers) == 1:
-            continue
-        entries = [entry for entry in graph.entries(model, stage) if _reads_tokens(graph, model, stage, entry)]
-        if missing := [entry for entry in entries if graph.corpus(entry).tokenizer is None]:
-            known = ", ".join(experiment.tokenizers) or "none; add an entry"
-            unnamed = ", ".join(missing)
-            yield f"models.{model}.tokenizer: missing, and {unnamed} names none either. Name one of: {known}"
+        change, section = graph.changed_work(model, stage), graph.experiment.stages[stage]
+        place = f"models.{model}.changes.{stage}"
+        for entry in graph.entries(model, stage) if change else ():
+            try:
+                own = graph.work(model, stage, entry)
+            except ValidationError as error:
+                yield from (f"{'.'.join([place, *key])}: {sentence}" for key, sentence in sentences(error))
+                continue
+            for settings in section.tried():
+                for setting, sentence in settings_errors(own, settings):
+                    yield f"{place}.{setting}: {sentence} (in {variant_name(settings)})"
 
 
-def _parents_are_named(graph: Graph) -> Iterator[str]:
+def _tokenizers(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    for model, stage, entry in graph.places:
+        named = experiment.models[model].tokenizer or graph.corpus(entry).tokenizer
+        if named is None and len(graph.shared_tokenizers) != 1 and _reads_tokens(graph, model, stage, entry):
+            there = ", ".join(experiment.tokenizers) or "none; add an entry"
+            yield f"models.{model}.tokenizer: missing, and {entry} names none either. Name one of: {there}"
+
+
+def _parents(graph: Graph) -> Iterator[str]:
     for name, stage, entry in graph.places:
         model, parent = graph.experiment.models[name], graph.parent_stage(name, stage)
         start = graph.experiment.stages[stage].start
@@ -75,11 +78,3 @@ def _parents_are_named(graph: Graph) -> Iterator[str]:
 def _reads_tokens(graph: Graph, model: str, stage: str, entry: str) -> bool:
     """Whether a model reads tokens at a stage, whatever mechanism it has."""
     return "states" in graph.experiment.backbones[graph.names_at(model, stage, entry)[0]].abilities
-
-
-RELATIONS = (
-    _mechanisms_fit,
-    _changed_works_fit,
-    _tokenizers_are_named,
-    _parents_are_named,
-)
