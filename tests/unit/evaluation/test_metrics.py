@@ -104,7 +104,6 @@ def test_more_than_ten_classes_have_no_figures_per_class_in_the_metrics():
 @pytest.mark.parametrize(
     ("labels", "probabilities", "message"),
     [
-        ([], np.empty((0, 2)), "at least one document"),
         ([0, 1], one_hot([0], 2), "do not fit"),
         ([0, 1], one_hot([0, 1], 3), "do not fit"),
         ([0, 2], one_hot([0, 1], 2), "from 0 to 2; expected 0 to 1"),
@@ -160,5 +159,3 @@ def test_numbers_that_do_not_vary_correlate_with_nothing(labels, predictions):
 def test_numbers_that_are_none_are_refused():
     with pytest.raises(RunError, match="1 of 2 predictions"):
         regression_metrics([1, 2], [1, math.nan])
-    with pytest.raises(DataError, match="do not fit"):
-        regression_metrics([1, 2], [1])
