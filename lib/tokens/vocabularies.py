@@ -170,9 +170,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         names = own.special_tokens_map
         core = read_core(folder) if files == LAYOUTS[0] else _core_of(own, folder / files[0])
         probe = " ".join([_PROBE, *own.get_added_vocab()])
-        ours, theirs = core.encode(probe).ids, own(probe)["input_ids"]
-    if ours != theirs:
-        logger.warning("%s: %r has the ids %s there, but %s in transformers", folder / files[0], probe, ours, theirs)
+        theirs = own(probe)["input_ids"]
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -190,6 +188,8 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
     backend = PreTrainedTokenizerFast(
         tokenizer_object=core, model_input_names=INPUTS, split_special_tokens=own.split_special_tokens, **special
     )
+    if (ours := backend(probe)["input_ids"]) != theirs:
+        logger.warning("%s: %r has the ids %s there, but %s in transformers", folder / files[0], probe, ours, theirs)
     return TextTokenizer(backend).save(tokenizer_dir)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lib.analysis.computations.subject import Subject, TextSubject
+from lib.analysis.computations.subject import Subject
 from lib.core.machine import cpu_name
 from lib.core.randomness import derive_seed
 
@@ -38,7 +38,7 @@ class PredictionCost(NamedTuple):
 
 
 def analyse(
-    subject: Subject | TextSubject,
+    subject: Subject,
     *,
     documents: int,
     price_per_hour: float | None,
