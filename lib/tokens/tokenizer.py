@@ -6,12 +6,13 @@ was published.
 
 import contextlib
 import json
+import re
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tokenizers import Encoding, Tokenizer, models
+from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError, ProjectError, panics_are_errors
@@ -23,6 +24,10 @@ from lib.core.vocabulary import rows
 PUBLISHED = "tokenizer.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 INPUTS = ["input_ids", "attention_mask"]
+# A cut at one of these never joins, splits or renormalises words: BERT's normaliser turns them into spaces.
+# Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
+_BREAK = re.compile("[ \t\n\r]")
+_CHARACTERS_PER_TOKEN = 8
 UNKNOWN = "a \U0010fffd"
 """Text with a character that no vocabulary holds whole."""
 
@@ -92,14 +97,19 @@ class TextTokenizer:
         return tokenizer
 
     def encodings(
-        self, texts: Sequence[str] | Sequence[tuple[str, str]], max_tokens: int, *, stride: int = 0, fast: bool = True
+        self,
+        texts: Sequence[str] | Sequence[tuple[str, str]],
+        max_tokens: int,
+        *,
+        stride: int | None = None,
+        fast: bool = True,
     ) -> list[Encoding]:
         """Return the tokens of texts or of pairs of them, cut off behind `max_tokens`; of a pair the longer text is.
 
         Args:
             texts: the texts themselves, not paths of files.
             max_tokens: tokens to keep, special tokens included.
-            stride: tokens that windows share, which hold what is cut off (`Encoding.overflowing`).
+            stride: tokens that windows share, which hold what is cut off (`Encoding.overflowing`); None = no windows.
             fast: leave out where in the texts the tokens stand.
 
         Raises:
@@ -113,8 +123,16 @@ class TextTokenizer:
         require_several(texts)
         core: Tokenizer = self.backend.backend_tokenizer
         core.no_padding()
-        core.enable_truncation(max_tokens, stride=stride)
-        found = (core.encode_batch_fast if fast else core.encode_batch)(list(texts))
+        core.enable_truncation(max_tokens, stride=stride or 0)
+        encode = core.encode_batch_fast if fast else core.encode_batch
+        whole = list(texts)
+        # What is cut off need not be tokenised where white space is a sure end of a token.
+        is_cut = stride is None and _splits_at_breaks(core)
+        begun = [_beginning(text, max_tokens) if is_cut and isinstance(text, str) else text for text in whole]
+        found = encode(begun)
+        short = [i for i, each in enumerate(found) if len(each) < max_tokens and begun[i] != whole[i]]
+        for i, each in zip(short, encode([whole[i] for i in short]), strict=True):
+            found[i] = each
         core.no_truncation()
         return found
 
@@ -223,6 +241,19 @@ def bert(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> Be
     return BertTokenizerFast(
         vocab=vocabulary, do_lower_case=lowercase, strip_accents=strip_accents, model_input_names=INPUTS
     )
+
+
+def _splits_at_breaks(core: Tokenizer) -> bool:
+    """Whether a text can be cut at a break without any change to the tokens before it."""
+    return isinstance(core.pre_tokenizer, pre_tokenizers.BertPreTokenizer | pre_tokenizers.WhitespaceSplit) and (
+        core.normalizer is None or isinstance(core.normalizer, normalizers.BertNormalizer)
+    )
+
+
+def _beginning(text: str, max_tokens: int) -> str:
+    """Return a text up to the first break behind the characters that so many tokens usually have."""
+    found = _BREAK.search(text, _CHARACTERS_PER_TOKEN * max_tokens)
+    return text[: found.start()] if found else text
 
 
 def _window(encoding: Encoding, text: str) -> Window:

@@ -39,7 +39,8 @@ class Subject(NamedTuple):
 
     def models(self) -> Iterator[tuple[str, PreTrainedModel]]:
         """Yield `BEFORE` with a model as it was drawn, then `AFTER` with the same object as it was trained."""
-        assert self.drawn is not None and self.load_trained is not None  # as where documents are tokens
+        assert self.drawn is not None  # as where documents are tokens
+        assert self.load_trained is not None
         model = copy.deepcopy(self.drawn).eval()
         yield BEFORE, model
         self.load_trained(model)

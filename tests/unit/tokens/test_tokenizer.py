@@ -57,6 +57,28 @@ def test_cutting_first_gives_the_ids_of_the_whole_text(tokenizer, texts, max_tok
     assert tokenizer.encode_ragged(texts, max_tokens) == [whole(tokenizer, text, max_tokens) for text in texts]
 
 
+def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
+    seen = []
+    core = type(tokenizer.backend.backend_tokenizer)
+
+    class Recorder:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def encode_batch_fast(self, texts):
+            seen.extend(map(len, texts))
+            return self.inner.encode_batch_fast(texts)
+
+    inner = tokenizer.backend.backend_tokenizer
+    assert isinstance(inner, core)
+    monkeypatch.setattr(type(tokenizer.backend), "backend_tokenizer", property(lambda self: Recorder(inner)))
+    tokenizer.encode_ragged(["the cat sat " * 10_000], 32)
+    assert max(seen) < 1000
+
+
 def test_the_folder_loads_everywhere(tokenizer, tmp_path):
     folder = tmp_path / "tokenizer"
     from_vocabulary(tokenizer.backend.get_vocab(), folder)
@@ -276,6 +298,13 @@ def test_tokens_with_their_words_are_those_without(tokenizer, texts, max_tokens)
         numbers = [number for number in of_text if number is not None]
         assert numbers == sorted(set(numbers))
         assert set(numbers) <= set(range(len(words(text))))
+
+
+def test_every_word_of_a_long_text_is_found_behind_the_cut(tmp_path):
+    """Few tokens of many characters: the text is read further than at first."""
+    tokenizer = train_words(tmp_path / "t", ["a"], enclose=False)
+    text = "  ".join(["x" * 40] * 30)
+    assert encode_cut_words(tokenizer, [text, "a"], 20) == ([[1] * 20, [5]], [list(range(20)), [0]])
 
 
 def test_texts_without_a_word_make_no_words(tmp_path):
