@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import logging
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -401,6 +401,7 @@ def _completed(row: dict[str, Any], label_per: str, without_labels: bool) -> dic
 
 
 def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:
+    figures: dict[str, Callable[[np.ndarray], Any]]
     figures = {"mean": np.mean, "std": np.std, "median": np.median, "min": np.min, "max": np.max}
     found = {name: figure(lengths).item() if lengths.size else None for name, figure in figures.items()}
     at_limit = float((lengths == max_tokens).mean()) if lengths.size else None
