@@ -43,8 +43,7 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
         `{precision,recall,f1}_class_<name>`.
 
     Raises:
-        DataError: labels that do not fit probabilities and names.
-        ValueError: no documents.
+        DataError: no documents, or labels that do not fit probabilities and names.
         RunError: a probability is NaN or inf.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
@@ -134,8 +133,11 @@ def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequenc
 
 
 def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
-    if probabilities.shape != (len(labels), classes):
-        raise DataError(f"probabilities of shape {probabilities.shape} do not fit; expected {(len(labels), classes)}.")
+    if not len(labels) or probabilities.shape != (len(labels), classes):
+        raise DataError(
+            f"{len(labels)} labels and probabilities of shape {probabilities.shape} do not fit; expected at least one "
+            f"document, and {classes} classes."
+        )
     if labels.min() < 0 or labels.max() >= classes:
         raise DataError(
             f"labels run from {labels.min()} to {labels.max()}; expected 0 to {classes - 1} for {classes} class names. "
