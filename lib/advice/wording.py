@@ -17,7 +17,6 @@ from lib.advice.estimates import Hardware, ModelSteps
 from lib.advice.preparing import OwnTexts
 from lib.advice.scores import POWER
 from lib.advice.texts import Language
-from lib.evaluation.prediction_cost import MILLION
 
 _NAMED = 20
 """Classes that are listed with their sizes, at most."""
@@ -122,7 +121,7 @@ def prediction(model: str, steps: Sequence[ModelSteps] | None, lengths: np.ndarr
     return (
         f"**A prediction** with `{model}` here: {_number(1 / found.per_document)} documents per {unit}, "
         f"{_number(found.p50)} seconds for one document by itself (median; 99th percentile {_number(found.p99)}), "
-        f"{_number(found.per_document * MILLION / 60)} minutes for a million documents on {core}. Computed for the "
+        f"{_number(found.per_document * 1_000_000 / 60)} minutes for a million documents on {core}. Computed for the "
         f"lengths of your documents {known}. Reading and tokenising the texts comes on top."
     )
 

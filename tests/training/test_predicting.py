@@ -119,7 +119,7 @@ DAMAGES = {
     "no fields": (lambda folder: (folder / "config.json").write_text("[]"), "config.json: cannot be read"),
     "no JSON": (lambda folder: cut(folder, "config.json", 0.5), "config.json: cannot be read"),
     "no configuration": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot be read"),
-    "no tokeniser": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json: no such file"),
+    "no tokeniser": (lambda folder: (folder / "tokenizer.json").unlink(), "not a tokeniser .No such file"),
     "no settings of it": (lambda folder: (folder / "tokenizer_config.json").unlink(), "not a tokeniser"),
     "half a tokeniser": (lambda folder: cut(folder, "tokenizer.json", 0.5), "not a tokeniser"),
     "another tokeniser": (other_tokens, r"tokenizer\.json: has \d+ tokens, but the model has embeddings for"),

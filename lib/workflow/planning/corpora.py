@@ -241,28 +241,6 @@ class Corpora:
             for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 
-    def tokenizer_options(self, tokenizer: str) -> list[str]:
-        """Return the options that make a tokeniser; the files that it is made from come after them."""
-        settings = self.experiment.tokenizers[tokenizer]
-        also = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
-        also += [f"--sentinels {settings.sentinels}"] if settings.sentinels else []
-        if settings.algorithm == "published":
-            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
-            return [*also, *new, "--published"]
-        switches = [
-            f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
-            for name in ("lowercase", "strip_accents", "enclose")
-        ] + also
-        if settings.source not in ("trained", None):
-            return [*switches, "--vocabulary"]
-        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
-        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
-
-    def slice_options(self, corpus: str) -> list[str]:
-        """Return the options that give articles and tokens of the slices of a corpus."""
-        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
-        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
-
 
 def _download_options(file: RemoteFile) -> list[str]:
     values = file.model_dump(exclude={"unpinned"})

@@ -205,7 +205,7 @@ def test_a_tokeniser_needs_a_sentinel_for_each_span(tokenizer, tmp_path):
         ConfigError, match="of its 4 sentinel tokens 4 are free for a document of 102 tokens, of which 5 spans are drop"
     ):
         drops(document(100), 0, 0)
-    with pytest.raises(ConfigError, match=r"sentinels = 2: the vocabulary has 4 of its own \(<extra_id_0> and so on"):
+    with pytest.raises(ConfigError, match="sentinels: '<extra_id_0>' would have the id .* Expected new tokens"):
         add_sentinels(few, 2)
 
 

@@ -22,7 +22,7 @@ from lib.preparing.labelled import SPLITS, assign_splits, prepare_dataset
 from lib.preparing.parts import SCHEMA
 from lib.preparing.settings.dataset import TextDescription
 from lib.preparing.settings.preparation import Preparation, Split
-from lib.tokens.shared import shared_documents
+from lib.tokens.stored import shared_documents
 from studies.hate_speech.description import describe_dataset
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.reading.spans import character_values, clean_spans, marked, parse_spans, spans_of, token_labels
@@ -215,11 +215,6 @@ def test_texts_are_read_one_by_one(tokenizer):
     assert both == [tokenizer.encode_windows([text], 6, 0.5)[0] for text in (TEXTS[0], TEXTS[2])]
     with pytest.raises(DataError, match="is a single string"):
         tokenizer.encode_windows("cats", 6, 0.5)
-
-
-def test_a_slow_tokeniser_is_refused():
-    with pytest.raises(ConfigError, match="ByT5Tokenizer is a slow tokeniser, which does not say where in a text"):
-        TextTokenizer(ByT5Tokenizer()).encode_windows(["cats"], 6, 0.5)
 
 
 def test_special_tokens_stand_for_no_character(tmp_path):

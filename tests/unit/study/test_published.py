@@ -117,12 +117,7 @@ WHOLE = VOCABULARY | {"model.safetensors": ""}
         (SHARDS | {"model.safetensors.index.json": "{}"}, "index.json: not an index of weights"),
         (WHOLE | {"adapter_config.json": "{}"}, "adapter_config.json: an adapter of peft"),
         ({"model.safetensors": ""}, "holds no tokenizer.json, no vocab.txt"),
-        (
-            WHOLE | {"tokenizer_config.json": '{"tokenizer_class": "BertJapaneseTokenizer"}'},
-            "BertJapaneseTokenizer is a slow tokeniser",
-        ),
         (WHOLE | {"tokenizer_config.json": '{"tokenizer_class": "BertTokenizer"}'}, None),
-        (WHOLE | {"config.json": json.dumps(BERT | {"tokenizer_class": "BertJapaneseTokenizer"})}, "slow tokeniser"),
     ],
 )
 def test_a_folder_that_no_run_could_open_is_refused_by_the_plan(files, message, folder):

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -315,6 +314,11 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     assert made.corpora.tokenizer_sources("wordpiece") == made.corpora.filtered_shards("wikipedia")
 
 
+def settings_of(made):
+    """Return the arguments of the rule with the settings of the tokeniser."""
+    return ["--settings", made.experiment.tokenizers["wordpiece"].model_dump_json()]
+
+
 @pytest.mark.parametrize(
     ("enclose", "tokens"), [(True, ["[CLS]", *"Noon!", "[SEP]"]), (False, [*"Noon!"])], ids=["enclosed", "bare"]
 )
@@ -322,8 +326,7 @@ def test_a_tokeniser_of_bytes_is_made_from_nothing(repository, tmp_path, enclose
     made = plan(("tokenizers/wordpiece", {"algorithm": "bytes", "enclose": enclose, "cut": "head_tail"}))
     assert made.corpora.tokenizer_sources("wordpiece") == []
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
-    program([*options, "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert tokenizer.init_kwargs["cut"] == "head_tail"
@@ -346,9 +349,8 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     """The rule's program understands the options of the plan."""
     made = plan(("tokenizers/wordpiece", {"source": "trained", "vocab_size": 40} | settings))
     pq.write_table(pa.table({"text": ["Noon!", "Noon!"]}), tmp_path / "texts.parquet")
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--sources", str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert len(sentinel_ids(tokenizer)) == settings.get("sentinels", 0)
@@ -364,17 +366,14 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     made = plan(("tokenizers/wordpiece", local))
     (source,) = made.corpora.tokenizer_sources("wordpiece")
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*made.corpora.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--sources", source, "--out", str(tmp_path / "out")])
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
     masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
-    options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
-    program([*options, source, "--out", str(tmp_path / "masked")])
+    program([*settings_of(masked), "--sources", source, "--out", str(tmp_path / "masked")])
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
     given = plan(("tokenizers/wordpiece", local | {"sentinels": 3}))
-    program(
-        [*shlex.split(" ".join(given.corpora.tokenizer_options("wordpiece"))), source, "--out", str(tmp_path / "s")]
-    )
+    program([*settings_of(given), "--sources", source, "--out", str(tmp_path / "s")])
     assert len(sentinel_ids(TextTokenizer.load(tmp_path / "s").backend)) == 3
 
 

@@ -21,7 +21,7 @@ from lib.core.errors import RunError
 from lib.core.labels import IGNORED
 from lib.reading.spans import character_values, marked, spans_of
 from lib.tasks import contract
-from lib.tokens.batches import TokenClassificationCollator
+from lib.tokens.batches import ClassificationCollator
 from studies.decoders.evaluation.spans import (
     Counts,
     balanced_threshold,
@@ -63,7 +63,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        return TokenClassificationCollator(tokenizer.pad_token_id)
+        return ClassificationCollator(tokenizer.pad_token_id)
 
     def begin(self, split: str, tokens: Dataset) -> None:
         """See `lib.tasks.contract.Task.begin`: the batches lack the data to join windows."""

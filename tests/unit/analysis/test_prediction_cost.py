@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lib.evaluation.prediction_cost import WARM_UP, prediction_cost, price_per_million
+from lib.analysis.computations.prediction_cost import WARM_UP, prediction_cost
 
 
 def test_the_cost_is_that_of_a_predictor_that_computes_for_a_known_time():
@@ -35,8 +35,3 @@ def test_the_percentile_is_a_time_that_was_measured():
 
     cost = prediction_cost(predict, ["fast"] * 49 + ["slow"])
     assert cost.latency_p99_ms >= 200 > cost.latency_p50_ms
-
-
-def test_a_million_documents_cost_the_hours_that_they_take():
-    assert price_per_million(1_000_000 / 3600, 0.25) == pytest.approx(0.25)
-    assert price_per_million(100, 0.36) == pytest.approx(1.0)
