@@ -140,13 +140,15 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     if own.labelled:
         works.append((recipe(graph, stages.classification, limit), False))
     cut = np.minimum(lengths, limit)
-    rows = [
-        row(model, each, works, cut, own, hardware, f1=scores.by_model.get(model) if scores else None)
+    every = {
+        model: row(model, each, works, cut, own, hardware, f1=scores.by_model.get(model) if scores else None)
         for model, each in turns.items()
-        if model in models and (graph.backbone_at(model, stages.classification, None).longest() or limit) >= limit
-    ]
+        if model in models
+    }
+    reach = {model: graph.backbone_at(model, stages.classification, None).longest() or limit for model in every}
+    rows = [each for model, each in every.items() if reach[model] >= limit]
     noise = (scores.noise if scores else None) or 0.0
-    taken = choose(rows, exact, max(question.points, noise))
+    taken = choose(rows, every[exact], max(question.points, noise))
     if taken is None:
         raise RunError(
             f"{limit} tokens: none of {', '.join(each.model for each in rows)} fits into {hardware.gibibytes:.1f} GiB. "
@@ -186,7 +188,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             opening(advised, read, seconds, name),
             "\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits, test, shown), *filter(None, [tfidf]))),
             "## Your texts\n\n" + "\n".join(f"- {note}" for note in [*notes, *kept]),
-            table([*of_encoder, *rows], exact, scores, question.points, hardware, longest),
+            table([*of_encoder, *rows], every[exact], scores, question.points, hardware, longest),
         ]
     )
     study = OwnStudy(

@@ -63,19 +63,18 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, 
 
 
 def table(
-    rows: Sequence[Row], exact: str, scores: ModelScores | None, points: float, hardware: Hardware, longest: int
+    rows: Sequence[Row], exact: Row, scores: ModelScores | None, points: float, hardware: Hardware, longest: int
 ) -> str:
     """Return the table of the candidates, and how it was made.
 
     Args:
         rows: the candidates.
-        exact: name of the one with exact attention.
+        exact: exact attention.
         scores: scores of other texts; None = none is known.
         points: points of F1 that may be lost for speed.
         hardware: of this machine.
         longest: tokens of the longest documents that were measured.
     """
-    reference = next(row for row in rows if row.model == exact).training
     score = f"F1 on {scores.dataset}, {scores.max_tokens:,} tokens [%]" if scores else ""
     core = "one core" if hardware.device == "cpu" else "the GPU"
     cells = []
@@ -86,7 +85,7 @@ def table(
             {
                 "model": row.model,
                 "a seed [min]": number(row.seconds / 60),
-                "time / exact": "1" if row.model == exact else str(ratio(row.training, reference)),
+                "time / exact": "1" if row is exact else str(ratio(row.training, exact.training)),
                 "memory [GiB]": f"{max(cost.mb for cost in row.costs) / 1024:.2f}",
                 "fits": (f"by {min(reduced):,} tokens at once" if reduced else "yes") if row.fits else "no",
                 f"documents/s, {core}": number(1 / seen.per_document) if seen else "-",
@@ -100,7 +99,7 @@ def table(
         f"{hardware.precision}: steps on random tokens, measured in turns on up to {longest:,} tokens per document "
         "and extrapolated beyond. Training and evaluations are counted; reading and tokenising texts is not. Memory is "
         "that of weights, gradients, the optimiser's state and what the backward pass needs; the peak is higher.",
-        f"A mechanism is advised in place of `{exact}` where the whole interval of its time is below "
+        f"A mechanism is advised in place of `{exact.model}` where the whole interval of its time is below "
         f"{1 - TOLERANCE:g}, which takes six turns,"
         + (
             f" and its score is at most {max(points, scores.noise or 0.0):.1f} points below the best. Scores are of "

@@ -39,7 +39,11 @@ class Ratio:
         return self.high < 1 - TOLERANCE  # nan is not below anything
 
     def __str__(self) -> str:
-        interval = f"({self.turns} turns)" if math.isnan(self.low) else f"[{self.low:.2f}, {self.high:.2f}]"
+        interval = (
+            f"({self.turns} turn{'s' * (self.turns > 1)})"
+            if math.isnan(self.low)
+            else f"[{self.low:.2f}, {self.high:.2f}]"
+        )
         return f"{self.median:.2f} {interval}"
 
 
@@ -132,23 +136,22 @@ def near_the_best(scores: dict[str, float | None], points: float) -> list[str]:
     return [model for model, f1 in scores.items() if not known or (f1 is not None and f1 >= least)]
 
 
-def choose(rows: Sequence[Row], exact: str, points: float) -> Row | None:
+def choose(rows: Sequence[Row], exact: Row, points: float) -> Row | None:
     """Return the model to take; None if none fits in memory.
 
     Of the models that fit and whose scores are near enough, the fastest of those that are faster than exact attention
-    beyond doubt is the choice, or exact attention if there is none. If exact attention does not fit or scores too low,
-    the one that takes the least time is.
+    beyond doubt is the choice, or exact attention if there is none. If exact attention does not read so long documents,
+    does not fit or scores too low, the one that takes the least time is.
 
     Args:
         rows: the candidates.
-        exact: the one with exact attention.
+        exact: exact attention.
         points: points of F1 that may be lost.
     """
-    reference = next(each for each in rows if each.model == exact).training
     fitting = {each.model: each for each in rows if each.fits}
     near = [fitting[model] for model in near_the_best({name: each.f1 for name, each in fitting.items()}, points)]
-    ratios = {each.model: ratio(each.training, reference) for each in near}
+    ratios = {each.model: ratio(each.training, exact.training) for each in near}
     if faster := [each for each in near if ratios[each.model].faster]:
         return min(faster, key=lambda each: ratios[each.model].median)
     fastest = min(near, key=lambda each: each.seconds, default=None)
-    return next((each for each in near if each.model == exact), fastest)
+    return next((each for each in near if each is exact), fastest)
