@@ -114,8 +114,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         limit = next((limit for limit in limits if lost(lengths, limit)[0] <= BEARABLE), limits[-1])
         few = shown is None or shown > WANTED
         published = question.weights is None and (question.encoder is not None or foreign or few or limit <= REACH)
-        same_tokens = len(backend.backend) == encoder.architecture["vocab_size"]
-        if published and counting is place and question.encoder is None and not same_tokens:
+        other = question.encoder is None and len(backend.backend) != encoder.architecture["vocab_size"]
+        if published and counting is place and other:
             kept = [f"Lengths are in tokens of the study's `{tokenizer}`; in those of {encoder.title} they differ."]
         scores = scores_near(plan, stages.classification, limit) if language.english else None
         tfidf = tfidf_fact(own, lengths, min(encoder.reach, limit) if published else limit, ngrams, question.seconds)
