@@ -162,6 +162,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     else:
         advised, read = f"`{taken.model}` ({'exact' if taken.model == exact else 'approximate'} attention)", limit
         seconds = (taken.seconds + sum(before)) * len(graph.experiment.seeds)
+    notes += kept
     if ngrams:
         written = ", ".join(f"{key}: {value}" for key, value in ngrams.items())
         notes.append(f"TF-IDF of words does not suit these texts. The study has `{written}`, so it counts characters.")
@@ -187,7 +188,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         [
             opening(advised, read, seconds, name),
             "\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits, test, shown), *filter(None, [tfidf]))),
-            "## Your texts\n\n" + "\n".join(f"- {note}" for note in [*notes, *kept]),
+            *(["## Your texts\n\n" + "\n".join(f"- {note}" for note in notes)] if notes else []),
             table([*of_encoder, *rows], every[exact], scores, question.points, hardware, longest),
         ]
     )
