@@ -218,7 +218,7 @@ def _worth_measuring(
     cheapest = {backbones[exact].family: exact}
     for model in sorted(near, key=lambda model: backbones[model].products_per_token(usual, 0.0)):
         cheapest.setdefault(backbones[model].family, model)
-    return [*cheapest.values()]
+    return [exact, *(model for model in models if model in cheapest.values() and model != exact)]
 
 
 def _measured(

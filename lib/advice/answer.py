@@ -22,7 +22,7 @@ def opening(model: str, tokens: int, seconds: float | None, study: str) -> str:
     """Return the advice in one sentence, and the command that follows it.
 
     Args:
-        model: what is advised, with its attention.
+        model: the advised model, with its attention.
         tokens: of a document that are read, at most.
         seconds: expected time of the study; None = unknown.
         study: its file.
@@ -33,7 +33,7 @@ def opening(model: str, tokens: int, seconds: float | None, study: str) -> str:
 
 
 def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, shown: float | None) -> list[str]:
-    """Return what the texts are: the documents and what they can show, and their length and what limits cut.
+    """Return two facts: the documents and the difference that they can show, and their length and the losses by cutting.
 
     Args:
         own: the texts.
@@ -98,7 +98,7 @@ def table(
         f"Estimates for {processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), "
         f"{hardware.precision}: steps on random tokens, measured in turns on up to {longest:,} tokens per document "
         "and extrapolated beyond. Training and evaluations are counted; reading and tokenising texts is not. Memory is "
-        "that of weights, gradients, the optimiser's state and what the backward pass needs; the peak is higher.",
+        "that of weights, gradients, the optimiser's state and kept activations; the peak is higher.",
         f"A mechanism is advised in place of `{exact.model}` where the whole interval of its time is below "
         f"{1 - TOLERANCE:g}, which takes six turns,"
         + (

@@ -41,7 +41,7 @@ class OwnColumns:
 def find_columns(
     files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
 ) -> OwnColumns:
-    """Return the columns of texts and labels, from what they hold if they are not given.
+    """Return the columns of texts and labels, from their values if they are not given.
 
     A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
     the labels, else the only one with few different values.

@@ -63,7 +63,7 @@ def tfidf_fact(
     if not better:
         return f"{text}; none is significantly above their mean."
     return (
-        f"{text}; significantly above their mean (Holm): {', '.join(better)}. If what is read leaves these out, try "
+        f"{text}; significantly above their mean (Holm): {', '.join(better)}. If a limit leaves these out, try "
         "segments, `cut: head_tail` or a longer limit. This counts words alone, not their order."
     )
 

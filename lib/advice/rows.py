@@ -1,4 +1,4 @@
-"""The candidates of the advice: what each costs and scores, and which one to take.
+"""The candidates of the advice: their costs and scores, and which one to take.
 
 A mechanism is advised instead of exact attention only where it is faster beyond doubt: the interval of its time over
 that of exact attention, from turns that measured both, has to lie below 1 by a tolerance.

@@ -1,4 +1,4 @@
-"""The study that is advised, as a file that stands alone: TF-IDF beside a published encoder or a mechanism."""
+"""The study that is advised, as a file that stands alone: TF-IDF and a published encoder, or a mechanism."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class OwnStudy:
         """Return the study that fine-tunes a published encoder, or adapts it to texts without labels.
 
         Labelled documents longer than the encoder reads are read in segments, too, as one row more; texts without
-        labels are cut to what it reads.
+        labels are cut to its reach.
         """
         longer = self.own.labelled and self.limit > encoder.reach
         models: dict[str, Any] = {encoder.name: {"backbone": encoder.name}}

@@ -211,7 +211,7 @@ class RandomTraining(TrainedModel):
 def batches(lengths: Sequence[int], *, affordable: int, most: int) -> Sizes:
     """Return B and N of the batches of a turn, for ascending lengths as far as time allows, the first one twice.
 
-    The first batch is a single document, which tells what is fixed.
+    The first batch is a single document, which tells the fixed cost.
 
     Args:
         lengths: tokens of documents.

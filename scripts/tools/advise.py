@@ -3,7 +3,7 @@
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --out config/texts.yaml
 
 The first line is the advice: model, attention, length, expected minutes and the command. Then come three facts about
-the texts, what the study does to the documents, and a table of the candidates: their times, relative to exact
+the texts, changes of the documents by the study, and a table of the candidates: their times, relative to exact
 attention with intervals, memory and predictions. Training steps are measured in turns, within the time of --seconds.
 """
 
