@@ -33,7 +33,7 @@ def opening(model: str, tokens: int, seconds: float | None, study: str) -> str:
 
 
 def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, shown: float | None) -> list[str]:
-    """Return two facts: the documents and the difference that they can show, and their length and the losses by cutting.
+    """Return two facts: the documents and the difference that they can show; their length and the losses by cutting.
 
     Args:
         own: the texts.
