@@ -41,7 +41,7 @@ class OwnColumns:
 def find_columns(
     files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
 ) -> OwnColumns:
-    """Return the columns of texts and labels, from what they hold if they are not given.
+    """Return the columns of texts and labels, from their values if they are not given.
 
     A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
     the labels, else the only one with few different values.
@@ -86,7 +86,7 @@ def find_columns(
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if unknown:
         sample.pop(text, None)
-        label = LABEL if LABEL in sample else _few(files, sample, names, found)
+        label = LABEL if LABEL in sample else _classes(files, sample, names, found)
         if label is None:
             seen.check_names(files)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
@@ -117,38 +117,33 @@ def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
 
 
 def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:
-    return (row[1] for row in read_rows(path, Columns(None, name, None), dialect))
+    """Yield the values of a column; one with half of a character, as with another encoding, is refused."""
+    for _, value, *_ in read_rows(path, Columns(None, name, None), dialect):
+        if isinstance(value, str) and HALF.search(value):
+            raise DataError(f"{path}: '{name}' {half_found(value, dialect.encoding)}.")
+        yield value
 
 
 def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
-    lengths: dict[str, float] = {
+    """Return the column with the longest values by far."""
+    lengths = {
         name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
         for name, values in columns.items()
     }
-    if not lengths:
+    most = max(lengths.values(), default=0.0)
+    near = sorted((name for name in lengths if LONGER * lengths[name] > most), key=lambda name: -lengths[name])
+    if len(near) != 1:
+        found = ", ".join(f"{name!r} ({lengths[name]:.0f} characters on average)" for name in near) or "no column"
         raise DataError(
-            f"{path}: no column is left for the texts. Expected one besides that of the label, with a name of its own; "
-            f"the columns are {_named(names)}."
+            f"{path}: {found} may have the texts. Expected one column; name it with --column. The columns are "
+            f"{_named(names)}."
         )
-    first, *others = sorted(lengths, key=lambda name: -lengths[name])
-    near = [first, *(name for name in others if LONGER * lengths[name] > lengths[first])]
-    if len(near) > 1 or not lengths[first]:
-        raise DataError(
-            f"{path}: {_named(near)} may have the texts, with {', '.join(f'{lengths[name]:.0f}' for name in near)} "
-            f"characters on average. Expected one column; name it with --column. The columns are {_named(names)}."
-        )
-    return first
+    return near[0]
 
 
-def _few(
-    files: Sequence[Path], columns: Mapping[str, Sequence[Any]], names: Sequence[str], dialect: Dialect
-) -> str | None:
-    """Return the only column that may have labels; None if there is none."""
-    near = [
-        name
-        for name, values in columns.items()
-        if _count(values, name, dialect) is not None and _is_label(files, name, dialect)
-    ]
+def _classes(files: Sequence[Path], left: Iterable[str], names: Sequence[str], dialect: Dialect) -> str | None:
+    """Return the only one of the columns that are left that may have labels; None if there is none."""
+    near = [name for name in left if _has_classes(files, name, dialect)]
     if len(near) > 1:
         raise DataError(
             f"{files[0]}: {_named(near)} may have the labels, with few different values. Expected one column; name it "
@@ -157,28 +152,17 @@ def _few(
     return next(iter(near), None)
 
 
-def _is_label(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
-    counts = _count((value for path in files for value in _values(path, name, dialect)), name, dialect)
-    return counts is not None and len(counts) > 1 and counts.total() >= PER_CLASS * len(counts)
-
-
-def _count(values: Iterable[Any], column: str, dialect: Dialect) -> Counter[str] | None:
-    """Return how often there is each value; None if they do not name at most `MOST_CLASSES` classes.
-
-    Raises:
-        DataError: a value has half of a character, as with another encoding.
-    """
+def _has_classes(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
+    """Return whether the values of a column name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
     found: Counter[str] = Counter()
-    for value in values:
-        if isinstance(value, str) and HALF.search(value[:FEW]):
-            raise DataError(f"'{column}' {half_found(value, dialect.encoding)}.")
-        name = cell_text(value)
-        if name is None or len(name) > FEW:
-            return None
-        found[name] += int(name != MISSING)
-        if len(+found) > MOST_CLASSES:
-            return None
-    return +found
+    for value in (value for path in files for value in _values(path, name, dialect)):
+        text = cell_text(value)
+        if text is None or len(text) > FEW:
+            return False
+        found[text] += text != MISSING
+        if len(found) > MOST_CLASSES + 1:
+            return False
+    return 2 <= len(+found) <= MOST_CLASSES and found.total() >= PER_CLASS * len(+found)
 
 
 def _named(names: Any) -> str:

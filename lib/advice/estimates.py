@@ -173,7 +173,7 @@ class Steps:
         costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
         growth = 0.0
         if self.grows:
-            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if len(measured) > 1 else 0.0
+            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if measured[-1] > measured[0] else 0.0
             growth = max(seen, self.least_growth * costs[-1])
         return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
 

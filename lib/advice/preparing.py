@@ -4,12 +4,12 @@ import math
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from tqdm import tqdm
 
 from lib.advice import seen
@@ -181,15 +181,15 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: i
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
     counts = [split["labels"] for split in summary["splits"].values()]
-    texts, classes = _sample([pq.ParquetFile(target / f"{SPLITS[0]}.parquet")], size)
+    _, sample = _sample([target / f"{SPLITS[0]}.parquet"], size)
     return OwnTexts(
         {"text": settings.text, "label": settings.label}
         | settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True),
         _sizes(target),
-        texts,
+        sample["text"],
         {name: sum(count[name] for count in counts) for name in settings.labels},
         notes,
-        classes,
+        sample["label"],
     )
 
 
@@ -237,28 +237,16 @@ def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path, size:
     parts = [folder / f"{number}.parquet" for number in range(len(files))]
     for file, part in zip(files, parts, strict=True):
         filter_corpus(file, part, ArticleFilter.model_validate(settings))
-    kept = [pq.ParquetFile(part) for part in parts]
-    documents = sum(each.metadata.num_rows for each in kept)
+    documents, sample = _sample(parts, size)
     if documents < FEWEST:
         raise DataError(f"{', '.join(map(str, files))}: {documents} texts; expected at least {FEWEST}. Add texts.")
     held_out = max(1, round(HELD_OUT * documents))
-    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, _sample(kept, size)[0])
+    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, sample["text"])
 
 
-def _sample(files: Sequence[pq.ParquetFile], size: int) -> tuple[list[str], list[int]]:
-    """Return texts of prepared parts and their labels, each with the same probability, in order.
-
-    Memory holds no others.
-    """
-    chosen = random.Random(derive_seed("advice")).sample(
-        range(total := sum(file.metadata.num_rows for file in files)), min(size, total)
-    )
-    wanted = set(chosen)
-
-    def rows() -> Iterator[tuple[str, int]]:
-        for file in files:
-            for batch in file.iter_batches(batch_size=128, columns=["text", "label"]):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-    found = [row for number, row in enumerate(rows()) if number in wanted]
-    return [text for text, _ in found], [label for _, label in found]
+def _sample(files: Sequence[Path], size: int) -> tuple[int, dict[str, list[Any]]]:
+    """Return the number of prepared documents, and a random sample of their texts and labels, in order."""
+    prepared = dataset([str(file) for file in files])
+    total = prepared.count_rows()
+    chosen = random.Random(derive_seed("advice")).sample(range(total), min(size, total))
+    return total, prepared.take(sorted(chosen), columns=["text", "label"]).to_pydict()

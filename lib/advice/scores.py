@@ -4,14 +4,10 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
-
-from lib.core.record import PREDICTIONS
 from lib.evaluation.statistics import smallest_difference
-from lib.results.predictions import load_predictions
 from lib.results.printed_values import published_runs
 from lib.results.quantities import MACRO, QUANTITIES
-from lib.results.records import SPLITS, load_runs
+from lib.results.records import load_runs
 from lib.workflow.planning.plan import Plan
 
 PUBLISHED_TOKENS = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
@@ -36,9 +32,7 @@ class ModelScores(NamedTuple):
     max_tokens: int
     source: str
     """Where they come from, in words."""
-    seeds: int
-    """Fewest seeds of any score."""
-    documents: int | None
+    documents: int | None = None
     """Documents in the test split; None = unknown."""
 
     @property
@@ -108,80 +102,39 @@ def _nearest(found: list[ModelScores], limit: int) -> ModelScores | None:
 def _own(plan: Plan, stage: str) -> list[ModelScores]:
     """Return the scores of the study's finished runs, by dataset and by the length that the models read there.
 
-    A model that reads texts, and no tokens, has one score for all lengths. If the stage has variants, that of the best
-    one on validation counts, as in a table of the search. Of a study that is not finished, the seeds count that all
-    models of a length have, if there are any.
+    Those seeds count that all models of a length have. A stage with variants has no scores here: which variant is best
+    is for a table of the search to say.
     """
-    graph, quantity = plan.graph, QUANTITIES["f1"]
-    runs = load_runs(
-        Path(file).parent
-        for file in [plan.paths.record(run.id) for run in plan.runs if run.id.stage == stage]
-        if Path(file).is_file()
-    )
-    if quantity.source not in runs:
+    graph, source = plan.graph, QUANTITIES["f1"].source
+    files = [Path(plan.paths.record(run.id)) for run in plan.runs if run.id.stage == stage]
+    runs = load_runs(file.parent for file in files if file.is_file())
+    if source not in runs or graph.experiment.stages[stage].variants:
         return []
     found = []
-    for name, own in runs[runs["score"] == MACRO].dropna(subset=quantity.source).groupby("dataset"):
+    for name, own in runs[runs["score"] == MACRO].dropna(subset=source).groupby("dataset"):
         dataset = str(name)
         if graph.corpus(dataset).composed:
             continue  # which says nothing about texts that people wrote
-        best = _runs_of_best_variants(own)
-        rows = [row for row in graph.experiment.models if graph.has_runs(row, stage, dataset)]
-        owners = {row: owner for row in rows if (owner := graph.owner(row, stage, dataset)) in set(best["model"])}
-        lengths = {row: graph.max_tokens(row, dataset) for row in owners if graph.reads_tokens(row, stage, dataset)}
-        for length in sorted(set(lengths.values()) or {graph.corpus(dataset).max_tokens}):
-            there = {row: owner for row, owner in owners.items() if lengths.get(row, length) == length}
-            scored = _of_common_seeds(best[best["model"].isin(there.values())]).groupby("model")
-            means = quantity.factor * scored["test_score"].mean()
-            by_model = {row: float(means[owner]) for row, owner in there.items()}
-            seeds = int(scored["seed"].nunique().min())
-            source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
-            documents = _tested_on(best.loc[best["model"].isin(there.values()), "folder"].iloc[0])
-            found.append(ModelScores(by_model, dataset, length, source, seeds, documents))
+        f1 = 100 * own.pivot(index="seed", columns="model", values=source)
+        owners: dict[int, dict[str, str]] = {}
+        for row in graph.experiment.models:
+            if graph.has_runs(row, stage, dataset) and graph.reads_tokens(row, stage, dataset):
+                owners.setdefault(graph.max_tokens(row, dataset), {})[row] = graph.owner(row, stage, dataset)
+        for length, rows in owners.items():
+            there = {row: owner for row, owner in rows.items() if owner in f1}
+            common = f1[sorted({*there.values()})].dropna()
+            if there and len(common):
+                by_model = {row: float(common[owner].mean()) for row, owner in there.items()}
+                seeds = f"{len(common)} seed{'s' * (len(common) > 1)}"
+                found.append(ModelScores(by_model, dataset, length, f"{plan.paths.results}, {seeds}"))
     return found
 
 
-def _tested_on(folder: str) -> int | None:
-    """Return the number of test documents of a run; None if its predictions are not here, as of an imported one."""
-    return len(load_predictions(folder, ["id"])) if Path(folder, PREDICTIONS).exists() else None
-
-
-def _runs_of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of each model's best variant.
-
-    The best one has the highest mean on validation, of those with the most finished runs.
-    """
-    columns = ["model", "variant", "seed", "folder", *(f"{split}_score" for split in SPLITS)]
-    runs = runs.reindex(columns=columns)
-    variants = runs.groupby(["model", "variant"], as_index=False)
-    means = variants.agg(validation=("eval_score", "mean"), seeds=("seed", "nunique"))
-    ordered = means.sort_values(["seeds", "validation"], ascending=False, kind="stable")
-    return runs.merge(ordered.drop_duplicates("model")[["model", "variant"]])
-
-
-def _of_common_seeds(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs with seeds that all models have, so that their means are comparable; without any, all runs."""
-    models = runs.groupby("seed")["model"].nunique()
-    common = runs[runs["seed"].isin(models.index[models == runs["model"].nunique()])]
-    return runs if common.empty else common
-
-
 def _printed() -> list[ModelScores]:
-    name = QUANTITIES["f1"].name
-    rows = published_runs("grid").reset_index()
-    rows = rows[(rows["stage"] == "finetune") & rows[name].notna() & rows["dataset"].isin(PUBLISHED_TOKENS)]
+    f1 = published_runs("grid")[QUANTITIES["f1"].name].dropna()["finetune"]
     return [
         ModelScores(
-            _by_model(own, name),
-            str(dataset),
-            PUBLISHED_TOKENS[str(dataset)],
-            "published, 1 seed",
-            1,
-            TEST_DOCUMENTS[str(dataset)],
+            f1.xs(dataset, level="dataset").to_dict(), dataset, tokens, "published, 1 seed", TEST_DOCUMENTS[dataset]
         )
-        for dataset, own in rows.groupby("dataset")
+        for dataset, tokens in PUBLISHED_TOKENS.items()
     ]
-
-
-def _by_model(rows: pd.DataFrame, column: str) -> dict[str, float]:
-    return {str(model): float(value) for model, value in zip(rows["model"], rows[column], strict=True)}

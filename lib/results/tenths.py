@@ -15,7 +15,12 @@ WHOLE = "all"
 
 
 def predictions_by_part(
-    train: pd.Series, labels: pd.Series, test: pd.Series, classes: int, settings: Mapping[str, object]
+    train: pd.Series,
+    labels: pd.Series,
+    test: pd.Series,
+    classes: int,
+    settings: Mapping[str, object],
+    tenths: int = PARTS,
 ) -> np.ndarray:
     """Return the classes that TF-IDF predicts from all of each document, and from each tenth [1 + tenths, test].
 
@@ -27,12 +32,13 @@ def predictions_by_part(
         test: texts to classify.
         classes: number of classes.
         settings: settings of TF-IDF that differ from its defaults.
+        tenths: how many tenths are read; the first ones.
 
     Raises:
         DataError: a part of the training texts has nothing to count.
     """
     tfidf = BACKBONES.load("tfidf", "backbone")
-    parts = [None, *((number / PARTS, (number + 1) / PARTS) for number in range(PARTS))]
+    parts = [None, *((number / PARTS, (number + 1) / PARTS) for number in range(tenths))]
     found = []
     for part in parts:
         values = {"kind": "tfidf", "C": 1.0, "class_weight": None, "part": part} | dict(settings)

@@ -2,9 +2,9 @@
 
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --out config/texts.yaml
 
-The first line is the advice: model, attention, length, expected minutes and the command. Then come three reasons, what
-the study does to the documents, and the times of the published encoder and of all mechanisms at each length limit,
-relative to exact attention, with intervals. Training steps are measured in turns, within the time of --seconds.
+The first line is the advice: model, attention, length, expected minutes and the command. Then come three facts about
+the texts, changes of the documents by the study, and a table of the candidates: their times, relative to exact
+attention with intervals, memory and predictions. Training steps are measured in turns, within the time of --seconds.
 """
 
 import logging

@@ -8,7 +8,7 @@ import pytest
 from run_records import write_run
 from small_studies import SMALL, changed, study
 
-from lib.advice.encoders import published_encoder, published_study
+from lib.advice.encoders import published_encoder
 from lib.advice.estimates import find_stages
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
@@ -81,14 +81,11 @@ def own_texts():
 
 
 def test_an_advised_study_keeps_the_labels_of_the_texts(own_texts):
-    question = Question("the study", texts=["texts/*.csv"])
-    common = {"limit": 512, "execution": {}, "precision": "fp32", "ngrams": {}}
-    encoder = published_encoder(labelled=True, multilingual=False)
     layers = [("small.yaml", SMALL)]
-    own = OwnStudy(question=question, own=own_texts, model="favor-m64", **common)
+    own = OwnStudy(Question("the study", texts=["texts/*.csv"]), own_texts, 512, {}, "fp32", {})
     for text in (
-        published_study(question, own_texts, encoder, **common),
-        own.write(layers, find_stages(load_study(layers).graph), "small.yaml"),
+        own.of_encoder(published_encoder(labelled=True, multilingual=False)),
+        own.of_model(layers, find_stages(load_study(layers).graph), "favor-m64"),
     ):
         assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from lib.advice.encoders import published_encoder, published_study
+from lib.advice.encoders import published_encoder
 from lib.advice.estimates import find_stages
 from lib.advice.preparing import own_texts
 from lib.advice.question import Question
@@ -31,13 +31,15 @@ def texts(project, labelled):
     return own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
 
 
-COMMON = {"precision": "fp32", "ngrams": {}, "execution": {"results": "results/texts", "job": {"gpu": 0}}}
+def own_study(project, labelled, limit, **changes):
+    execution = {"results": "results/texts", "job": {"gpu": 0}}
+    return OwnStudy(question(**changes), texts(project, labelled), limit, execution, "fp32", {})
 
 
 @pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (True, True), (False, False)])
 def test_the_study_of_a_published_encoder_runs_as_it_is(project, labelled, multilingual):
     encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-    body = published_study(question(), texts(project, labelled), encoder, limit=512, **COMMON)
+    body = own_study(project, labelled, 512).of_encoder(encoder)
     jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
     assert jobs["train"] == 3
     assert jobs.get("table_f1", 0) == labelled
@@ -52,7 +54,7 @@ def test_the_study_of_a_mechanism_runs_as_it_is(project, labelled, weights):
         for name in ("config.json", "model.safetensors"):
             (project.folder / weights / name).write_text("{}")
     layers = read_layers([project.folder / "config" / "config.yaml"])
-    own = OwnStudy(question(weights=weights), texts(project, labelled), "favor-m64", 1024, **COMMON)
-    body = own.write(layers, find_stages(load_study(layers).graph), "config/config.yaml")
+    own = own_study(project, labelled, 1024, weights=weights)
+    body = own.of_model(layers, find_stages(load_study(layers).graph), "favor-m64")
     jobs = project.stale(project.configure(yaml.safe_load(body), "own.yaml"))
     assert jobs["train"] == 1 + labelled + (weights is None)

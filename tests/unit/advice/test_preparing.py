@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lib.advice.columns import OwnColumns, find_columns
-from lib.advice.encoders import SMALL, TEXTS, published_study
+from lib.advice.encoders import SMALL
 from lib.advice.preparing import FEWEST_OF_CLASS, PER_CLASS, own_texts
 from lib.advice.question import Question
+from lib.advice.studies import TEXTS, OwnStudy
 from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
@@ -66,10 +67,8 @@ def answer(path, label, column="body"):
 
 def dataset_of(path, own):
     """Return the dataset of the study that is written about texts, read as a user would read it."""
-    body = published_study(
-        Question("the study", texts=[str(path)]), own, SMALL, limit=512, execution={}, precision="fp32",
-        ngrams=ngram_settings(own.texts),
-    )  # fmt: skip
+    question = Question("the study", texts=[str(path)])
+    body = OwnStudy(question, own, 512, {}, "fp32", ngram_settings(own.texts)).of_encoder(SMALL)
     experiment = load_study([("texts.yaml", yaml.safe_load(body))]).experiment
     if "tfidf" in experiment.backbones:
         BACKBONES.load("tfidf", "backbone").vectorizer(experiment.backbones["tfidf"]).fit(own.texts)
