@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
+from lib.workflow.commands.needs import needs_report
 from lib.workflow.commands.progress import progress, progress_report
-from lib.workflow.commands.requirements import requirements_report
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.steps import in_order, workflow_with_plan
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = progress(plan)
     if plan.study.execution.runs == "made" and all(run.state == "waiting" for run in found.values()):
         with workflow_with_plan(arguments.configfile, []) as workflow:
-            print(requirements_report(plan, in_order(workflow)))
+            print(needs_report(plan, in_order(workflow)))
     else:
         print(progress_report(plan, found))
     return int(any(run.state in ("failed", "missing") for run in found.values()))

@@ -1,6 +1,10 @@
 """From raw files to tokenised splits."""
 
 
+SLICES = {"short", "long", "held_out"}
+"""Settings of a corpus that say which of its articles are tokenised."""
+
+
 def part_options(option, files):
     """Return `option NAME FILE ...` for every part."""
     return [word for part, paths in files.items() for word in (option, part, *paths)]
@@ -79,13 +83,13 @@ rule train_tokenizer:
         mem_mb=scaled_by_attempt(16_000),
         runtime=scaled_by_attempt(120),
     params:
-        settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
+        settings=lambda w: planned(plan.corpora.tokenizer_settings(w.tokenizer)),
         sources=lambda w: listed(plan.corpora.tokenizer_sources(w.tokenizer)),
         program=program("train_tokenizer"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "{params.program} {params.settings} @{params.sources} --out {output} > {log} 2>&1"
+        "{params.program} --settings {params.settings:q} --sources @{params.sources} --out {output} > {log} 2>&1"
 
 
 rule tokenize_corpus:
@@ -104,14 +108,14 @@ rule tokenize_corpus:
         mem_mb=scaled_by_attempt(4_000),
         runtime=scaled_by_attempt(240),
     params:
-        slices=lambda w: plan.corpora.slice_options(w.corpus),
+        slices=lambda w: planned(plan.experiment.corpora[w.corpus].model_dump(mode="json", include=SLICES)),
         shards=lambda w, input: listed(input.shards),
         folder=subpath(output.lengths, parent=True),
         program=program("tokenize_corpus"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "{params.program} --shards @{params.shards} --tokenizer {input.tokenizer} {params.slices}"
+        "{params.program} --shards @{params.shards} --tokenizer {input.tokenizer} --slices {params.slices:q}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 

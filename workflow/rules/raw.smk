@@ -26,7 +26,7 @@ rule download_url:
     localrule: True
     params:
         program=untracked_program("download_url"),
-        options=lambda w: plan.corpora.remote_files[w.address],
+        options=lambda w: download_options(plan.corpora.remote_files[w.address]),
     message:
         "download {wildcards.address}"
     shell:

@@ -43,28 +43,15 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         out: to appear, `.tar.gz`.
 
     Raises:
-        ConfigError: `out` has another suffix, or lies in the study's results; these lie outside this folder; only a
-            part of the study is asked for.
-        DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
+        ConfigError: the study's results lie outside this folder, or only a part of the study is asked for.
+        DataError: a run, table or figure of the study is missing, or something cannot be packed.
     """
     out, results = Path(out), Path(plan.paths.results)
-    if out.suffixes[-2:] != [".tar", ".gz"]:
-        raise ConfigError(f"{out}: expected a name that ends in .tar.gz.")
-    if results.resolve() in out.resolve().parents:
-        raise ConfigError(f"{out}: lies in {results}, which is packed. Name another folder.")
     if results.is_absolute() or ".." in results.parts:
-        what = "is absolute" if results.is_absolute() else "leads out of a folder"
-        raise ConfigError(
-            f"execution.results: {results} {what}, so that it means nothing elsewhere. Expected a folder below "
-            "this one: move the results there, and set it."
-        )
+        raise ConfigError(f"execution.results: {results} means nothing elsewhere. Expected a folder below this one.")
     if plan.study.only is not None:
-        raise ConfigError(
-            f"only: {plan.study.only.model_dump_json(exclude_none=True)} asks for a part of the study. Expected none, "
-            "since an archive holds a whole study. Remove `only`, or the models, datasets and seeds that it leaves out."
-        )
-    if not citation.is_file():
-        raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")
+        asked = plan.study.only.model_dump_json(exclude_none=True)
+        raise ConfigError(f"only: {asked} asks for a part of the study. Expected none: an archive holds a whole study.")
     files = sorted(_files(plan))
     written = {
         STUDY: mapping_text(_archived(plan, settings)),
@@ -94,10 +81,11 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         DataError: a file cannot be read.
     """
     digests: dict[str, str] = {}
-    latest = 0.0
+    # Times stay: by them Snakemake knows that tables are newer than records.
+    times: dict[str, float] = {}
 
     def add(name: str, content: bytes, time: float) -> None:
-        digests[name] = hashlib.sha256(content).hexdigest()
+        digests[name], times[name] = hashlib.sha256(content).hexdigest(), time
         entry = tarfile.TarInfo(f"{results}/{name}")
         entry.size, entry.mtime = len(content), time
         tar.addfile(entry, io.BytesIO(content))
@@ -111,12 +99,10 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
     ):
         for file in files:
             try:
-                content, time = file.read_bytes(), file.stat().st_mtime
+                add(str(file.relative_to(results)), file.read_bytes(), file.stat().st_mtime)
             except OSError as error:
                 raise _unpackable(file, f"cannot be read ({error.strerror})") from error
-            # Times stay: by them Snakemake knows that tables are newer than records.
-            add(str(file.relative_to(results)), content, time)
-            latest = max(latest, time)
+        latest = max(times.values(), default=0.0)
         for name, text in written.items():
             add(name, text.encode(), latest)
         add(MANIFEST, json.dumps({"number": len(digests), "files": digests}, indent=1).encode(), latest)
@@ -140,25 +126,7 @@ def _files(plan: Plan) -> set[Path]:
         file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
     }
     report = Path(plan.paths.results, "report.html")
-    if report.exists():
-        require_complete(report)
     return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
-
-
-def require_complete(report: Path) -> None:
-    """Refuse a report that Snakemake did not write to its end.
-
-    Raises:
-        DataError: its end is missing, or it is no file.
-    """
-    try:
-        with report.open("rb") as file:
-            file.seek(max(0, report.stat().st_size - 100))
-            is_complete = file.read().rstrip().endswith(b"</html>")
-    except OSError as error:
-        raise _unpackable(report, f"cannot be read ({error.strerror})") from error
-    if not is_complete:
-        raise DataError(f"{report}: its end is missing. Make the report again, or delete it, and archive again.")
 
 
 def _all(folder: Path) -> set[Path]:

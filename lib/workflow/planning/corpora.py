@@ -120,16 +120,9 @@ class Corpora:
         return [path for kind in kinds for paths in self.raw_files(corpus, kind).values() for path in paths]
 
     @functools.cached_property
-    def remote_files(self) -> dict[str, list[str]]:
-        """The options that fetch and check each file behind a URL, a text or an archive of WordNet, by its address."""
-        files = [file for name in self.names for file in self.corpus(name).remote_files]
-        return {_address(file): _download_options(file) for file in files}
-
-    @functools.cached_property
-    def remote_bytes(self) -> dict[str, int]:
-        """The size of each file behind a URL, by its address, where the configuration gives it."""
-        files = [file for name in self.names for file in self.corpus(name).remote_files]
-        return {_address(file): file.size for file in files if file.size}
+    def remote_files(self) -> dict[str, RemoteFile]:
+        """The files behind URLs, texts or archives of WordNet, by address."""
+        return {_address(file): file for name in self.names for file in self.corpus(name).remote_files}
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
@@ -241,36 +234,22 @@ class Corpora:
             for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 
-    def tokenizer_options(self, tokenizer: str) -> list[str]:
-        """Return the options that make a tokeniser; the files that it is made from come after them."""
+    def tokenizer_settings(self, tokenizer: str) -> dict[str, Any]:
+        """Return how a tokeniser is made from its sources, wherever these come from."""
         settings = self.experiment.tokenizers[tokenizer]
-        also = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
-        also += [f"--sentinels {settings.sentinels}"] if settings.sentinels else []
-        if settings.algorithm == "published":
-            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
-            return [*also, *new, "--published"]
-        switches = [
-            f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
-            for name in ("lowercase", "strip_accents", "enclose")
-        ] + also
-        if settings.source not in ("trained", None):
-            return [*switches, "--vocabulary"]
-        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
-        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
-
-    def slice_options(self, corpus: str) -> list[str]:
-        """Return the options that give articles and tokens of the slices of a corpus."""
-        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
-        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
+        values = settings.model_dump(mode="json", exclude={"repository", "revision", "unpinned", "corpus"})
+        is_there = settings.source in ("hub", "local")
+        return values | ({"source": "local", "path": self.tokenizer_sources(tokenizer)[0]} if is_there else {})
 
 
-def _download_options(file: RemoteFile) -> list[str]:
+def download_options(file: RemoteFile) -> list[str]:
+    """Return the options that fetch and check a file."""
     values = file.model_dump(exclude={"unpinned"})
     return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
 
 
 def _address(file: RemoteFile) -> str:
     """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
-    digest = hashlib.sha256(shlex.join(_download_options(file)).encode()).hexdigest()
+    digest = hashlib.sha256(shlex.join(download_options(file)).encode()).hexdigest()
     name = file.name.translate(_ESCAPES)
     return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"

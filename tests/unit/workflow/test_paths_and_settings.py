@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from lib.study.runs import as_json
 from lib.tokens.sentinels import sentinel_ids
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_byte_pairs
+from lib.workflow.planning.corpora import download_options
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import SHORTEST_MINUTES
 from lib.workflow.staleness.digests import reached
@@ -322,8 +322,7 @@ def test_a_tokeniser_of_bytes_is_made_from_nothing(repository, tmp_path, enclose
     made = plan(("tokenizers/wordpiece", {"algorithm": "bytes", "enclose": enclose, "cut": "head_tail"}))
     assert made.corpora.tokenizer_sources("wordpiece") == []
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
-    program([*options, "--out", str(tmp_path / "out")])
+    program(["--settings", as_json(made.corpora.tokenizer_settings("wordpiece")), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert tokenizer.init_kwargs["cut"] == "head_tail"
@@ -346,9 +345,9 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     """The rule's program understands the options of the plan."""
     made = plan(("tokenizers/wordpiece", {"source": "trained", "vocab_size": 40} | settings))
     pq.write_table(pa.table({"text": ["Noon!", "Noon!"]}), tmp_path / "texts.parquet")
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
+    options = ["--settings", as_json(made.corpora.tokenizer_settings("wordpiece"))]
+    program([*options, "--sources", str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert len(sentinel_ids(tokenizer)) == settings.get("sentinels", 0)
@@ -364,17 +363,17 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     made = plan(("tokenizers/wordpiece", local))
     (source,) = made.corpora.tokenizer_sources("wordpiece")
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*made.corpora.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
+
+    def make(plan, out):
+        options = ["--settings", as_json(plan.corpora.tokenizer_settings("wordpiece")), "--sources", source]
+        program([*options, "--out", str(tmp_path / out)])
+
+    make(made, "out")
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
-    masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
-    options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
-    program([*options, source, "--out", str(tmp_path / "masked")])
+    make(plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"})), "masked")
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
-    given = plan(("tokenizers/wordpiece", local | {"sentinels": 3}))
-    program(
-        [*shlex.split(" ".join(given.corpora.tokenizer_options("wordpiece"))), source, "--out", str(tmp_path / "s")]
-    )
+    make(plan(("tokenizers/wordpiece", local | {"sentinels": 3})), "s")
     assert len(sentinel_ids(TextTokenizer.load(tmp_path / "s").backend)) == 3
 
 
@@ -721,10 +720,10 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         "train": [f"resources/texts/a/b/{'0' * 40}/x-{number}.parquet" for number in (0, 1)]
     }
     assert made.corpora.raw_files("imdb") == {"train": ["mine.csv"]}
-    ((address, options),) = made.corpora.remote_files.items()
+    ((address, file),) = made.corpora.remote_files.items()
     assert made.corpora.raw_files("arxiv") == {"train": [f"resources/urls/{address}"]}
     assert re.fullmatch("[0-9a-f]{12}/y.csv", address)
-    assert options == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
+    assert download_options(file) == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
     assert made.corpora.corpora_from("hub") == ["wikipedia"]
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):

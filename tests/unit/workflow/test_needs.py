@@ -11,7 +11,7 @@ import yaml
 from small_studies import DELETE, RECIPE, SMALL, changed
 
 from lib.study.configuration import SHIPPED, load_study, read_layers
-from lib.workflow.commands.storage import storage_lines
+from lib.workflow.commands.needs import storage_lines
 from lib.workflow.planning.plan import Plan
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/status.py"
