@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib.backbones.settings import VOCABULARY, BackboneSettings
+from lib.backbones.settings import VOCABULARY
 from lib.core.weights import ForeignStart
 from lib.preparing.settings.tokenizer import BYTES, SPECIAL
 from lib.study.runs import Run
@@ -20,6 +20,7 @@ WEIGHT = 4
 CHECKPOINT = 3 * WEIGHT
 """Bytes per weight of a checkpoint: the weight and AdamW's two moments."""
 COUNTED = f"extrapolated: {WEIGHT} bytes per weight; weights follow from the sizes in the configuration"
+OF_CHECKPOINT = f"extrapolated: {CHECKPOINT} bytes per weight, for each run that is training"
 FETCHED = {
     "download_url": ("files behind URLs", "measured: the configuration gives their sizes"),
     "download_model": ("published models", COUNTED),
@@ -101,34 +102,30 @@ def _line(name: str, *cells: str) -> str:
 
 def storage_lines(plan: Plan, jobs: Collection[Job]) -> Iterator[str]:
     """Yield a table of downloads and disk for the jobs of Snakemake's plan."""
-    yield _line("downloads and disk", "number", "GB") + "  how it is known"
-    weights, fetched = _published_weights(plan), 0
-    for rule, (what, how) in FETCHED.items():
-        sizes = pd.Series([_fetched_bytes(plan, job, weights) for job in jobs if job.rule.name == rule], dtype=float)
-        known, fetched = sizes.dropna(), fetched + len(sizes)
-        if len(known):
-            yield _stored(what, len(known), known.sum(), how)
-        if unknown := len(sizes) - len(known):
-            name = f"other {what}" if len(known) else what
-            yield _stored(name, unknown, None, "unknown until they are downloaded")
-    if not fetched:
-        yield _stored("downloads", 0, 0, "measured: no file is missing")
+    weights = _published_weights(plan)
+    fetched = {rule: [_fetched_bytes(plan, job, weights) for job in jobs if job.rule.name == rule] for rule in FETCHED}
     runs = [run for job in jobs if (run := _run_of(plan, job))]
-    kept = pd.Series([_kept_bytes(plan, run) for run in runs], dtype=float)
-    known = kept.dropna()
-    if len(known):
-        yield _stored("models of the runs", len(known), known.sum(), COUNTED)
-    if largest := max((_weights(plan, run) or 0 for run in runs if run.trains), default=0):
-        how = f"extrapolated: {CHECKPOINT} bytes per weight, for each run that is training"
-        yield _stored("a checkpoint, at most", 1, CHECKPOINT * largest, how)
-    if unknown := len(kept) - len(known):
-        yield _stored("models of other runs", unknown, None, "unknown until they have run")
+    checkpoint = CHECKPOINT * max((_weights(plan, run) or 0 for run in runs if run.trains), default=0)
+    groups = [
+        *((what, fetched[rule], how, "unknown until they are downloaded") for rule, (what, how) in FETCHED.items()),
+        ("models of the runs", [_kept_bytes(plan, run) for run in runs], COUNTED, "unknown until they have run"),
+        ("a checkpoint, at most", [checkpoint] if checkpoint else [], OF_CHECKPOINT, ""),
+    ]
+    yield _line("downloads and disk", "number", "GB") + "  how it is known"
+    if not any(fetched.values()):
+        yield _stored("downloads", 0, 0, "measured: no file is missing")
+    for what, sizes, how, unknown in groups:
+        known = [size for size in sizes if size is not None]
+        if known:
+            yield _stored(what, len(known), sum(known), how)
+        if len(known) < len(sizes):
+            yield _stored(f"other {what}" if known else what, len(sizes) - len(known), None, unknown)
     yield _stored("texts and tokens", None, None, "unknown until they are prepared")
-    if len(known):
+    if checkpoint:
         yield from ("", f"Of vocabularies that are not trained here, {VOCABULARY:,} tokens are assumed.")
 
 
-def _stored(what: str, number: int | None, size: float | None, how: str) -> str:
+def _stored(what: str, number: int | None, size: int | None, how: str) -> str:
     """Return a line of the table; sizes below 0.1 GB have two digits."""
     gigabytes = None if size is None else size / 1e9
     shown = "unknown" if gigabytes is None else f"{gigabytes:{'.2g' if 0 < gigabytes < 0.1 else ',.1f'}}"
@@ -143,22 +140,18 @@ def _fetched_bytes(plan: Plan, job: Job, weights: Mapping[str, int]) -> int | No
     """Return how many bytes a download has, as far as the configuration tells."""
     if job.rule.name == "download_url":
         return plan.corpora.remote_files[job.wildcards.address].size
-    number = weights.get(job.wildcards.repository) if job.rule.name == "download_model" else None
-    return None if number is None else WEIGHT * number
+    known = job.rule.name == "download_model" and weights.get(job.wildcards.repository)
+    return WEIGHT * known if known else None
 
 
 def _published_weights(plan: Plan) -> dict[str, int]:
-    """Return about how many weights each published model has that runs read, by its repository."""
+    """Return about how many weights each published model has that runs read, by its repository; 0 = unknown."""
     found: dict[str, int] = {}
     for run in plan.runs:
-        sources: list[tuple[object, BackboneSettings]] = [(run.start, run.backbone)]
-        if run.imitated:
-            sources.append((run.imitated.weights, run.imitated.backbone))
-        for source, backbone in sources:
+        for source, backbone in [(run.start, run.backbone), *([run.imitated] if run.imitated else [])]:
             if isinstance(source, ForeignStart) and source.repository:
-                number = backbone.weights(_vocabulary(plan, run))
-                if number is not None:
-                    found[source.repository] = max(number, found.get(source.repository, 0))
+                number = backbone.weights(_vocabulary(plan, run)) or 0
+                found[source.repository] = max(number, found.get(source.repository, 0))
     return found
 
 

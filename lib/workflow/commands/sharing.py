@@ -12,7 +12,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, files_in, mapping_text, require_new
+from lib.core.files import atomic_path, mapping_text, require_new
 from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
@@ -91,13 +91,8 @@ def share(
     require_new(out)
     _require_whole(folder / MODEL, run.work.task.kind)
     with atomic_path(out) as partial:
-        for file in files_in(folder / MODEL):
-            name = file.relative_to(folder / MODEL)
-            if name.parts[0] in KEPT:
-                continue
-            copy = partial / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
+        left = shutil.ignore_patterns(*KEPT, ".*")
+        shutil.copytree(folder / MODEL, partial, ignore=left, copy_function=shutil.copyfile, dirs_exist_ok=True)
         (partial / READ_ME).write_text(card(plan, run, record, licence, languages), encoding="utf-8")
         return sorted(path.name for path in partial.iterdir())
 

@@ -169,15 +169,10 @@ class Plan:
                 problems += [f"{config}: {text}" for text in _unlike(read_mapping(config), json.loads(run.settings))]
         if problems:
             more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
-            runs = self.study.execution.runs
-            remedy = {
-                "imported": f"Import them with studies/imported/scripts/import_runs.py --out {self.paths.results}",
-                "archived": "Unpack the whole archive here, with the study that is in it",
-            }
             raise DataError(
-                f"the study's runs are {runs} (execution.runs), but not as it describes them: "
-                f"{'; '.join([*problems[:LISTED], *more])}. {remedy[runs]}, take models, datasets or seeds without a "
-                "record out of the study, or correct the settings that differ."
+                f"execution.runs: {self.study.execution.runs}, but the runs are not as the study describes them: "
+                f"{'; '.join([*problems[:LISTED], *more])}. Import or unpack them all, take models, datasets or seeds "
+                "without a record out of the study, or correct the settings that differ."
             )
 
     # What a run reads
