@@ -19,6 +19,7 @@ from lib.workflow.commands.verification import MANIFEST
 from lib.workflow.planning.plan import Plan
 
 STUDY, CITATION, READ_ME = "study.yaml", "CITATION.cff", "README.md"
+TEMPLATE = Path(__file__).with_suffix(".md")
 
 
 class Archived(NamedTuple):
@@ -56,7 +57,9 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
     written = {
         STUDY: mapping_text(_archived(plan, settings)),
         CITATION: citation.read_text(encoding="utf-8"),
-        READ_ME: _read_me(plan),
+        READ_ME: TEMPLATE.read_text(encoding="utf-8").format(
+            runs=len(plan.runs), study=f"{results}/{STUDY}", citation=CITATION
+        ),
     }
     size = pack(out, results, files, written)
     runs = sum(file.name == RUN for file in files)
@@ -78,7 +81,7 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         Bytes of the archive.
 
     Raises:
-        DataError: a file cannot be read.
+        DataError: something is no file, but a link to a folder or to nothing, a pipe or a socket.
     """
     digests: dict[str, str] = {}
     # Times stay: by them Snakemake knows that tables are newer than records.
@@ -98,10 +101,9 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         tarfile.open(mode="w", fileobj=zipped) as tar,
     ):
         for file in files:
-            try:
-                add(str(file.relative_to(results)), file.read_bytes(), file.stat().st_mtime)
-            except OSError as error:
-                raise _unpackable(file, f"cannot be read ({error.strerror})") from error
+            if not file.is_file():
+                raise DataError(f"{file}: is no file, so it cannot be archived. Expected files; delete it.")
+            add(str(file.relative_to(results)), file.read_bytes(), file.stat().st_mtime)
         latest = max(times.values(), default=0.0)
         for name, text in written.items():
             add(name, text.encode(), latest)
@@ -130,28 +132,12 @@ def _files(plan: Plan) -> set[Path]:
 
 
 def _all(folder: Path) -> set[Path]:
-    """Return the files in a folder and those below it, without litter.
-
-    Raises:
-        DataError: something there is neither file nor folder, or a link to a folder or to nothing.
-    """
-    found = set()
-    for path in folder.rglob("*"):
-        if litter(folder, path.relative_to(folder).parts):
-            continue
-        if path.is_file():
-            found.add(path)
-        elif path.is_symlink():
-            raise _unpackable(path, "is a link to a folder or to nothing")
-        elif not path.is_dir():
-            raise _unpackable(path, "is neither a file nor a folder")
-    return found
-
-
-def _unpackable(path: Path, what: str) -> DataError:
-    return DataError(
-        f"{path}: {what}, so it cannot be archived. Expected files; delete it, or put a file that can be read there."
-    )
+    """Return what is in a folder and those below it, without litter; links to folders are no folders."""
+    return {
+        path
+        for path in folder.rglob("*")
+        if (path.is_symlink() or not path.is_dir()) and not litter(folder, path.relative_to(folder).parts)
+    }
 
 
 def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,20 +158,3 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     report["opens_with"] = [name for name in report.get("opens_with") or () if name in left] or None
     values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
     return values
-
-
-def _read_me(plan: Plan) -> str:
-    results = plan.paths.results
-    return f"""# A study as data
-
-{len(plan.runs)} runs, with what tables and figures are made from: settings, records, histories and predictions (ids,
-labels and probabilities; no texts and no models). Unpack the archive at the root of a checkout of the attention grid.
-
-```
-make verify CONFIG={results}/{STUDY}    # every file is what was archived
-snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure again
-make verify CONFIG={results}/{STUDY}    # and they are the same
-```
-
-`{CITATION}` says how to cite it.
-"""
