@@ -106,7 +106,7 @@ def storage_lines(plan: Plan, jobs: Collection[Job]) -> Iterator[str]:
     fetched = {rule: [_fetched_bytes(plan, job, weights) for job in jobs if job.rule.name == rule] for rule in FETCHED}
     runs = [run for job in jobs if (run := _run_of(plan, job))]
     checkpoint = CHECKPOINT * max((_weights(plan, run) or 0 for run in runs if run.trains), default=0)
-    groups = [
+    groups: list[tuple[str, list[int | None], str, str]] = [
         *((what, fetched[rule], how, "unknown until they are downloaded") for rule, (what, how) in FETCHED.items()),
         ("models of the runs", [_kept_bytes(plan, run) for run in runs], COUNTED, "unknown until they have run"),
         ("a checkpoint, at most", [checkpoint] if checkpoint else [], OF_CHECKPOINT, ""),

@@ -125,7 +125,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
     while first.parent:
         first = plan.run_at(first.parent.path)
     baseline, of_baseline = _baseline(plan, run)
-    scores = [
+    scores: list[dict[str, Any]] = [
         {
             "name": shown,
             "value": value,
@@ -204,7 +204,9 @@ def _cost_of_predictions(plan: Plan, run: Run) -> dict[str, Any] | None:
 def _source(run: Run) -> str:
     """Return where the texts of a run come from, as the study says it."""
     corpus = run.corpus
-    described = {corpus.source: corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)}
+    described: dict[str, Any] = {
+        corpus.source: corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    }
     if isinstance(corpus, Dataset) and corpus.placement:
         described["placement"] = corpus.placement.model_dump(mode="json")
     return mapping_text(described).strip()
