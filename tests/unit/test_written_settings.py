@@ -18,7 +18,7 @@ from lib.core.identity import RunId
 from lib.study.configuration import load_study
 from lib.study.stages import Model
 from lib.workflow.commands.archive import archive
-from lib.workflow.commands.sharing import _data
+from lib.workflow.commands.sharing import _source
 from lib.workflow.planning.plan import Plan
 from studies.imported.importing import import_runs
 
@@ -100,6 +100,5 @@ def test_the_line_in_place_of_a_former_key_keeps_its_values():
 
 def test_a_card_keeps_the_settings_of_the_data():
     plan = Plan(study(("datasets/imdb/source", "local"), ("datasets/imdb/local", {"files": {"train": ["1e5"]}})))
-    card = _data(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
-    block = card.partition("```yaml\n")[2].partition("```")[0]
-    assert read_value(block, "the card")["local"]["files"] == {"train": ["1e5"]}
+    source = _source(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
+    assert read_value(source, "the card")["local"]["files"] == {"train": ["1e5"]}

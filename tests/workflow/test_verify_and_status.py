@@ -2,14 +2,12 @@
 
 import contextlib
 import os
-import pty
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 
@@ -40,26 +38,6 @@ def ask(project, name):
     process = project.program(name, "--configfile", CONFIG)
     assert "Traceback" not in process.stderr, process.stderr
     return process.stdout, process.returncode
-
-
-def watched_in_a_terminal(project, until):
-    """Return what `status.py --watch` shows in a terminal up to some text, and end it as Ctrl-C does."""
-    ours, its = pty.openpty()
-    termios.tcsetwinsize(its, (50, 160))
-    command = [sys.executable, "scripts/tools/status.py", "--watch", "--configfile", CONFIG]
-    with subprocess.Popen(command, cwd=project.folder, env=project.environment, stdout=its, stderr=its) as process:
-        os.close(its)
-        said = b""
-        with contextlib.suppress(OSError):  # its end has closed
-            while until.encode() not in said:
-                said += os.read(ours, 4096)
-            process.send_signal(signal.SIGINT)
-            while more := os.read(ours, 4096):
-                said += more
-        os.close(ours)
-    assert process.returncode in (0, 1), said.decode()
-    assert b"Traceback" not in said, said.decode()
-    return said.decode()
 
 
 def make(project, target):
@@ -308,7 +286,6 @@ def test_a_training_is_seen_while_it_runs_and_after_its_death(project):
             assert training.poll() is None, log.read_text()
         assert line.startswith("pretrain/sdpa/wikipedia/seed-420")
         assert "pretrain                        2        1        0        0" in said
-        assert "pretrain/sdpa/wikipedia/seed-420" in watched_in_a_terminal(project, until="▁")
     finally:
         os.kill(training.pid, signal.SIGKILL)
         training.wait()

@@ -55,7 +55,7 @@ from lib.core.files import mapping_text
 from lib.core.identity import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.workflow.staleness import made_files
-from lib.workflow.planning.corpora import UNSEEDED
+from lib.workflow.planning.corpora import UNSEEDED, download_options
 from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.staleness.digests import code_digest
 from lib.workflow.ending import end_without_deadlock

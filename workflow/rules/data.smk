@@ -1,5 +1,8 @@
 """From raw files to tokenised splits."""
 
+SLICES = {"short", "long", "held_out"}
+"""Settings of a corpus that say which of its articles are tokenised."""
+
 
 def part_options(option, files):
     """Return `option NAME FILE ...` for every part."""
@@ -21,7 +24,7 @@ def longest(wildcards):
 
 rule filter_corpus:
     input:
-        lambda w: plan.corpora.shards(w.corpus)[int(w.shard)],
+        lambda w: plan.corpora.raw_list(w.corpus)[int(w.shard)],
     output:
         plan.paths.filtered_shard("{corpus}", "{shard}"),
     log:
@@ -43,14 +46,12 @@ rule filter_corpus:
 
 rule prepare_dataset:
     input:
-        files=lambda w: [path for paths in plan.corpora.raw_files(w.corpus).values() for path in paths],
-        ground_truth=lambda w: [
-            path for paths in plan.corpora.raw_files(w.corpus, "ground_truth").values() for path in paths
-        ],
+        files=lambda w: plan.corpora.raw_list(w.corpus),
+        ground_truth=lambda w: plan.corpora.raw_list(w.corpus, "ground_truth"),
         folds=lambda w: plan.corpora.fold_file(w.corpus),
     output:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.prepared_summary("{corpus}"),
+        **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
+        summary=plan.paths.summary("{corpus}", "prepared"),
     log:
         plan.paths.log("prepare_dataset/{corpus}"),
     wildcard_constraints:

@@ -3,7 +3,7 @@
 
 rule download_hub:
     output:
-        plan.paths.texts_of("{repository}", "{revision}", "{path}"),
+        plan.paths.texts_of("{repository}", "{revision}") + "/{path}",
     log:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
@@ -26,7 +26,7 @@ rule download_url:
     localrule: True
     params:
         program=untracked_program("download_url"),
-        options=lambda w: plan.corpora.remote_files[w.address],
+        options=lambda w: download_options(plan.corpora.remote_files[w.address]),
     message:
         "download {wildcards.address}"
     shell:
@@ -39,7 +39,7 @@ for corpus in plan.corpora.corpora_from("generated"):
         name:
             f"generate_{corpus}"
         output:
-            plan.corpora.all_raw_files(corpus),
+            [*plan.corpora.raw_list(corpus), *plan.corpora.raw_list(corpus, "ground_truth")],
         log:
             plan.paths.log(f"generate/{corpus}"),
         resources:

@@ -23,6 +23,7 @@ from lib.study.runs import as_json
 from lib.tokens.sentinels import sentinel_ids
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_byte_pairs
+from lib.workflow.planning.corpora import download_options
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import SHORTEST_MINUTES
 from lib.workflow.staleness.digests import reached
@@ -720,10 +721,10 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         "train": [f"resources/texts/a/b/{'0' * 40}/x-{number}.parquet" for number in (0, 1)]
     }
     assert made.corpora.raw_files("imdb") == {"train": ["mine.csv"]}
-    ((address, options),) = made.corpora.remote_files.items()
+    ((address, file),) = made.corpora.remote_files.items()
     assert made.corpora.raw_files("arxiv") == {"train": [f"resources/urls/{address}"]}
     assert re.fullmatch("[0-9a-f]{12}/y.csv", address)
-    assert options == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
+    assert download_options(file) == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
     assert made.corpora.corpora_from("hub") == ["wikipedia"]
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
@@ -766,7 +767,7 @@ def test_every_download_has_a_place_of_its_own():
         ("tokenizers/wordpiece", {"algorithm": "published", "source": "hub"} | start),
         ("models/sdpa/start", start),
     )
-    places = [path for name in ("imdb", *names) for path in made.corpora.all_raw_files(name)]
+    places = [path for name in ("imdb", *names) for path in made.corpora.raw_list(name)]
     places += made.corpora.tokenizer_sources("wordpiece")
     places += [made.paths.published_model("a/b", revision) for revision in ("refs/pr/1", "refs")]
     assert len({place.lower() for place in places}) == len(places) == len(urls) + 2 * len(names) + 3
@@ -774,13 +775,9 @@ def test_every_download_has_a_place_of_its_own():
     assert not [place for place in places if "{" in place or any(len(part) > 255 for part in place.split("/"))]
 
 
-def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_of_folds_is_an_input():
     folds = {"file": "folds.csv", "validation": 4, "test": 3}
     made = plan(("datasets/imdb/split", {"folds": folds}), ("datasets/arxiv/split", {"folds": folds | {"file": None}}))
-    with pytest.raises(DataError, match=r"folds\.csv: no such file"):
-        made.corpora.fold_file("imdb")
-    (tmp_path / "folds.csv").touch()
     assert (made.corpora.fold_file("imdb"), made.corpora.fold_file("arxiv")) == (["folds.csv"], [])
 
 

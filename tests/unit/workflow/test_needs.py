@@ -11,7 +11,7 @@ import yaml
 from small_studies import DELETE, RECIPE, SMALL, changed
 
 from lib.study.configuration import SHIPPED, load_study, read_layers
-from lib.workflow.commands.storage import storage_lines
+from lib.workflow.commands.needs import storage_lines
 from lib.workflow.planning.plan import Plan
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/status.py"
@@ -52,7 +52,7 @@ def test_a_study_says_what_it_asks_for_before_anything_ran(tmp_path, monkeypatch
         assert "Unknown (?): 34 runs on a CPU" in said
     assert rows["pretrain"][-2:] == ["8", "GB"]
     assert storage(said)["downloads"] == ["0", "0.0", "measured"]
-    assert storage(said)["models of other runs"] == ["4", "unknown", "unknown"]
+    assert storage(said)["other models of the runs"] == ["4", "unknown", "unknown"]
     assert storage(said)["texts and tokens"] == ["unknown", "unknown"]
     assert not (tmp_path / "results").exists(), "nothing is made"
 
@@ -106,7 +106,9 @@ def test_a_part_of_a_study_asks_for_what_it_needs(only, number, tmp_path, monkey
     plan = Plan(load_study(read_layers(["small.yaml"])))
     assert len(plan.needed()) == number
     kept = storage(said)
-    assert sum(int(kept[name][0]) for name in ("models of the runs", "models of other runs") if name in kept) == number
+    assert (
+        sum(int(kept[name][0]) for name in ("models of the runs", "other models of the runs") if name in kept) == number
+    )
 
 
 class Rule(NamedTuple):
