@@ -73,11 +73,10 @@ class WordVectors(BaseSettings):
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
-        for name in ("path", "format"):
-            if self.source == "local" and getattr(self, name) is None:
-                yield f"source is 'local', but '{name}' is missing. Give the file and its format"
-        if self.source == "local" and "dimension" not in self.model_fields_set:
-            yield "source is 'local', but 'dimension' is missing. Give the numbers of each vector of the file"
+        given = self.model_dump(exclude_unset=True, exclude_none=True)
+        missing = [name for name in ("path", "format", "dimension") if name not in given]
+        if self.source == "local" and missing:
+            yield f"source is 'local', but {' and '.join(missing)} is missing. Describe the file"
 
     @check
     def _ngrams_have_a_length(self) -> Iterator[str]:
