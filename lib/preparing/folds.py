@@ -108,8 +108,12 @@ def _counted(folds: Counter[str]) -> str:
 
 def _read(path: Path, column: str) -> dict[str, Any]:
     folds: dict[str, Any] = {}
-    for identity, fold, *_ in read_rows(path, Columns("id", column, None), Dialect()):
-        if str(identity) in folds:
-            raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
-        folds[str(identity)] = fold
+    try:
+        for identity, fold, *_ in read_rows(path, Columns("id", column, None), Dialect()):
+            if str(identity) in folds:
+                raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
+            folds[str(identity)] = fold
+    except DataError as error:
+        written = "A file of folds has no dialect of its own: CSV with commas, TSV, JSON Lines or Parquet, in UTF-8."
+        raise DataError(f"{error} {written}") from error
     return folds

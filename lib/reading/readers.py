@@ -97,15 +97,16 @@ def read_records(
     seen: set[str] = set()
     for part, paths in files.items():
         asked = None if part in unlabelled else label
-        truth = _Truth(list(ground_truth.get(part, ())), part, id, asked, ground_truth_dialect or dialect)
-        if truth.paths and id is None:
-            other = ground_truth_dialect or dialect
-            _refuse_another_order(_Columned(paths, text, dialect), _Columned(ground_truth[part], str(asked), other))
+        labelled = _Columned(ground_truth.get(part, ()), asked or "", ground_truth_dialect or dialect)
+        of_truth = bool(asked and labelled.paths)
+        truth = _truth(labelled, part, id) if of_truth else {}
+        if of_truth and id is None:
+            _refuse_another_order(_Columned(paths, text, dialect), labelled)
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = dropped = 0
             repaired: Counter[str] = Counter()
-            columns = Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
+            columns = Columns(id, text, None if of_truth else asked, group, fold, text_pair)
             if classes is not None and columns.label is not None:
                 classes.check_order(class_names(path, columns.label), path)
             for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
@@ -121,8 +122,10 @@ def read_records(
                 body = _body(raw_text, where, text, dialect)
                 second = None if text_pair is None else _body(raw_pair[0], where, text_pair, dialect)
                 blank += not body or body.isspace()
-                if truth.paths:
-                    raw_label = truth.label(identity, where)
+                if of_truth:
+                    if identity not in truth:
+                        raise DataError(f"{where}: {labelled} has no entry for the id {identity!r}. Expected one.")
+                    raw_label = truth.pop(identity)
                 if any(map(HALF.search, (body, second or ""))):
                     dropped += 1
                     continue
@@ -140,15 +143,8 @@ def read_records(
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
                 if rows % _PROGRESS_ROWS == 0:
                     logger.info("%s: %d documents", path, rows)
-                yield Record(
-                    part,
-                    identity,
-                    body,
-                    known,
-                    None if group is None else _group(raw_group, group, where),
-                    raw_fold,
-                    second,
-                )
+                of_group = None if group is None else _group(raw_group, group, where)
+                yield Record(part, identity, body, known, of_group, raw_fold, second)
             if dropped:
                 logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
             if repaired.total():
@@ -157,7 +153,8 @@ def read_records(
             if rows == blank and dialect.document == "line":
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
                 raise DataError(f"{path}: {what}. Expected documents with text in '{text}'.")
-        truth.check_spent()
+        if truth:
+            raise DataError(f"{labelled}: {len(truth)} entries have no document, such as {min(truth)!r}. Expected one.")
 
 
 class _Classes:
@@ -240,51 +237,23 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-class _Truth:
-    """The labels of one part, if other files hold them: a label for every document, each used once."""
-
-    def __init__(
-        self, paths: Sequence[str | Path], part: str, id: str | None, label: str | None, dialect: Dialect
-    ) -> None:
-        self.paths = "" if label is None else ", ".join(map(str, paths))
-        self._labels: dict[str, Any] = {}
-        self._used: set[str] = set()
-        if label is None:
-            return
-        number = itertools.count()
-        for path in map(Path, paths):
-            is_xml = suffix_of(path) == ".xml"
-            columns = Columns(id, "" if is_xml else label, None)
-            for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
-                where = f"{path}, entry {row}"
-                for cell, name in ((raw_id, id or "id"), (value, label)):
-                    _refuse_half(cell, where, name, dialect.encoding)
-                identity = (
-                    _identity(raw_id, where, id or "id") if is_xml or id is not None else f"{part}-{next(number)}"
-                )
-                if identity in self._labels:
-                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
-                if is_xml and hyperpartisan not in ("true", "false"):
-                    raise DataError(f"{where}: hyperpartisan is {hyperpartisan!r}; expected 'true' or 'false'.")
-                self._labels[identity] = hyperpartisan if is_xml else value
-
-    def label(self, identity: str, where: str) -> Any:
-        """Return the label of the document, as its file has it."""
-        if identity not in self._labels:
-            raise DataError(
-                f"{where}: the ground truth ({self.paths}) has no entry for the id {identity!r}. Expected one for each "
-                "document."
-            )
-        self._used.add(identity)
-        return self._labels[identity]
-
-    def check_spent(self) -> None:
-        """Refuse entries without a document."""
-        if extra := self._labels.keys() - self._used:
-            raise DataError(
-                f"{self.paths}: {len(extra)} entries have no document, such as {min(extra)!r}. Expected one document "
-                "for each entry."
-            )
+def _truth(files: "_Columned", part: str, id: str | None) -> dict[str, Any]:
+    """Return the labels of one part by the ids of its documents, as other files hold them."""
+    labels: dict[str, Any] = {}
+    number = itertools.count()
+    for path in map(Path, files.paths):
+        is_xml = suffix_of(path) == ".xml"
+        columns = Columns(id, "" if is_xml else files.own, None)
+        for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, files.dialect), start=1):
+            where = f"{path}, entry {row}"
+            for cell, name in ((raw_id, id or "id"), (value, files.own)):
+                _refuse_half(cell, where, name, files.dialect.encoding)
+            named = is_xml or id is not None
+            identity = _identity(raw_id, where, id or "id") if named else f"{part}-{next(number)}"
+            if identity in labels:
+                raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
+            labels[identity] = hyperpartisan if is_xml else value
+    return labels
 
 
 class _Columned(NamedTuple):
@@ -293,6 +262,9 @@ class _Columned(NamedTuple):
     paths: Sequence[str | Path]
     own: str
     dialect: Dialect
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
 
     def names(self) -> list[str]:
         """Return the other columns that all files have."""
@@ -316,9 +288,9 @@ def _refuse_another_order(texts: _Columned, labels: _Columned) -> None:
         identity = len({*own}) == len(own) and len({*theirs}) == len(theirs)
         if differ is not None and (identity or Counter(own) == Counter(theirs)):
             raise DataError(
-                f"{', '.join(map(str, labels.paths))}: without 'id', label n goes to text n, but in row {differ} "
+                f"{labels}: without 'id', label n goes to text n, but in row {differ} "
                 f"{name!r} is {cut(repr(theirs[differ - 1]), MOST_OF_VALUE)} here and "
-                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {', '.join(map(str, texts.paths))}. Set 'id: {name}' "
+                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {texts}. Set 'id: {name}' "
                 "to join them by it, or rename this column if they belong together as they are."
             )
 
@@ -327,8 +299,8 @@ def _identity(value: Any, where: str, column: str) -> str:
     is_name = cell_text(value) not in (None, MISSING) and not isinstance(value, bool)
     if not is_name or len(name := str(value)) > _MOST_OF_ID:
         raise DataError(
-            f"{where}: the id in '{column}' is {cut(repr(value), MOST_OF_VALUE)}; expected a text of 1 to "
-            f"{_MOST_OF_ID} characters, or a number."
+            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of 1 to {_MOST_OF_ID} characters, "
+            f"or a number, in '{column}'."
         )
     return name
 
@@ -355,7 +327,7 @@ def _number(
         if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
             return float(value)
     raise DataError(
-        f"{where}: the label in '{column}' is {value!r}; expected a number from {low:g} to {high:g}, or one of "
+        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g} in '{column}', or one of "
         "'values', whose documents are left out."
     )
 
@@ -363,7 +335,7 @@ def _number(
 def _group(value: Any, column: str, where: str) -> str:
     if not (name := cell_text(value)):
         raise DataError(
-            f"{where}: the group in '{column}' is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name."
+            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name in '{column}'."
         )
     return name
 

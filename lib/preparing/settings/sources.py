@@ -244,6 +244,12 @@ class Documents(Reading):
         if getattr(self, self.source) is None:
             yield f"source is '{self.source}', but there is no section '{self.source}'. Add that section"
 
+    @check
+    def _labels_are_of_texts(self) -> Iterator[str]:
+        files, ground_truth = (getattr(self.chosen, kind, {}) for kind in ("files", "ground_truth"))
+        if extra := [part for part in ground_truth if part not in files]:
+            yield f"{self.source}.ground_truth: has labels of {', '.join(extra)}, but files has {', '.join(files)}"
+
     @property
     def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:
         """The section that provides the raw files."""

@@ -75,8 +75,8 @@ class WordVectors(BaseSettings):
     def _source_is_complete(self) -> Iterator[str]:
         given = self.model_dump(exclude_unset=True, exclude_none=True)
         missing = [name for name in ("path", "format", "dimension") if name not in given]
-        if self.source == "local" and missing:
-            yield f"source is 'local', but {' and '.join(missing)} is missing. Describe the file"
+        if self.source == "local":
+            yield from (f"source is 'local', but '{name}' is missing. Describe the file" for name in missing)
 
     @check
     def _ngrams_have_a_length(self) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_every_document_has_the_class_that_its_value_names(tmp_path_factory, kin
 
 def test_labels_that_count_from_1_are_mapped_by_values_alone(tmp_path):
     files = {"all": [write(tmp_path / "news.parquet", [1, 2, 3, 4] * 20)]}
-    with pytest.raises(DataError, match=r"document 4: the label is 4; expected a number from 0 to 3, .*'values'\.$"):
+    with pytest.raises(DataError, match=r"document 4: the label is 4; expected one of 0, 1, 2, 3, World"):
         prepare_dataset(files, tmp_path / "out", Preparation(labels=NEWS))
     values = {str(number): name for number, name in enumerate(NEWS, start=1)}
     for row in followed(files, tmp_path / "out", {"labels": NEWS, "values": values}):
@@ -68,7 +68,7 @@ def test_labels_that_count_from_1_are_mapped_by_values_alone(tmp_path):
         ({"a": 40, "b": 2}, {}, "too few documents to split: a: 40, b: 2; expected at least 3 of every class"),
         ({"a": 40, "b": 4}, {}, "too few to split by class, at a share of 0.5. Expected one document of every class"),
         ({"a": 60, "b": 40}, {"split": {"documents": {"test": 14}}},
-         r"test: asks for 14 documents, but there are 10 \(a: 6, b: 4\). Expected at most those"),
+         "test: 14, but there are a: 6, b: 4"),
         ({"a": 60, "b": 40}, {"split": {"documents": {"test": 1}}}, "in test: a: 1, b: 0; expected at least 1"),
         ({f"class {n}": 1 + n % 3 for n in range(800)}, {}, "expected at least 3 of every class"),
     ],
