@@ -14,8 +14,6 @@ from lib.reading.raw_files import Columns
 
 logger = logging.getLogger(__name__)
 
-_MOST_NAMED = 20
-"""Folds that a message names at most."""
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 
@@ -101,9 +99,8 @@ class FoldSplits:
 
 
 def _counted(folds: Counter[str]) -> str:
-    """Return the names of the first folds, each with its number of documents."""
-    named = ", ".join(f"{cut(name, MOST_OF_VALUE)} ({folds[name]:,} documents)" for name in sorted(folds)[:_MOST_NAMED])
-    return named if len(folds) <= _MOST_NAMED else f"{named} and {len(folds) - _MOST_NAMED:,} more"
+    """Return the names of the folds, each with its number of documents."""
+    return cut(", ".join(f"{name} ({folds[name]:,} documents)" for name in sorted(folds)), 5 * MOST_OF_VALUE)
 
 
 def _read(path: Path, column: str) -> dict[str, Any]:

@@ -113,6 +113,7 @@ def read_records(
                 read_rows(path, columns, dialect), start=1
             ):
                 where = f"{path}, document {rows}"
+                _refuse_half(raw_id, where, id or "id", dialect.encoding)
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
                     identity = _identity(raw_id, where, id or "id")
@@ -129,7 +130,7 @@ def read_records(
                 if any(map(HALF.search, (body, second or ""))):
                     dropped += 1
                     continue
-                for value, name in ((raw_id, id or "id"), (raw_label, asked), (raw_group, group), (raw_fold, fold)):
+                for value, name in ((raw_label, asked), (raw_group, group), (raw_fold, fold)):
                     _refuse_half(value, where, str(name), dialect.encoding)
                 known: int | float | list[int] | list[Span] | None = None
                 if asked is None:
@@ -184,11 +185,10 @@ class _Classes:
         """Return the class of `value`; None if it means that there is no label."""
         text = cell_text(value)
         if text is None or text not in self._spellings:
-            expected = [spelling or "an empty value" for spelling in self._spellings]
-            more = f" and {len(expected) - MOST_NAMED} more" if len(expected) > MOST_NAMED else ""
+            expected = ", ".join(spelling or "an empty value" for spelling in self._spellings)
             raise DataError(
                 f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; expected one of "
-                f"{', '.join(expected[:MOST_NAMED])}{more}. Check 'label: {self._column}' and 'labels'; 'values' says "
+                f"{cut(expected, 5 * MOST_OF_VALUE)}. Check 'label: {self._column}' and 'labels'; 'values' says "
                 "what other values mean, or that documents with them are left out."
             )
         if text in self._unexpected:
@@ -224,10 +224,6 @@ class _Classes:
                     f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has {name!r} "
                     f"at place {meant}. Expected its order: {json.dumps(list(names), ensure_ascii=False)}."
                 )
-
-
-MOST_NAMED = 20
-"""Values that a message lists at most."""
 
 
 def _as_number(name: str) -> float | None:

@@ -35,7 +35,9 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     check_columns(header, columns, str(path), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
-    unsaid = {"quotes": not quoted} if dialect.quotes is dialect.quotechar is None else {}
+    # Who says how marks are escaped, or which ones there are, says that there are some.
+    said = dialect.quotes is not None or dialect.quotechar or (quoted and dialect.escape)
+    unsaid: dict[str, bool | str] = {} if said else {"quotes": not quoted}
     unsaid |= {"escape": "backslash"} if dialect.escape is None else {}
     for row in rows:
         if not row:

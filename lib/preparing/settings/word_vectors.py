@@ -10,11 +10,6 @@ from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveInt, 
 Width = Annotated[int, Field(gt=0, le=10_000)]
 """Numbers of a vector. The bound is far above any use."""
 
-NGRAMS = ("min_n", "max_n", "buckets")
-"""Settings of `fasttext` alone."""
-TRAINING = ("model", "algorithm", "corpus", "window", "min_count", "epochs", "negative", "subsample", *NGRAMS)
-"""Settings of `trained` vectors alone."""
-
 
 class WordVectors(BaseSettings):
     """A vector per word, independent of its context: trained on texts of the study, or read from a file."""

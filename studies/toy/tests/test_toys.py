@@ -9,9 +9,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from lib.preparing.english import SENSES
 from lib.preparing.generators import generator, options_class, problems_of, raw_files
 from studies.toy.generators import brackets, neighbours
+from studies.toy.generators.senses import SENSES
 
 TOYS = ("reverse", "brackets", "copy", "recall", "neighbours", "senses")
 PARTS = ("train", "validation", "test")
