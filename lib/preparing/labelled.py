@@ -71,14 +71,14 @@ def prepare_dataset(
     """
     split = settings.split
     halve = split.held_out is not None and len(files) > 1 and split.given is None
-    parts = list(SPLITS if split.published else files if halve or split.join is None else split.join)
-    known = set(files) if not split.published else set(files) & set(SPLITS)
-    if unknown := {*parts, *([split.held_out] if halve else []), *(files if split.published else [])} - known:
+    named = list(SPLITS) if split.published else split.join or ([split.held_out] if halve else [])
+    if set(named) - set(files) or (split.published and len(files) > len(named)):
         raise ConfigError(
-            f"split: the parts {sorted(map(str, unknown))} are in one of the source and the settings only; the source "
-            f"has {list(files)}. Expected the same names in published (train, validation and test), held_out or join."
+            f"split: names the parts {named}, but the source has {list(files)}. Expected "
+            f"{'these, and no others, since published is true' if split.published else 'some of the source'}."
         )
-    if len(parts) > 1 and not halve and split.join is None and split.given is None:
+    parts = list(files) if halve or not named else named
+    if len(parts) > 1 and not named and split.given is None:
         logger.warning(
             "the parts %s are joined and split again; split.published, split.held_out and split.join say otherwise",
             ", ".join(parts),

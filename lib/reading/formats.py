@@ -24,17 +24,8 @@ from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.inputs import unknown_format
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, half_found
-from lib.reading.raw_files import (
-    DAMAGE,
-    WRITTEN,
-    Columns,
-    check_columns,
-    opened,
-    text_lines,
-    too_large,
-    unpacked_bytes,
-)
-from lib.reading.tables import read_table, table_header
+from lib.reading.raw_files import DAMAGE, Columns, check_columns, opened, text_lines, too_large, unpacked_bytes
+from lib.reading.tables import WRITTEN, read_table, table_header
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""

@@ -117,10 +117,6 @@ def too_large(path: Path, most: int) -> DataError:
     )
 
 
-WRITTEN = " If it is written in another way, say so under 'dialect'."
-"""End of a message about a table."""
-
-
 def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: str = "utf-8") -> None:
     """Refuse names that lack or repeat a column to read.
 
@@ -137,8 +133,8 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: 
     if missing:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names)) or 'none'}. "
-            f"Expected the names that the settings give. A table has them in its first line, or under "
-            f"'dialect.columns'.{WRITTEN}"
+            "Expected the names that the settings give. A table has them in its first line, or under "
+            "'dialect.columns'; if it is written in another way, say so under 'dialect'."
         )
     if doubled := [name for name in wanted if names.count(name) > 1]:
         raise DataError(f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each.")

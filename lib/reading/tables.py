@@ -8,19 +8,13 @@ from typing import IO, Any
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.preparing.settings.sources import Dialect
-from lib.reading.raw_files import (
-    DAMAGE,
-    MOST_CHARACTERS,
-    WRITTEN,
-    Columns,
-    check_columns,
-    opened,
-    suffix_of,
-    text_lines,
-)
+from lib.reading.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
 
 # The csv module refuses fields above 128 KiB, which a long document exceeds.
 csv.field_size_limit(MOST_CHARACTERS)
+
+WRITTEN = " If it is written in another way, say so under 'dialect'."
+"""End of a message about a table."""
 
 
 def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
@@ -29,9 +23,10 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     Raises:
         DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
     """
-    rows = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    table = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
+    rows = iter(table)
     quoted = _quoted(path, dialect)
-    header = dialect.columns or next(iter(rows), [])
+    header = dialect.columns or next(rows, [])
     check_columns(header, columns, str(path), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
@@ -42,7 +37,7 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     for row in rows:
         if not row:
             continue
-        where = f"{path}, line {rows.line}"
+        where = f"{path}, line {table.line}"
         if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
             raise DataError(f"{where}: has the names of the columns. Expected a document; remove this line.")
         if len(row) != len(header):

@@ -54,27 +54,6 @@ def prepare(folder, path, **options):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    ("names", "values"),
-    [
-        (["-1", "1"], [-1, 0, 1]),
-        (["2", "4"], [2, 0, 4]),
-        (["2", "4"], [4, 1]),
-        (["1", "2", "3"], [1, 0]),
-        (["-1.0", "1.0"], [-1.0, 0.0]),
-        (["0.5", "1.5"], [0.5, 1]),
-    ],
-)
-def test_where_a_name_is_another_number_numbers_are_names(tmp_path, suffix, names, values):
-    path = table(tmp_path, suffix, label=values)
-    with pytest.raises(DataError, match=r"the label is .*expected one of "):
-        labels(path, names)
-    known = [value for value in values if cell_text(value) in map(cell_text, names)]
-    found = labels(table(tmp_path, suffix, label=known), names)
-    assert found == [[float(name) for name in names].index(value) for value in known]
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
 def test_numbers_that_pandas_made_floats_are_the_same_numbers(tmp_path, suffix):
     assert labels(table(tmp_path, suffix, label=[1.0, 0.0]), ["no", "yes"]) == [1, 0]
     assert labels(table(tmp_path, suffix, label=[2.0, 4.0]), ["2", "4"]) == [0, 1]
