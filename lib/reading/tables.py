@@ -45,7 +45,9 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
         for key in [key for key in unsaid if any(_is_sign(key, field, quoted, dialect) for field in row)]:
             other = dialect.model_copy(update={key: unsaid.pop(key)})  # one look at the whole file is enough
             # The lines of a table with one column fit without quotation marks, whatever they hold.
-            if (len(header) > 1 or not quoted) and _fits(path, other):
+            if (len(header) > 1 or not quoted) and _fits(
+                path, columns, other, may_be_cut=key == "quotes" and not quoted
+            ):
                 raise DataError(
                     f"{where}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
                     f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
@@ -65,19 +67,19 @@ def _is_sign(key: str, field: str, quoted: bool, dialect: Dialect) -> bool:
     return "\n" in field if quoted else field.startswith(mark)
 
 
-def _fits(path: Path, dialect: Dialect) -> bool:
-    """Return whether every row of a table has as many fields as the first one, by a dialect.
+def _fits(path: Path, columns: Columns, dialect: Dialect, *, may_be_cut: bool) -> bool:
+    """Return whether a table has the columns, and every row one field for each, by a dialect.
 
-    A quotation mark without another one fits, too: it may be where a file was cut.
+    If it may be cut, an open quotation mark in its last line fits, too.
     """
     with opened(path) as (_, stream):
         lines = text_lines(stream, path, dialect, newline="")
         rows = iter(_Rows(lines, path, dialect))
         try:
             header = dialect.columns or next(rows, [])
-            return all(len(row) in (0, len(header)) for row in rows)
+            return {*columns} - {None} <= {*header} and all(len(row) in (0, len(header)) for row in rows)
         except csv.Error:
-            return _quoted(path, dialect) and next(lines, None) is None
+            return may_be_cut and next(lines, None) is None
         except DAMAGE:
             return False
 
