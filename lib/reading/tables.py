@@ -45,9 +45,8 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
         for key in [key for key in unsaid if any(_is_sign(key, field, quoted, dialect) for field in row)]:
             other = dialect.model_copy(update={key: unsaid.pop(key)})  # one look at the whole file is enough
             # The lines of a table with one column fit without quotation marks, whatever they hold.
-            if (len(header) > 1 or not quoted) and _fits(
-                path, columns, other, may_be_cut=key == "quotes" and not quoted
-            ):
+            may_be_cut = key == "quotes" and not quoted
+            if (len(header) > 1 or not quoted) and _fits(path, columns, other, may_be_cut=may_be_cut):
                 raise DataError(
                     f"{where}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
                     f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
