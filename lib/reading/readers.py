@@ -172,7 +172,10 @@ class _Classes:
         self._column = column
         self._names = names
         self._by_name = {cell_text(name) or name: number for number, name in enumerate(names)}
-        listed = {cell_text(value) or MISSING: label and names.index(label) for value, label in values.items()}
+        listed = {
+            cell_text(value) or MISSING: None if label is None else names.index(label)
+            for value, label in values.items()
+        }
         truths = {"false": 0, "true": 1} if len(names) == 2 else {}
         own = {name: truths.get(name, _as_number(name)) for name in self._by_name}
         misleading = any(own[name] not in (None, number) for name, number in self._by_name.items())

@@ -51,11 +51,6 @@ class Folds(BaseSettings):
             yield f"the folds {twice} are named twice. Expected one use of each"
 
 
-def _labelled(value: bool) -> bool:
-    """Whether a value is left out of settings, so that those of datasets with labelled test documents stay."""
-    return value
-
-
 def _kept(duplicates: str) -> bool:
     """Whether a value is left out of settings, so that those of datasets that keep duplicates stay."""
     return duplicates == "keep"
@@ -70,7 +65,7 @@ class Split(BaseSettings):
     )
     test_labels: bool = Field(
         True,
-        exclude_if=_labelled,
+        exclude_if=bool,
         description="Whether test documents have labels. If not, as in GLUE, the column of the label is not read there "
         "and may be missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`.",
     )
