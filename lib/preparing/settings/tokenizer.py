@@ -91,8 +91,9 @@ class Tokenizer(BaseSettings):
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
-        sources = {"words": ["trained"], "bpe": ["trained"], "bytes": [None], "published": ["hub", "local"]}
-        known = sources.get(self.algorithm, ["hub", "local", "trained"])
+        sources: dict[str, tuple[str | None, ...]] = {"bytes": (None,), "published": ("hub", "local")}
+        sources |= dict.fromkeys(("words", "bpe"), ("trained",))
+        known = sources.get(self.algorithm, ("hub", "local", "trained"))
         if self.source not in known:
             expected = " or ".join(map(str, known)).replace("None", "none")
             yield f"source = {self.source}, but algorithm = {self.algorithm} has {expected}"
