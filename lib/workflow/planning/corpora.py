@@ -10,7 +10,7 @@ from urllib.parse import quote
 from lib.core.errors import DataError
 from lib.core.extensions import part
 from lib.core.inputs import repeated_files, resolve_paths
-from lib.preparing.generators import RAW_FILES, group_names, options_class, place_of
+from lib.preparing.generators import group_names, options_class, place_of, raw_files
 from lib.preparing.settings.augmentation import Augmentation
 from lib.preparing.settings.placement import Placement
 from lib.preparing.settings.sources import GeneratedSource, HubSource, LocalSource, RemoteFile
@@ -52,7 +52,7 @@ class Corpora:
         chosen = self.corpus(corpus).chosen
         if isinstance(chosen, GeneratedSource):
             folder = self.raw_folder(corpus)
-            made = RAW_FILES[self.generator(corpus)][kind]
+            made = raw_files(self.generator(corpus), kind)
             return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
         entries: dict[str, Any] = getattr(chosen, kind, {})
         if isinstance(chosen, LocalSource):

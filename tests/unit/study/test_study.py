@@ -243,13 +243,9 @@ BAD = {
         {"corpora/wikipedia/short/articles": 0, "corpora/wikipedia/long/articles": 0},
         "corpora.wikipedia:.*0",
     ),
-    "more keywords wanted than there are": (
-        {"corpora/wikipedia/min_keywords": 2, "corpora/wikipedia/keywords": ["film", "film"]},
-        "min_keywords = 2.*1",
-    ),
     "keywords, but no number of them": (
         {"corpora/wikipedia/keywords": ["film"]},
-        "corpora.wikipedia: keywords are named, but not how many.*min_keywords: 1",
+        "corpora.wikipedia: keywords are named, but not min_keywords",
     ),
     "a keyword that cannot occur": ({"corpora/wikipedia/keywords": ["box office"]}, "keywords.*can never occur"),
     "a split that leaves nothing": (
@@ -274,27 +270,27 @@ BAD = {
     ),
     "words that are not the study's own": (
         {"tokenizers/wordpiece": {"source": "local", "path": "vocab.txt", "algorithm": "words"}},
-        "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'",
+        "tokenizers.wordpiece: source = local, but algorithm = words has trained",
     ),
     "bytes that are not the study's own": (
         {"tokenizers/wordpiece": {"source": "hub", "revision": SHA, "algorithm": "bpe"}},
-        "tokenizers.wordpiece: source is 'hub', but with algorithm = 'bpe'",
+        "tokenizers.wordpiece: source = hub, but algorithm = bpe has trained",
     ),
     "bytes that come from somewhere": (
         {"tokenizers/wordpiece": {"source": "trained", "algorithm": "bytes"}},
-        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'bytes'",
+        "tokenizers.wordpiece: source = trained, but algorithm = bytes has none",
     ),
     "a tokeniser without a source": (
         {"tokenizers/wordpiece": {"algorithm": "words"}},
-        "tokenizers.wordpiece.source: missing",
+        "tokenizers.wordpiece: source = None, but algorithm = words has trained",
     ),
     "fewer tokens than bytes": (
         {"tokenizers/wordpiece": {"source": "trained", "vocab_size": 200, "algorithm": "bpe"}},
-        "tokenizers.wordpiece: vocab_size = 200, but.*261",
+        "tokenizers.wordpiece: vocab_size = 200; expected more than 261",
     ),
     "a published tokeniser that is trained": (
         {"tokenizers/wordpiece": {"source": "trained", "algorithm": "published"}},
-        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'published'",
+        "tokenizers.wordpiece: source = trained, but algorithm = published has hub or local",
     ),
     "a published tokeniser without its folder": (
         {"tokenizers/wordpiece": {"source": "local", "algorithm": "published"}},
@@ -555,18 +551,6 @@ GRAPH = {
         {"stages/finetune/data/wikipedia": {"start": "imdb"}},
         "stages.finetune.data.wikipedia: sequence_classification.*wikipedia",
     ),
-    "balanced words": (
-        {"datasets/imdb/label_per": "word", "datasets/imdb/balance": True},
-        "datasets.imdb: balance = True, but with label_per = 'word'",
-    ),
-    "ground truth of words": (
-        {
-            "datasets/imdb/label_per": "word",
-            "datasets/imdb/source": "local",
-            "datasets/imdb/local": {"files": {"train": ["a.xml"]}, "ground_truth": {"train": ["b.xml"]}},
-        },
-        "datasets.imdb: label_per = 'word', but ground_truth",
-    ),
     "labels of no texts": (
         {
             "datasets/imdb/source": "local",
@@ -581,7 +565,7 @@ GRAPH = {
     "spans of texts that are changed": ({**SPANS, "datasets/imdb/remove": "<br>"}, "datasets.imdb: remove .*spans"),
     "windows that leave tokens out": (
         {**SPANS, "datasets/imdb/window_stride": 127},
-        "datasets.imdb: window_stride = 127, but with max_tokens = 128.*126 tokens",
+        "datasets.imdb: window_stride = 127, but a window holds 126 tokens",
     ),
     "an augmentation of an unknown class": (
         {"datasets/imdb/augmentation": AUGMENTATION | {"labels": ["maybe", "yes"]}},
@@ -589,18 +573,11 @@ GRAPH = {
     ),
     "an augmentation of words": (
         {"datasets/imdb/label_per": "word", "datasets/imdb/augmentation": AUGMENTATION},
-        "label_per = 'word'",
+        "augmentation: copies single texts of classes.*label_per",
     ),
     "a way without its section": (
         {"datasets/imdb/augmentation": AUGMENTATION | {"by": "masked_lm"}},
         "'masked_lm'.*'masked_lm'",
-    ),
-    "fewer copies than ways": (
-        {
-            "datasets/imdb/augmentation": AUGMENTATION
-            | {"by": ["synonyms", "masked_lm"], "masked_lm": {"folder": "model"}}
-        },
-        r"augmentation: by = \['synonyms', 'masked_lm'\], but copies = 1",
     ),
     "WordNet in two places": (
         {

@@ -62,12 +62,12 @@ def test_both_texts_are_read_from_every_format(tmp_path, suffix):
 
 def test_plain_text_holds_no_pairs(tmp_path):
     (tmp_path / "file.txt").write_text("one\n")
-    with pytest.raises(DataError, match="no pairs"):
+    with pytest.raises(DataError, match="so text_pair cannot be read"):
         list(read_records({"train": [tmp_path / "file.txt"]}, text_pair="second"))
 
 
 def test_a_missing_second_column_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"no column 'other'.*'text_pair'"):
+    with pytest.raises(DataError, match="no column 'other'"):
         list(read_records({"train": [written(tmp_path, "csv")]}, text="first", text_pair="other"))
 
 
@@ -148,7 +148,6 @@ def test_documents_with_numbers_are_split_without_classes(tmp_path):
         ({"labels": ["one"]}, "labels"),
         ({"label_range": [5, 0], "labels": []}, "label_range"),
         ({"label_range": [0, 5]}, "labels"),
-        ({"label_range": [0, 5], "labels": [], "balance": True}, "balance"),
         ({"label_range": [0, 5], "labels": [], "label_per": "word"}, "label_range"),
         ({"text_pair": "second", "label_per": "word"}, "text_pair"),
         ({"text_pair": "text"}, "text_pair"),
