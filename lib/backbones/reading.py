@@ -3,6 +3,7 @@
 Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -12,6 +13,10 @@ from transformers.utils.generic import can_return_tuple
 
 class ReadsTokens:
     """Mixin in front of the base of a backbone's models, for the model without a head, which defines `read`."""
+
+    read: Callable[..., BaseModelOutput]
+    """Returns `last_hidden_state` [B, N, D], and what else is asked for, from the numbers of tokens [B, N] or word
+    embeddings [B, N, E], an attention mask, and further arguments of the backbone."""
 
     @can_return_tuple
     def forward(
@@ -35,13 +40,3 @@ class ReadsTokens:
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected exactly one of input_ids and inputs_embeds.")
         return self.read(input_ids if inputs_embeds is None else inputs_embeds, attention_mask, **kwargs)
-
-    def read(self, tokens: Any, attention_mask: Tensor | None, **kwargs: Any) -> BaseModelOutput:
-        """Return `last_hidden_state` [B, N, D], and what else is asked for.
-
-        Args:
-            tokens: their numbers [B, N], or word embeddings [B, N, E].
-            attention_mask: see `forward`.
-            kwargs: arguments of the backbone.
-        """
-        raise NotImplementedError

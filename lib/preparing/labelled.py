@@ -70,14 +70,14 @@ def prepare_dataset(
         SplitError: there are too few documents for the split.
     """
     split = settings.split
-    halve = split.held_out is not None and len(files) > 1 and split.given is None
-    named = list(SPLITS) if split.published else split.join or ([split.held_out] if halve else [])
+    halved = split.held_out if len(files) > 1 and split.given is None else None
+    named: list[str] = list(SPLITS) if split.published else split.join or ([halved] if halved else [])
     if set(named) - set(files) or (split.published and len(files) > len(named)):
         raise ConfigError(
             f"split: names the parts {named}, but the source has {list(files)}. Expected "
             f"{'these, and no others, since published is true' if split.published else 'some of the source'}."
         )
-    parts = list(files) if halve or not named else named
+    parts = list(files) if halved or not named else named
     if len(parts) > 1 and not named and split.given is None:
         logger.warning(
             "the parts %s are joined and split again; split.published, split.held_out and split.join say otherwise",
@@ -87,7 +87,7 @@ def prepare_dataset(
         folder.mkdir()
         candidates = folder / "candidates.parquet"
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
-        assignment = _assignment(index, settings, parts.index(split.held_out) if halve and split.held_out else None)
+        assignment = _assignment(index, settings, parts.index(halved) if halved else None)
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
@@ -183,8 +183,10 @@ class Index:
         return np.frombuffer(self._texts, np.uint64)
 
 
-_OF_FILES = ("text", "text_pair", "id", "label", "label_per", "labels", "label_range", "values", "group", "dialect")
-_OF_FILES += ("ground_truth_dialect",)
+_OF_FILES = (
+    "text", "text_pair", "id", "label", "label_per", "labels", "label_range", "values", "group", "dialect",
+    "ground_truth_dialect",
+)  # fmt: skip
 """Settings of a preparation that the reading of its files has, too."""
 
 
@@ -248,8 +250,8 @@ def _collect(
     if splits is not None:
         splits.check_spent()
     for part, counts in index.counts.items():
-        found = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "files")
-        logger.log(logging.WARNING if counts["empty"] else logging.INFO, "%s: documents: %s", part, found)
+        said = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "files")
+        logger.log(logging.WARNING if counts["empty"] else logging.INFO, "%s: documents: %s", part, said)
     return index
 
 

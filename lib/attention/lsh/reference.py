@@ -39,7 +39,8 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, s
         rounds = [seen(of_round, settings.chunk_size, settings.mask_within_chunks) for of_round in of_head]
         if settings.join == "union":
             rounds = [[set().union(*of_token) for of_token in zip(*rounds, strict=True)]]
-        outputs.append(sum(softmax_over(sets, of_scores, of_values) for sets in rounds) / len(rounds))
+        of_rounds = [softmax_over(sets, of_scores, of_values) for sets in rounds]
+        outputs.append(torch.stack(of_rounds).sum(0) / len(rounds))
     return torch.stack(outputs)
 
 

@@ -29,7 +29,7 @@ class PairClassification(SequenceClassification):
         self.head = classification_head(config, vectors=4)
         self.post_init()
 
-    def read(
+    def read(  # type: ignore[override]  # a pair has a second text
         self,
         input_ids: Tensor | None,
         attention_mask: Tensor | None,
