@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.core.extensions import ROOT, sources
-from lib.core.files import files_in
+from lib.core.files import file_digest, files_in
 from lib.workflow.staleness.syntax import Chain, Function, chain_of, chains_in, defined_names, normalised
 
 SILENT = frozenset(
@@ -80,17 +80,31 @@ def roots(digest: str) -> tuple[str, ...]:
 
 def reached(script: str, *modules: str) -> dict[str, str]:
     """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with its own digest."""
+    closure = _closure(script, *modules)
+    return {":".join(each): _hash(text) for each in sorted(closure) if (text := _meaning(*each).text)}
+
+
+def files_read(script: str, *modules: str) -> set[Path]:
+    """Return the files that the digest of the same arguments depends on."""
+    closure = _closure(script, *modules)
+    files = {file_of(module) for module, _ in closure}.union(*(_meaning(*each).files for each in closure))
+    return {file for file in files if file.is_file()}
+
+
+@functools.cache
+def _closure(script: str, *modules: str) -> set[Definition]:
+    """Return the definitions that a program and modules reach."""
     roots = [script.removesuffix(".py").replace("/", "."), *modules]
-    if missing := [root for root in roots if root not in SILENT and _module(root) is None]:
+    if missing := [root for root in roots if _module(root) is None and root not in SILENT]:
         raise FileNotFoundError(f"{', '.join(missing)}: not found in {ROOT}. Expected a script and modules of lib.")
-    waiting = [definition for root in roots for definition in _lookup(root, ())]
+    waiting = [each for root in roots for each in _lookup(root, ()) if each[0] not in SILENT]
     found: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
         if definition not in found:
             found.add(definition)
             waiting += _meaning(*definition).uses
-    return {":".join(each): _hash(text) for each in sorted(found) if (text := _meaning(*each).text)}
+    return found
 
 
 def file_of(module: str) -> Path:
@@ -114,9 +128,9 @@ class _Module(NamedTuple):
 
 @functools.cache
 def _module(name: str) -> _Module | None:
-    """Return what a module holds; None if it is not of the project, counts nowhere, or is not there."""
+    """Return what a module holds; None if it is not of the project, or not there."""
     file = file_of(name)
-    if name in SILENT or name.split(".")[0] not in sources() or not (file.is_file() or file.parent.is_dir()):
+    if name.split(".")[0] not in sources() or not (file.is_file() or file.parent.is_dir()):
         return None
     if not file.is_file() and file.name != "__init__.py":
         return None
@@ -185,6 +199,7 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
 class _Meaning(NamedTuple):
     text: str  # what counts; empty if nothing does
     uses: set[Definition]
+    files: list[Path]  # files without code that it reads
 
 
 @functools.cache
@@ -207,9 +222,11 @@ def _meaning(module: str, name: str) -> _Meaning:
         for target, attribute in source.imports.get(chain[0], ())
     }
     parts = [*sorted(imported), *map(_spelled, trees)]
-    if ("__file__",) in {chain[:1] for chain in written}:
-        parts += _data_files(file_of(module), trees)
-    return _Meaning("\n".join(parts), {each for each in uses if each[0] not in OPTIONAL.get(module, ())})
+    files = _data_files(file_of(module), trees) if ("__file__",) in {chain[:1] for chain in written} else []
+    parts += [f"{file.name} {file_digest(file)}" for file in files]
+    ignored = SILENT | OPTIONAL.get(module, frozenset())
+    uses = {each for each in uses if each[0] not in ignored}
+    return _Meaning("\n".join(parts), uses, files)
 
 
 def _spelled(part: Any) -> str:
@@ -222,14 +239,14 @@ def _spelled(part: Any) -> str:
     return f"{type(part).__name__}({', '.join(fields)})"
 
 
-def _data_files(own: Path, trees: Iterable[ast.AST]) -> list[str]:
-    """Return the digests of the files without code that a definition names next to its own file."""
+def _data_files(own: Path, trees: Iterable[ast.AST]) -> list[Path]:
+    """Return the files without code that a definition names next to its own file."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
     named = [own.with_suffix(text) for text in texts if re.fullmatch(r"\.\w+", text)]
     named += [own.with_name(text) for text in texts if re.fullmatch(r"\w+", text)]
     files = [file for path in named for file in ([path] if path.is_file() else files_in(path, "*.*"))]
-    return [f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}" for file in files if file.suffix != ".py"]
+    return [file for file in files if file.suffix != ".py"]
 
 
 def _is_settings(module: str, node: ast.ClassDef) -> bool:

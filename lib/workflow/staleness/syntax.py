@@ -69,7 +69,7 @@ class _Normaliser(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | None:
         if is_settings := self.is_settings(node):
-            fields = [each for each in node.body if _is_field(each)]
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and _is_field(each)]
             self.types += [*node.bases, *(_unquoted(field.annotation) for field in fields)]
             node.body = [each for each in node.body if not (_is_field(each) or _only_checks(each))]
         for index, each in enumerate(node.body):
