@@ -336,7 +336,7 @@ def check_device(device: str, precision: Precision | None) -> None:
         logger.warning("%s", SLOW_BF16)
 
 
-def load_split(folder: Mapping | str, *, sort: bool = False) -> Dataset:
+def load_split(folder: str, *, sort: bool = False) -> Dataset:
     """Return a tokenised split; `sort` puts the longest documents first, which reduces padding in evaluation."""
     tokens = load_tokens(folder)
     if sort:

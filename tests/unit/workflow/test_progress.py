@@ -12,8 +12,8 @@ from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
 from lib.workflow.commands.progress import progress, progress_report, seconds_left
-from lib.workflow.start import killed
 from lib.workflow.planning.plan import Plan
+from lib.workflow.start import killed
 
 OTHER = "another-machine"
 
