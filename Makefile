@@ -71,7 +71,7 @@ status: $(THERE) ## Show how far a study is: runs done, running and failed, hour
 watch: $(THERE) ## The same in a terminal, as it goes on, with the losses of running runs as curves
 	@$(BIN)/python scripts/tools/status.py --watch $(ASKED) || test $$? = 1
 
-verify: $(THERE) ## Compare finished results with their records: files, inputs, code
+verify: $(THERE) ## Compare finished results with their records and the plan: files, inputs, settings, code
 	@$(BIN)/python scripts/tools/verify.py $(ASKED)
 
 archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: no models, no texts

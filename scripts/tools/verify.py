@@ -30,9 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if foreign := [folder for folder in found.damaged if folder not in own]:
         print("\nRuns with changed files that are none of this study. Delete them, or name the study that made them:")
         print(*named(foreign), sep="\n")
-    if again := [f"{folder}/{RUN}" for folder in found.damaged if folder in own]:
+    gone = [file for file in found.missing if file.endswith(f"/{RUN}")]
+    if again := [*(f"{folder}/{RUN}" for folder in found.damaged if folder in own), *gone]:
         command = ["snakemake", "--cores", "all", "--configfile", *arguments.configfile, "--forcerun", *again]
-        print("\nThis finishes the study, with the runs with changed files and all that is made from them made again:")
+        print("\nThis makes these runs again, all that is made from them, and what is not made yet:")
         print(f"    {shlex.join(command)}")
     return int(bool(found.differing or found.missing))
 

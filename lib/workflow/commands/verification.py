@@ -33,7 +33,7 @@ class Verified(NamedTuple):
     differing: dict[str, list[str]]
     """What differs from a run's record, by the run's folder."""
     damaged: list[str]
-    """Folders whose own files are gone or differ, so that the run has to be made again."""
+    """Folders of runs that have to be made again: their own files are gone or differ, or their settings are others."""
     missing: list[str]
     """Files that the study has and that are not there."""
     other_versions: dict[tuple[str, str], list[str]]
@@ -74,11 +74,11 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     accepted = read_accepted(code)
     for folder, record in records.items():
         left = [] if archived else differing_files(folder, record)
-        damaged += [str(folder)] if left else []
         problems = left or misnamed(folder, record)
         changes = accepted.get(str(folder), [])
         if plan and not problems and folder in planned and record.imported is None:
-            problems += disagreements(plan, planned[folder], changes[-1].settings if changes else {})
+            left = problems = disagreements(plan, planned[folder], changes[-1].settings if changes else {})
+        damaged += [str(folder)] if left else []
         if not archived:
             problems += _read(record, changes, digest)
             known = [digest for digest in (record.code, *(each.code for each in changes)) if digest]
