@@ -32,7 +32,7 @@ def replaced(text):
     names = []
     for first, *rest in filter(None, map(chain_of, found)):
         if first in imported:
-            names.append(tuple([*(imported[first] or first).split("."), *rest]))
+            names.append((*(imported[first] or first).split("."), *rest))
     return [".".join(name) for name in names if name[0] in LIBRARIES and SWITCHES.isdisjoint(name)]
 
 
