@@ -81,9 +81,9 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
         damaged += [str(folder)] if left else []
         if not archived:
             problems += _read(record, changes, digest)
-            known = [digest for digest in (record.code, *(each.code for each in changes)) if digest]
-            differing_code = [since(each) for each in reversed(known)]
-            problems += differing_code[0] if all(differing_code) and differing_code else []
+            known = [each.code for each in reversed(changes)] + [record.code]
+            edits = [since(code) for code in known if code]
+            problems += edits[0] if edits and all(edits) else []
         if problems:
             differing[str(folder)] = differing.get(str(folder), []) + problems
         for name, is_unknown in (

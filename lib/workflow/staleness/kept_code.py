@@ -76,7 +76,7 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         return [f"the code is another; {folder}/{digest}.json, which would tell where, is not there"]
     if before.version != VERSION:
         return ["the code cannot be compared: this version of the project makes digests in another way"]
-    if now is None and all(_is(ROOT / file, content) for file, content in before.files.items()):
+    if now is None and before.files and all(_is(ROOT / file, content) for file, content in before.files.items()):
         return []
     try:
         definitions = reached(*(roots(now) if now else before.roots))
