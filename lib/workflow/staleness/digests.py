@@ -130,9 +130,7 @@ class _Module(NamedTuple):
 def _module(name: str) -> _Module | None:
     """Return what a module holds; None if it is not of the project, or not there."""
     file = file_of(name)
-    if name.split(".")[0] not in sources() or not (file.is_file() or file.parent.is_dir()):
-        return None
-    if not file.is_file() and file.name != "__init__.py":
+    if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
     tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
     module = _Module({STATEMENTS: []}, {}, [], set(), [])
