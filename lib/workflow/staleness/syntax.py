@@ -130,6 +130,8 @@ def _only_checks(statement: ast.stmt) -> bool:
 def _is_message(node: ast.expr) -> bool:
     """Whether an expression is a call that logs or warns."""
     function = chain_of(node.func) if isinstance(node, ast.Call) else ()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        return chain_of(node.func.value.func) == ("logging", "getLogger")
     return function == ("warnings", "warn") or (function[:1] == ("logger",) and function[-1] in LEVELS)
 
 

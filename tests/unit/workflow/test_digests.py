@@ -70,7 +70,7 @@ class Model(layers.Layer):
     def check(self):
         problems: list[str] = ["depth"] if self.depth < 0 else []
         if self.depth < 1:
-            problems.append(f"depth: {describe(self)} is too low")
+            problems.append("depth: too low")
         problems += ["depth: no"] if self.depth > 99 else []
         if problems:
             raise ConfigError("; ".join(problems))
