@@ -68,7 +68,7 @@ accept: $(THERE) ## Take a stale TARGET as it is, without making it again: REASO
 status: $(THERE) ## Show how far a study is: runs done, running and failed, hours spent and left
 	@$(BIN)/python scripts/tools/status.py $(ASKED) || test $$? = 1
 
-verify: $(THERE) ## Compare finished results with their records: files, inputs, code
+verify: $(THERE) ## Compare finished results with their records and the plan: files, inputs, settings, code
 	@$(BIN)/python scripts/tools/verify.py $(ASKED)
 
 archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: no models, no texts

@@ -10,7 +10,6 @@ Without it the demo takes about 2.3 times the CPU time, since most of a small jo
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -26,7 +25,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
@@ -171,8 +169,8 @@ def _reply(connection: socket.socket) -> str:
 def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     """Fork a server of programs, which ends when this process does, and name it in this process's environment.
 
-    The socket is in a private folder among the temporary files, which the server removes at its end. The next server
-    removes the folder of one that was killed. Programs that come before the modules are imported wait.
+    The socket is in a private folder among the temporary files, which the server removes at its end. Programs that come
+    before the modules are imported wait.
 
     Args:
         modules: what the server imports before it forks.
@@ -185,18 +183,11 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     Raises:
         ProjectError: there can be no socket among the temporary files.
     """
-    _sweep()
     listener = socket.socket(socket.AF_UNIX)
     try:
         folder = tempfile.mkdtemp(prefix=PREFIX)
-        try:
-            lock = os.open(folder, os.O_RDONLY)  # locked until the server and all that it forked have ended
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with contextlib.chdir(folder):
-                listener.bind(NAME)
-        except OSError:
-            os.rmdir(folder)
-            raise
+        with contextlib.chdir(folder):
+            listener.bind(NAME)
     except OSError as error:
         raise ProjectError(
             f"{tempfile.tempdir or 'TMPDIR'}: cannot hold a socket ({error}). Set TMPDIR to a local folder that you "
@@ -209,7 +200,6 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     if os.fork():
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         listener.close()
-        os.close(lock)
         os.environ[SOCKET] = os.path.join(folder, NAME)
         return None
 
@@ -244,19 +234,6 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     finally:
         tidy()
     os._exit(0)
-
-
-def _sweep() -> None:
-    """Remove the folders of servers that were killed."""
-    with contextlib.suppress(OSError):
-        for address in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{NAME}"):
-            with contextlib.suppress(OSError):  # another user's, or of a server that runs
-                lock = os.open(address.parent, os.O_RDONLY)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(address.parent)
-                finally:
-                    os.close(lock)
 
 
 def _keep(connection: socket.socket) -> Call:

@@ -26,7 +26,7 @@ TAIL = 8
 LEAKS = "nanobind: leaked"
 """Triton's bindings write so, and dozens of lines more, behind the last line of a program that has imported Triton."""
 FAILED = re.compile(r"(^|\s)ERROR |Traceback \(most recent call last\)")
-"""What the log of a run that failed holds, from its program or from `lib.workflow.failures`."""
+"""What the log of a run that failed holds, from its program or from `lib.workflow.start`."""
 
 
 class RunProgress(NamedTuple):

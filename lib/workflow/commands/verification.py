@@ -14,10 +14,9 @@ from lib.core.errors import DataError
 from lib.core.files import file_digest, files_in, litter
 from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.planning.plan import Plan
-from lib.workflow.staleness.agreement import code_changes, disagreements, misnamed
+from lib.workflow.staleness.acceptance import Accepted, read_accepted
+from lib.workflow.staleness.agreement import disagreements, misnamed
 from lib.workflow.staleness.kept_code import code_since
-from lib.workflow.staleness.made_files import FILE as DIGESTS
-from lib.workflow.staleness.made_files import NOTED_AGAIN, changed_files
 
 MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
@@ -34,7 +33,7 @@ class Verified(NamedTuple):
     differing: dict[str, list[str]]
     """What differs from a run's record, by the run's folder."""
     damaged: list[str]
-    """Folders whose own files are gone or differ, so that the run has to be made again."""
+    """Folders of runs that have to be made again: their own files are gone or differ, or their settings are others."""
     missing: list[str]
     """Files that the study has and that are not there."""
     other_versions: dict[tuple[str, str], list[str]]
@@ -45,6 +44,8 @@ class Verified(NamedTuple):
     """Numbers of runs by the processor's instruction set, as far as it is known."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
+    accepted: dict[str, Accepted]
+    """What was last accepted of runs that changes after them would have made stale, by the run's folder."""
 
 
 def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
@@ -69,23 +70,26 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     folders = {*planned, *(path.parent for path in files_in(Path(results, "runs"), f"**/{RUN}"))}
     records = {folder: read_record(folder) for folder in sorted(folders) if (folder / RUN).is_file()}
     archived = Path(results, MANIFEST).is_file()
-    differing = _not_as_archived(Path(results)) if archived else changed_files(results)
-    is_noted = archived or plan is None or Path(results, DIGESTS).is_file()
+    differing = _not_as_archived(Path(results)) if archived else {}
+    accepted = read_accepted(code)
     for folder, record in records.items():
         left = [] if archived else differing_files(folder, record)
-        damaged += [str(folder)] if left else []
         problems = left or misnamed(folder, record)
+        changes = accepted.get(str(folder), [])
         if plan and not problems and folder in planned and record.imported is None:
-            problems += disagreements(plan, planned[folder], record)
+            left = problems = disagreements(plan, planned[folder], changes[-1].settings if changes else {})
+        damaged += [str(folder)] if left else []
         if not archived:
-            problems += _read(record, digest) + code_changes(record, since)
+            problems += _read(record, changes, digest)
+            known = [each.code for each in reversed(changes)] + [record.code]
+            edits = [since(code) for code in known if code]
+            problems += edits[0] if edits and all(edits) else []
         if problems:
             differing[str(folder)] = differing.get(str(folder), []) + problems
         for name, is_unknown in (
             ("the files that they left", not record.files),
-            ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
+            ("the code that they executed", not record.code),
             ("what they read", any(parent.digest is None for parent in record.parents.values())),
-            (f"whether data, tables and figures changed, as {DIGESTS} is missing ({NOTED_AGAIN})", not is_noted),
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
@@ -96,7 +100,10 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     missing = [file for file in expected if not Path(file).is_file()]
     mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
     sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
-    return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown)
+    latest = {str(folder): accepted[str(folder)][-1] for folder in records if str(folder) in accepted}
+    return Verified(
+        len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown, latest
+    )
 
 
 def _not_as_archived(results: Path) -> dict[str, list[str]]:
@@ -162,19 +169,14 @@ def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], l
     return found
 
 
-def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
+def _read(record: RunRecord, accepted: Sequence[Accepted], digest: Callable[[Path], str]) -> list[str]:
     """Return which of its inputs are gone or differ from what a run read or was accepted for."""
     problems = []
-    accepted: dict[str, list[str]] = {}
-    for entry in record.accepted:
-        for name, (_, now) in entry.inputs.items():
-            accepted.setdefault(name, []).append(now)
     for name, parent in record.parents.items():
-        if parent.digest is None:
-            continue
-        if not Path(parent.path).exists():
+        known = [parent.digest, *(each.inputs.get(name) for each in accepted)]
+        if parent.digest is not None and not Path(parent.path).exists():
             problems.append(f"input {name} is gone: {parent.path}")
-        elif digest(Path(parent.path)) not in (parent.digest, *accepted.get(name, ())):
+        elif parent.digest is not None and digest(Path(parent.path)) not in known:
             problems.append(f"input {name} is not what the run read: {parent.path}")
     return problems
 
@@ -186,10 +188,12 @@ def verification_report(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     if found.missing:
-        what = f"Missing, {len(found.missing)} files that the study has"
-        lines += ["", f"{what}; snakemake makes them, and where it finds nothing to do, make why says how:"]
+        lines += ["", f"Missing, {len(found.missing)} files that the study has:"]
         lines += named(found.missing)
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    if found.accepted:
+        lines += ["", f"Accepted after changes, {len(found.accepted)} of {found.runs} runs:"]
+        lines += named([f"{folder}: {each.reason or 'no reason given'}" for folder, each in found.accepted.items()])
     if found.mixed:
         lines += ["", f"Resumed under other conditions, {len(found.mixed)} of {found.runs} runs:"]
         lines += [f"    {folder}: {words}" for folder, words in found.mixed.items()]

@@ -239,23 +239,17 @@ def test_the_server_ends_with_its_starter_and_leaves_nothing(alone, signal_to_st
     eventually(lambda: not folder.exists())
 
 
-def test_the_folder_of_a_server_goes_when_it_is_ended_or_else_with_the_next_start(alone, tmp_path):
+def test_the_folder_of_a_server_that_is_ended_goes_and_no_other(alone):
     temporary = alone.folder / "temporary"
-    others = [alone.start_server()]
+    other = alone.start_server()
     (living,) = temporary.iterdir()
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        starter = alone.start_server()
-        (folder,) = set(temporary.iterdir()) - {living}
-        (server,) = psutil.Process(starter.pid).children()
-        server.send_signal(number)
-        if number == signal.SIGKILL:
-            eventually(lambda killed=server: not is_alive(killed.pid))
-            others.append(alone.start_server())
-        eventually(lambda gone=folder: not gone.exists())
-        starter.communicate()
+    starter = alone.start_server()
+    (folder,) = set(temporary.iterdir()) - {living}
+    psutil.Process(starter.pid).children()[0].terminate()
+    eventually(lambda: not folder.exists())
     assert living.exists()
-    for starter in others:
-        starter.communicate()
+    for each in (starter, other):
+        each.communicate()
 
 
 def test_a_server_ends_although_the_signal_comes_while_an_object_is_destroyed(alone):
