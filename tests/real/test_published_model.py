@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 import transformers
+from small_studies import reviews
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.core.errors import RunError
@@ -34,14 +35,7 @@ def study(folder):
                     "experiment": {
                         "seeds": [1],
                         "published": {"minilm": {"folder": str(folder)}},
-                        "datasets": {
-                            "imdb": {
-                                "source": "generated",
-                                "generated": {"documents": 200},
-                                "labels": ["negative", "positive"],
-                                "max_tokens": 64,
-                            }
-                        },
+                        "datasets": {"imdb": reviews(200, 64)},
                         "stages": {
                             "finetune": {
                                 "task": {"kind": "sequence_classification"},

@@ -6,6 +6,7 @@ import random
 import pandas as pd
 import pytest
 import torch
+from small_studies import executed_in
 from transformers import BertConfig, BertModel
 
 from lib.core.record import read_record
@@ -85,11 +86,7 @@ def study(folder):
                 "parameters": {"stage": "classify", "columns": ["parameters_embeddings", "parameters"]},
             },
         },
-        "execution": {
-            "results": "results/long",
-            "training": {"device": "cpu"},
-            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
-        },
+        "execution": executed_in("results/long"),
     }
 
 

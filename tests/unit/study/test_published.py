@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from small_studies import RECIPE
+from small_studies import RECIPE, reviews
 
 from lib.core.errors import ConfigError, DownloadError, ProjectError
 from lib.study.configuration import load_study
@@ -32,12 +32,7 @@ def folder(tmp_path):
 
 
 def study(published, models=None, **experiment):
-    imdb = {
-        "source": "generated",
-        "generated": {"documents": 200},
-        "labels": ["negative", "positive"],
-        "max_tokens": 32,
-    }
+    imdb = reviews(200, 32)
     work = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE, "data": {"imdb": {}}}
     values = {
         "seeds": [1],
