@@ -309,7 +309,8 @@ def _refuse_beyond_padding(where: str, name: str, module: nn.Module, asked: Mapp
         raise ConfigError(
             f"{where}: is causal, or does not say `is_causal = False`; {name} sees the tokens to come. {EXACT}"
         )
-    if beyond := [argument for argument in BEYOND_PADDING if asked.get(argument) not in (None, False)]:
+    given = {argument: asked.get(argument) for argument in BEYOND_PADDING}
+    if beyond := [argument for argument, value in given.items() if value is not None and value is not False]:
         raise ConfigError(f"{where}: cannot honour {', '.join(beyond)}. Leave it out, or: {EXACT}")
 
 

@@ -129,7 +129,9 @@ def test_weights_that_are_missing_are_named(tmp_path):
     saved(tmp_path)
     path = tmp_path / "model.safetensors"
     save_file({"encoder.embeddings.layer_norm.bias": load_file(path)["encoder.embeddings.layer_norm.bias"]}, path)
-    with pytest.raises(RunError, match=r"embeddings\.layer_norm\.weight: expected \[16\], found None.*; and \d+ more"):
+    with pytest.raises(
+        RunError, match=r"39 weights do not fit.*embeddings\.layer_norm\.weight: expected \[16\], found None"
+    ):
         load_weights(build(EncoderForMaskedLM), tmp_path)
 
 

@@ -251,7 +251,7 @@ def test_refusals():
         tiny_config(num_attention_heads=3)
     for phi in ("exp", "relu"):
         favor = {"kind": "favor", "nb_features": 8, "phi": phi}
-        with pytest.raises(ConfigError, match="favor forms no scores.*position_embedding_type"):
+        with pytest.raises(ValueError, match="position_embedding_type = .alibi.*favor-m8 forms no scores"):
             build(EncoderModel, position_embedding_type="alibi", mechanism=favor)
     with pytest.raises(ConfigError, match=r"'softmax'.*favor,.* lsh,.* sdpa"):
         tiny_config(mechanism={"kind": "softmax"})

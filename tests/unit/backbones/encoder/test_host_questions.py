@@ -123,7 +123,8 @@ def test_heads_whose_steps_are_captured_read_one_sequence():
     while waiting:
         head = waiting.pop()
         waiting += head.__subclasses__()
-        names[head.__name__] = {name for name in inspect.signature(head.forward).parameters if name.endswith("_ids")}
+        asked = [name for each in (head.forward, head.read) for name in inspect.signature(each).parameters]
+        names[head.__name__] = {name for name in asked if name.endswith("_ids")}
         assert not head.may_be_captured or names[head.__name__] == {"input_ids"}, head
     assert names["PairClassification"] == {"input_ids", "pair_ids"}
 
