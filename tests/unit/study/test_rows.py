@@ -98,38 +98,6 @@ def test_files_with_one_name_are_refused_before_the_first_job(report, text):
     assert text in refused(**report)
 
 
-@pytest.mark.parametrize(
-    ("changes", "table", "text"),
-    [
-        (
-            [("experiment/models/all", FAVOR | ONE_EPOCH)],
-            {"kind": "compute", "time": ["tapt"]},
-            "makes a row called 'all', and so is one of the models that it shows",
-        ),
-        (
-            renamed("imdb", "all"),
-            {"kind": "requirements", "stage": "finetune", "time": ["finetune"]},
-            "makes a row called 'all', and so is one of the datasets that it shows",
-        ),
-    ],
-)
-def test_rows_with_the_name_of_a_tables_own_row_are_refused(changes, table, text):
-    assert text in refused(*changes, reference="sdpa", tables={"table": table})
-
-
-def test_a_corpus_that_costs_are_counted_on_is_no_row():
-    """The rows of `requirements` are the datasets of its own stage."""
-    table = {"kind": "requirements", "stage": "finetune", "time": ["pretrain", "finetune"]}
-    corpus = SMALL["experiment"]["corpora"]["wikipedia"]
-    changes = [
-        ("experiment/corpora/all", corpus),
-        ("experiment/stages/pretrain/data/all", {}),
-        ("experiment/tokenizers/wordpiece/corpus", "wikipedia"),
-        *((f"experiment/stages/tapt/data/{name}/start", "all") for name in ("imdb", "arxiv")),
-    ]
-    assert plan(*changes, reference="sdpa", tables={"table": table}).report.tables
-
-
 def test_a_line_of_geometry_is_of_one_stage():
     geometry = {"every": 1, "documents": 0}
     stages = ("pretrain", "tapt", "finetune")
