@@ -111,37 +111,31 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    of_trainings = HARDWARE, PRECISION
-    found: dict[str, dict[str, dict[str, None]]] = {
-        name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS, *of_trainings)
-    }
-    for record in records:
-        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
-            if name in found and value is not None:
-                found[name].setdefault(value, {})[record.model] = None
-    trainings: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
-    for record in [record for record in records if record.epochs]:
-        for name, value in zip(of_trainings, (_machine(record), record.precision), strict=True):
-            if value is not None:  # an imported run may not say
-                place = trainings.setdefault((name, record.stage, record.dataset), {})
-                place.setdefault(value, {})[record.model] = None
-    for (name, *_), values in trainings.items():
-        if len(values) > 1:
-            for value, models in values.items():
-                found[name].setdefault(value, {}).update(models)
-    differing = {
-        name: [f"{value} ({', '.join(models)})" for value, models in values.items()]
-        for name, values in found.items()
-        if len(values) > 1
-    }
-    sets, hardware, precisions = (differing.pop(name, []) for name in (INSTRUCTIONS, *of_trainings))
-    versions = [f"{package} {value}" for package, values in differing.items() for value in values]
+    facts = [
+        (name, "", value, record.model)
+        for record in records
+        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items()
+    ]
+    facts += [
+        (name, f"{record.stage}/{record.dataset}", value, record.model)
+        for record in records
+        for name, value in ((HARDWARE, _machine(record)), (PRECISION, record.precision))
+        if record.epochs
+    ]
+    frame = pd.DataFrame(facts, columns=["name", "place", "value", "model"]).dropna(subset="value")
+    frame = frame[frame.groupby(["name", "place"])["value"].transform("nunique") > 1]
+    differing: dict[str, list[str]] = {}
+    for (name, value), models in frame.groupby(["name", "value"], sort=False)["model"]:
+        differing.setdefault(name, []).append(f"{value} ({', '.join(models.unique())})")
+    versions = [f"{package} {value}" for package in COMPARED_PACKAGES for value in differing.get(package, [])]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     sentences = {
         "The runs were made with different versions": versions,
-        "The processors had different instruction sets": sets,
-        "Trainings ran on different hardware, so their times cannot be compared": hardware,
-        "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
+        "The processors had different instruction sets": differing.get(INSTRUCTIONS, []),
+        "Trainings ran on different hardware, so their times cannot be compared": differing.get(HARDWARE, []),
+        "Trainings computed in different precision, so their times and memory differ by that, too": differing.get(
+            PRECISION, []
+        ),
         "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
         "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }

@@ -470,7 +470,10 @@ def _pareto(view: View) -> Expected:
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
             like = COST["total_minutes"][2] if own == "time" else []
-            ways = [_ways(view.costs(row, stage, entry, settings["time"]), like) for row in made]
+            spent = {row: view.costs(row, stage, entry, settings["time"]) for row in made}
+            if own == "time":
+                spent = {row: [[run for run in runs if run.trains] for runs in spent[row]] for row in made}
+            ways = [_ways(spent[row], like) for row in made]
             if factor is not None and all(way == ways[0] for way in ways):
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}

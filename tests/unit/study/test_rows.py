@@ -9,9 +9,7 @@ from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 
 SDPA = {"backbone": "encoder", "mechanism": "sdpa"}
-FAVOR = {"backbone": "encoder", "mechanism": "favor-m64"}
 FAVOR_ON_ARXIV = {"changes": {"finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}}
-ONE_EPOCH = {"changes": {"tapt": {"recipe": {"epochs": 1}}}}
 CLASSIFY = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE}
 SIGNIFICANCE = {"kind": "significance", "stage": "finetune"}
 
@@ -65,15 +63,6 @@ def test_a_pretraining_counts_for_the_datasets_whose_runs_start_from_it(section,
     files = made.report.inputs(shown["scope"])
     assert f"results/runs/pretrain/favor-m64/wikipedia/seed-2/{RUN}" in files
     assert not [file for file in files if "/tapt/" in file or "/arxiv/" in file]
-
-
-def renamed(*names):
-    """Return changes that give the datasets of the small study other names."""
-    data = {name: {} for name in names}
-    return [
-        ("experiment/datasets", dict(zip(names, SMALL["experiment"]["datasets"].values(), strict=True))),
-        *((f"experiment/stages/{stage}/data", data) for stage in ("tapt", "finetune")),
-    ]
 
 
 @pytest.mark.parametrize(
