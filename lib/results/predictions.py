@@ -148,30 +148,6 @@ def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
     return percent.groupby(["dataset", "row", "group"]).agg(["mean", "std"])
 
 
-def group_sizes_note(grid: pd.DataFrame, group: str, names: Sequence[str] | None, title: str | None = None) -> str:
-    """Return a sentence on how many labelled items of test each group of documents of a dataset has.
-
-    Args:
-        grid: runs on the dataset, as `Scope.grid` gives them.
-        group: the meaning of the groups, such as `distance`.
-        names: of the groups, by number; None = they are numbers.
-        title: of the dataset, where others are shown as well.
-
-    Raises:
-        DataError: the first run has no predictions by group.
-    """
-    sizes = load_items(grid["folder"].iloc[0], ["group"])["group"].value_counts().sort_index()
-    listed = ", ".join(f"{names[number] if names else number} ({size})" for number, size in sizes.items())
-    if len(sizes) > MOST_GROUPS:
-        listed = f"{sizes.min()} to {sizes.max()} each of {len(sizes)}"
-    on = f" on {title}" if title else ""
-    return f"Labelled items of test{on} by {group}: {listed}."
-
-
-MOST_GROUPS = 20
-"""Groups whose sizes a note lists at most."""
-
-
 def paired_predictions(grid: pd.DataFrame) -> Paired:
     """Return what runs predicted on the test documents of one dataset, models in the order of the grid's rows.
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, PREDICTIONS, RUN, RunRecord, read_record
 from lib.results.quantities import F1_NAMES, OF_CLASS
 
 INSTRUCTIONS, HARDWARE, PRECISION = "instruction set", "hardware", "precision"
@@ -183,46 +183,29 @@ def copies_note(files: Iterable[str | Path]) -> str | None:
     return f"Seeds that repeat one evaluation count once: {', '.join(dict.fromkeys(found))}." if found else None
 
 
-def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run and evaluation: what names the run, `epoch`, and what its history holds.
+def load_tables(runs: pd.DataFrame, name: str, types: Mapping[str, type] | None = None) -> pd.DataFrame:
+    """Return the rows of the table called `name` of every run that trained, with what names the run.
 
     Args:
-        runs: frame of `load_runs`; those without a training loop have no history.
-
-    Raises:
-        DataError: histories are missing or damaged; all of them are named.
-    """
-    return _load_tables(runs, HISTORY, "history", ["epoch"])
-
-
-def load_geometries(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that runs measured: what names the run, and the columns of the measurement.
-
-    Args:
-        runs: frame of `load_runs`; those without a training loop measure nothing.
+        runs: frame of `load_runs`; those without a training loop have no such table.
+        name: of the file, such as `history.csv`.
+        types: of columns that are not read as numbers.
 
     Raises:
         DataError: tables are missing or damaged; all of them are named.
     """
-    return _load_tables(runs, GEOMETRY, "table of geometry", ["step"], {"head": str})
-
-
-def _load_tables(
-    runs: pd.DataFrame, name: str, noun: str, columns: list[str], types: dict[str, type] | None = None
-) -> pd.DataFrame:
-    """Return the rows of the table called `name` of every run that trained, behind what names the run."""
     frames, problems = [], []
     for run in runs[runs["epochs"] > 0].itertuples():
         path = Path(run.folder) / name
         try:
-            table = pd.read_csv(path, dtype=types)
+            table = pd.read_csv(path, dtype=dict(types or {}))
         except (OSError, ValueError) as error:
-            problems.append(f"{path}: not a {noun} ({error}). Delete the run's folder and run it again.")
+            problems.append(f"{path}: not a table ({error}). Delete the run's folder and run it again.")
             continue
         frames.append(table.assign(**{field: getattr(run, field) for field in KEY}))
     if problems:
         raise DataError("\n".join(problems))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, *columns])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, "epoch"])
 
 
 def select_grid(
