@@ -176,6 +176,15 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
     )
 
 
+def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
+    """Return F1 in percent and the ends of its interval: `score`, `low` and `high`, a row per model."""
+    scores = {}
+    for number, model in enumerate(paired.models):
+        score = paired.score(number)
+        scores[model] = [score.mean, *score.score_interval(confidence)]
+    return 100 * pd.DataFrame.from_dict(scores, orient="index", columns=["score", "low", "high"])
+
+
 def without_copies(grid: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of a grid, as `Scope.grid` gives it, without copies of the evaluation of another seed."""
     return grid[grid["folder"] == grid["original"]]

@@ -229,11 +229,10 @@ def select_grid(
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
     """
-    grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
+    grid = runs.reindex(columns=list(dict.fromkeys([*runs, *KEY, "epochs", *columns])))
     cells = {(model, dataset) for dataset, names in models.items() for model in names}
     named = [pair in cells for pair in zip(grid["model"], grid["dataset"], strict=True)]
     grid = grid[pd.Series(named, grid.index, bool) & (grid["stage"] == stage) & grid["variant"].isin(variants)]
-    grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
     cell = ["model", "dataset", "variant", "seed"]
     keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
     expected = [
@@ -245,7 +244,7 @@ def select_grid(
     ]
     problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
-    trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
+    trained = grid["epochs"].fillna(1) > 0
     for column in columns:
         empty, called = grid.loc[grid[column].isna() & trained, cell], SCORES.get(column, column)
         problems += [f"{_name(stage, *key)}: no value of {called}" for key in empty.itertuples(index=False)]

@@ -15,7 +15,7 @@ from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
 from lib.results.costs import CONFIDENCE, dominance, front, measured, tolerance
-from lib.results.predictions import interval_notes, paired_predictions, without_copies
+from lib.results.predictions import interval_notes, paired_predictions, scores_of, without_copies
 from lib.results.quantities import QUANTITIES, Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
@@ -31,7 +31,6 @@ from lib.results.style import (
 from lib.results.table import Column, Table
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
-ENDS = ("low", "high")
 
 
 class CostSettings(ResultSettings):
@@ -43,7 +42,9 @@ class CostSettings(ResultSettings):
 
     stage: str = Field(description="Stage whose score counts.")
     time: list[str] = Field(
-        min_length=1, description="Stages whose training times are added up, and whose largest peak of memory counts."
+        min_length=1,
+        description="Stages whose costs count: their training times are added up; of their peaks of memory, if these "
+        "are shown, the largest counts.",
     )
     time_tolerance: PositiveFloat | None = Field(
         None,
@@ -128,8 +129,7 @@ class ParetoTable(CostSettings, TableSettings):
             frame[f"{f1.name}_sd"] = f1_here["std"]
             paired = paired_predictions(here) if self.intervals else None
             if paired:
-                ends = [paired.score(model).score_interval(self.confidence) for model in range(len(paired.models))]
-                frame[list(ENDS)] = f1.factor * pd.DataFrame(ends, paired.models, ENDS)
+                frame[["low", "high"]] = scores_of(paired, self.confidence)[["low", "high"]]
             for each, values in costs.items():
                 frame[each.name] = values.reindex([(dataset, row) for row in made]).to_numpy()
             of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
