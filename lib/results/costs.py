@@ -27,11 +27,6 @@ COSTS = {
 """Quantities that are compared in per cent."""
 CONFIDENCE = 0.95
 """Confidence of the interval between repeated runs, unless a table sets it."""
-TOLERANCE = (
-    "Times that differ by at most this, in per cent, count as equal, where models have one run each; null = "
-    "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance."
-)
-"""Description of the setting `time_tolerance`."""
 
 
 def relative_cost(
@@ -124,14 +119,6 @@ def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float |
     """
     repeated = _repetition_factor(costs, confidence)
     return repeated if repeated is not None else None if own is None else 1 + own / 100
-
-
-def without_time(stage: str, models: Sequence[str], time: Sequence[str]) -> str:
-    """Return the error message of a stage whose models have no training time at the stages `time`."""
-    return (
-        f"{stage}: no model of {', '.join(models)} has a training time at {', '.join(time)}. Name other stages under "
-        "`time`, or other models."
-    )
 
 
 def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:

@@ -11,9 +11,10 @@ import pandas as pd
 
 from lib.core import program
 from lib.core.kinds import Axis
+from lib.core.record import HISTORY
 from lib.core.search_space import Setting, variant_name
 from lib.results.quantities import CHARACTERS, MACRO, STATE, Quantity, quantity
-from lib.results.records import load_geometries, load_histories, load_runs, select_grid
+from lib.results.records import load_runs, load_tables, select_grid
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,8 @@ class Scope:
 
     @functools.cached_property
     def histories(self) -> pd.DataFrame:
-        """One row per epoch of every run, as `lib.results.records.load_histories` gives them."""
-        return load_histories(self.runs)
-
-    @functools.cached_property
-    def geometries(self) -> pd.DataFrame:
-        """The geometry of attention that runs measured, see `lib.results.records.load_geometries`."""
-        return load_geometries(self.runs)
+        """One row per evaluation of every run, as `lib.results.records.load_tables` gives them."""
+        return load_tables(self.runs, HISTORY)
 
     @property
     def trained(self) -> list[str]:

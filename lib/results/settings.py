@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
@@ -72,8 +72,6 @@ class ResultSettings(KindSettings):
     """Whether it adds up what runs cost over several stages."""
     has_intervals: ClassVar[bool] = False
     """Whether its notes say how independent its seeds are."""
-    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}
-    """Names of rows that it makes itself, which no model or dataset that it shows may have."""
 
     models: list[ModelName] | None = Field(
         None, description="Models, in order; null = all models that pass its stages."

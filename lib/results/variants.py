@@ -42,25 +42,6 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     return found.assign(best=found.index.isin(best))
 
 
-def of_best_variants(scope: Scope, stage: str, by: Quantity) -> pd.DataFrame:
-    """Return the runs of a stage as `Scope.grid` does, of each row and dataset those of its best variant alone.
-
-    Args:
-        scope: whose runs.
-        stage: with variants or without.
-        by: score on validation; the variant with the best mean over the seeds is taken.
-
-    Raises:
-        DataError: as `variant_scores`.
-    """
-    grid = scope.grid(stage, [by.source])
-    if stage not in scope.variants:
-        return grid
-    best = variant_scores(scope, stage, by)["best"]
-    chosen = best[best].index
-    return grid[pd.MultiIndex.from_frame(grid[["dataset", "row", "variant"]]).isin(chosen)]
-
-
 def best_settings(scope: Scope) -> dict[str, Setting]:
     """Return the settings of the best variant of the one stage, model and dataset of `scope`, by dotted name.
 

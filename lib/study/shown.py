@@ -150,13 +150,6 @@ def _models(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
     if stages and not set(rows.shown) - {without}:
         besides = f", besides report.baseline = {report.baseline}" if without else ""
         yield f".stage: no model that it shows passes {' and '.join(stages)}{besides}. Name others"
-    owned = {
-        "models": rows.shown,
-        "datasets": [name for stage in settings.stages_passed() for name in rows.stages[stage]],
-    }
-    for kind, name in settings.own_rows.items():
-        if name in owned[kind]:
-            yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"
 
 
 def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:

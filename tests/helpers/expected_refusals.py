@@ -29,7 +29,7 @@ class Refusal:
 
 def refusals(words: Words) -> list[Refusal]:
     """Return every reason to refuse a result of a study."""
-    return [*_files(words), *_comparisons(words), *_costs(words), *_own_rows(words), *_columns(words)]
+    return [*_files(words), *_comparisons(words), *_costs(words), *_columns(words)]
 
 
 def _files(words: Words) -> Iterator[Refusal]:
@@ -85,17 +85,6 @@ def _costs(words: Words) -> Iterator[Refusal]:
                 ]
                 if view.rows and not any(view.counts(row, view.stage, at, stage) for row, at in places):
                     yield Refusal(section, entry, "adds nothing")
-
-
-def _own_rows(words: Words) -> Iterator[Refusal]:
-    """Yield tables with a row `all` of their own, where a model or dataset that they show has this name."""
-    for _, entry, view in results(words, "tables"):
-        names = {
-            "compute": view.rows,
-            "requirements": view.stages.get(view.stage, []) if "stage" in view.settings else [],
-        }
-        if "all" in names.get(view.settings.get("kind", ""), []):
-            yield Refusal("tables", entry, "makes a row called 'all'")
 
 
 def _columns(words: Words) -> Iterator[Refusal]:

@@ -371,7 +371,6 @@ def _requirements(view: View) -> Expected:
     table = Expected(["model", "dataset", *names, "seeds", "quality", "cost", "stability"])
     verdicts = ("quality", "cost", "stability")
     for row in view.trained:
-        found = []
         for entry in view.stages[stage]:
             scores = {
                 name: [value(run) for run in view.runs(name, stage, entry)]
@@ -407,16 +406,11 @@ def _requirements(view: View) -> Expected:
                 "cost": _and(lower, near),
                 "stability": None if close and len(scores[row]) < least else close,
             }
-            found.append(met)
             told = "not asked" if asked is None or is_reference else None
             numbers = [own, *([base] if view.baseline else []), above, *costs, apart, len(scores[row])]
             table.rows.append(
                 [row, entry, *numbers, *(told if n == "cost" and told else _word(met[n]) for n in verdicts)]
             )
-        if len(view.stages[stage]) > 1:
-            told = "not asked" if savings.get(view.family(row)) is None or row == view.reference else None
-            words = [told if n == "cost" and told else _everywhere([met[n] for met in found]) for n in verdicts]
-            table.rows.append([row, "all", *[None] * (len(names) + 1), *words])
     return table
 
 
@@ -444,12 +438,6 @@ def _or(one: bool | None, other: bool | None) -> bool | None:
 
 def _word(met: bool | None) -> str:
     return {True: "met", False: "not met", None: "not to be told"}[met]
-
-
-def _everywhere(verdicts: Sequence[bool | None]) -> str:
-    if False in verdicts:
-        return f"not met (on {verdicts.count(False)} of {len(verdicts)})"
-    return _word(None if None in verdicts else True)
 
 
 def _pareto(view: View) -> Expected:
@@ -482,7 +470,10 @@ def _pareto(view: View) -> Expected:
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
             like = COST["total_minutes"][2] if own == "time" else []
-            ways = [_ways(view.costs(row, stage, entry, settings["time"]), like) for row in made]
+            spent = {row: view.costs(row, stage, entry, settings["time"]) for row in made}
+            if own == "time":
+                spent = {row: [[run for run in runs if run.trains] for runs in spent[row]] for row in made}
+            ways = [_ways(spent[row], like) for row in made]
             if factor is not None and all(way == ways[0] for way in ways):
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}
@@ -536,7 +527,7 @@ def _compute(view: View) -> Expected:
         for row in view.rows
     }
     everything = {key: run for runs in of_row.values() for key, run in runs.items()}
-    for name, runs in [*of_row.items(), ("all", everything)]:
+    for name, runs in [*of_row.items(), ("all models", everything)]:
         for hardware in sorted({run.hardware or "unknown" for run in runs.values()}):
             cells = [
                 [

@@ -9,9 +9,7 @@ from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 
 SDPA = {"backbone": "encoder", "mechanism": "sdpa"}
-FAVOR = {"backbone": "encoder", "mechanism": "favor-m64"}
 FAVOR_ON_ARXIV = {"changes": {"finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}}
-ONE_EPOCH = {"changes": {"tapt": {"recipe": {"epochs": 1}}}}
 CLASSIFY = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE}
 SIGNIFICANCE = {"kind": "significance", "stage": "finetune"}
 
@@ -67,15 +65,6 @@ def test_a_pretraining_counts_for_the_datasets_whose_runs_start_from_it(section,
     assert not [file for file in files if "/tapt/" in file or "/arxiv/" in file]
 
 
-def renamed(*names):
-    """Return changes that give the datasets of the small study other names."""
-    data = {name: {} for name in names}
-    return [
-        ("experiment/datasets", dict(zip(names, SMALL["experiment"]["datasets"].values(), strict=True))),
-        *((f"experiment/stages/{stage}/data", data) for stage in ("tapt", "finetune")),
-    ]
-
-
 @pytest.mark.parametrize(
     ("report", "text"),
     [
@@ -96,38 +85,6 @@ def renamed(*names):
 )  # fmt: skip
 def test_files_with_one_name_are_refused_before_the_first_job(report, text):
     assert text in refused(**report)
-
-
-@pytest.mark.parametrize(
-    ("changes", "table", "text"),
-    [
-        (
-            [("experiment/models/all", FAVOR | ONE_EPOCH)],
-            {"kind": "compute", "time": ["tapt"]},
-            "makes a row called 'all', and so is one of the models that it shows",
-        ),
-        (
-            renamed("imdb", "all"),
-            {"kind": "requirements", "stage": "finetune", "time": ["finetune"]},
-            "makes a row called 'all', and so is one of the datasets that it shows",
-        ),
-    ],
-)
-def test_rows_with_the_name_of_a_tables_own_row_are_refused(changes, table, text):
-    assert text in refused(*changes, reference="sdpa", tables={"table": table})
-
-
-def test_a_corpus_that_costs_are_counted_on_is_no_row():
-    """The rows of `requirements` are the datasets of its own stage."""
-    table = {"kind": "requirements", "stage": "finetune", "time": ["pretrain", "finetune"]}
-    corpus = SMALL["experiment"]["corpora"]["wikipedia"]
-    changes = [
-        ("experiment/corpora/all", corpus),
-        ("experiment/stages/pretrain/data/all", {}),
-        ("experiment/tokenizers/wordpiece/corpus", "wikipedia"),
-        *((f"experiment/stages/tapt/data/{name}/start", "all") for name in ("imdb", "arxiv")),
-    ]
-    assert plan(*changes, reference="sdpa", tables={"table": table}).report.tables
 
 
 def test_a_line_of_geometry_is_of_one_stage():

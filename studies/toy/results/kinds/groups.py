@@ -13,11 +13,14 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
-from lib.results.predictions import accuracy_by_group, group_sizes_note
+from lib.results.predictions import accuracy_by_group, load_items
 from lib.results.scope import Scope
 from lib.results.settings import MODEL, FigureSettings, TableSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
 from lib.results.table import Column, Key, Table
+
+MOST_GROUPS = 20
+"""Groups whose sizes a note lists at most."""
 
 
 class GroupsTable(TableSettings):
@@ -172,3 +175,23 @@ def _apart(places: np.ndarray) -> list[int]:
         if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
             kept.append(index)
     return kept[::-1]
+
+
+def group_sizes_note(grid: pd.DataFrame, group: str, names: Sequence[str] | None, title: str | None = None) -> str:
+    """Return a sentence on how many labelled items of test each group of documents of a dataset has.
+
+    Args:
+        grid: runs on the dataset, as `Scope.grid` gives them.
+        group: the meaning of the groups, such as `distance`.
+        names: of the groups, by number; None = they are numbers.
+        title: of the dataset, where others are shown as well.
+
+    Raises:
+        DataError: the first run has no predictions by group.
+    """
+    sizes = load_items(grid["folder"].iloc[0], ["group"])["group"].value_counts().sort_index()
+    listed = ", ".join(f"{names[number] if names else number} ({size})" for number, size in sizes.items())
+    if len(sizes) > MOST_GROUPS:
+        listed = f"{sizes.min()} to {sizes.max()} each of {len(sizes)}"
+    on = f" on {title}" if title else ""
+    return f"Labelled items of test{on} by {group}: {listed}."

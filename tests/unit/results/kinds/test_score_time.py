@@ -15,7 +15,7 @@ from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
 from lib.core.record import read_record
 from lib.core.record import write_run as write_record
-from lib.results.kinds.score_time import ScoreTimeFigure
+from lib.results.kinds.pareto import ScoreTimeFigure
 from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
 

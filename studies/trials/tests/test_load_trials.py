@@ -4,7 +4,7 @@ import pytest
 from run_records import scope_of, write_run, write_trials
 
 from lib.core.errors import DataError
-from lib.results.kinds.trials import load_trials
+from studies.trials.results.kinds.trials import load_trials
 
 SPACE = {
     "recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},

@@ -2,8 +2,8 @@ import pytest
 from matplotlib.image import imread
 from run_records import scope_of, write_run, write_trials
 
-from lib.results.kinds.trials import TrialsFigure
 from lib.results.style import save_figure
+from studies.trials.results.kinds.trials import TrialsFigure
 
 SPACE = {
     "recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},

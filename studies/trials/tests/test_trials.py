@@ -3,7 +3,7 @@ from io import StringIO
 import pandas as pd
 from run_records import scope_of, write_run, write_trials
 
-from lib.results.kinds.trials import TrialsTable
+from studies.trials.results.kinds.trials import TrialsTable
 
 SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}, "task.classifier_pooling": {"values": ["cls", "mean"]}}
 ROWS = [
