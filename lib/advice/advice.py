@@ -101,6 +101,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     foreign = language != ENGLISH and question.encoder is None
     ngrams = ngram_settings(own.texts) if own.labelled else {}
     encoder = published_encoder(labelled=own.labelled, multilingual=foreign, folder=question.encoder)
+    passed = [stages.adaptation, stages.classification] if own.labelled else [stages.adaptation]
+    *other, task = (next(iter(graph.experiment.stages[stage].data.values())).task for stage in passed)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
         place, counting, kept = _tokenizers(
@@ -114,30 +116,24 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         f1 = {model: scores.by_model.get(model) if scores else None for model in models}
         tfidf = tfidf_fact(own, ngrams, question.seconds)
         worth = _worth_measuring(backbones, exact, near_the_best(f1, points), int(np.median(lengths)))
-        measured = {model: backbones[model] for model in worth} | (
-            {} if foreign else {encoder.title: encoder.parameters()}
-        )
-        tasks = [
-            next(iter(graph.experiment.stages[stage].data.values())).task
-            for stage in ((stages.classification, stages.adaptation) if own.labelled else (stages.adaptation,))
-        ]
-        cases = {model: StepsCase(each, tasks[0], str(place), hardware) for model, each in measured.items()}
-        masked = replace(cases[exact], task=tasks[1]) if own.labelled else None
+        measured = {model: backbones[model] for model in worth}
+        if not foreign:
+            measured[encoder.title] = encoder.parameters()
+        cases = {model: StepsCase(each, task, str(place), hardware) for model, each in measured.items()}
+        masked = replace(cases[exact], task=other[0]) if other else None
         seconds = question.seconds - (time.monotonic() - begun) - _LEFT
         turns, *load = _measured(exact, cases, masked, cut, seconds)
 
-    works = [(recipe(graph, stages.adaptation, limit), True)]
-    if own.labelled:
-        works.append((recipe(graph, stages.classification, limit), False))
+    works = [(recipe(graph, stage, limit), stage == stages.adaptation) for stage in passed]
     every = {
         model: row(model, turns[model], works, cut, own, hardware, f1=f1[model]) for model in models if model in turns
     }
     rows = [each for model, each in every.items() if (backbones[model].longest() or limit) >= limit]
     of_encoder = [] if foreign else _rows_of(encoder, turns[encoder.title], cut, own, hardware)
     if not any(each.fits for each in (*of_encoder, *rows)):
-        models = ", ".join(each.model for each in (*of_encoder, *rows))
+        named = ", ".join(each.model for each in (*of_encoder, *rows))
         raise RunError(
-            f"{limit} tokens: none of {models} fits into {hardware.gibibytes:.1f} GiB. Expected one at least; ask for "
+            f"{limit} tokens: none of {named} fits into {hardware.gibibytes:.1f} GiB. Expected one at least; ask for "
             "a shorter limit with --limits, or name a smaller encoder with --encoder."
         )
     taken = choose(rows, every[exact], points)
@@ -169,7 +165,8 @@ def _measured(
 ) -> tuple[Turns, float, int]:
     """Return the costs of steps, the cores that other programs kept busy meanwhile, and the number of cores."""
     longest, process, cores = max(8, int(np.quantile(lengths, 0.95))), psutil.Process(), psutil.cpu_count() or 1
-    psutil.cpu_percent(), process.cpu_percent()  # both count from now on
+    psutil.cpu_percent()  # it counts from now on, and so does the next
+    process.cpu_percent()
     measured = sorted({min(longest, length) for length in MEASURED})
     turns = measure_turns(exact, cases, masked, measured, seconds, predictions=True)
     return turns, (psutil.cpu_percent() * cores - process.cpu_percent()) / 100, cores
