@@ -180,4 +180,4 @@ def test_texts_in_another_language_are_counted_by_the_tokeniser_of_the_encoder_t
 def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
     monkeypatch.setattr("lib.advice.estimates.RESERVE", 1e-6)
     with pytest.raises(RunError, match="64 tokens: none of minilm, sdpa, lsh-h2-c64, favor-m64 fits into"):
-        advise(folder, "--limits", 64, 128)
+        advise(folder, "--limits", 64)
