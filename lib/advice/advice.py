@@ -122,7 +122,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         cases = {model: StepsCase(each, task, str(place), hardware) for model, each in measured.items()}
         masked = replace(cases[exact], task=other[0]) if other else None
         seconds = question.seconds - (time.monotonic() - begun) - _LEFT
-        turns, *load = _measured(exact, cases, masked, cut, seconds)
+        turns, busy, cores = _measured(exact, cases, masked, cut, seconds)
 
     works = [(recipe(graph, stage, limit), stage == stages.adaptation) for stage in passed]
     every = {
@@ -137,7 +137,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             "a shorter limit with --limits, or name a smaller encoder with --encoder."
         )
     taken = choose(rows, every[exact], points)
-    notes = [*columns.notes, *own.notes, *kept, *_remarks(ngrams, language, spoken, *load)]
+    notes = [*columns.notes, *own.notes, *kept, *_remarks(ngrams, language, spoken, busy, cores)]
     parts = [
         opening(encoder, min(encoder.reach, limit), sum(each.seconds for each in of_encoder) * len(SEEDS), name),
         "\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits, test, shown), *filter(None, [tfidf]))),

@@ -80,7 +80,7 @@ def advised_study(
         "stages": {stage: {"task": task, "recipe": settings, "data": {TEXTS: {}}}},
         "models": models,
     }
-    values = {"experiment": experiment, "execution": dict(execution), "report": report}
+    values: dict[str, Any] = {"experiment": experiment, "execution": dict(execution), "report": report}
     try:
         load_study([("the advised study", values)])
     except ConfigError as error:
