@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from lib.advice.cost import processor
+from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware
 from lib.advice.preparing import OwnTexts
 from lib.advice.rows import TOLERANCE, Row, ratio
@@ -18,18 +19,34 @@ _NAMED = 20
 """Classes that are listed with their sizes, at most."""
 
 
-def opening(model: str, tokens: int, seconds: float | None, study: str) -> str:
+def opening(encoder: PublishedEncoder, tokens: int, seconds: float, study: str) -> str:
     """Return the advice in one sentence, and the command that follows it.
 
     Args:
-        model: the advised model, with its attention.
+        encoder: the advised encoder.
         tokens: of a document that are read, at most.
-        seconds: expected time of the study; None = unknown.
+        seconds: expected time of the study; 0 = it was not measured.
         study: its file.
     """
-    time = "time unknown, since it was not measured" if seconds is None else f"about {duration(seconds)} here"
+    time = f"about {duration(seconds)} here" if seconds else "time unknown, since it was not measured"
     command = f"snakemake --configfile {shlex.quote(study)} --cores all"
+    model = f"`{encoder.name}` ({encoder.title}, exact attention)"
     return f"**Take {model}, at most {tokens:,} tokens: {time}.** `{command}`"
+
+
+def mechanism(taken: Row, exact: Row, limit: int) -> str:
+    """Return what the mechanism costs that suits long documents, and where its study is described.
+
+    Args:
+        taken: the advised model that has been pretrained on long articles.
+        exact: exact attention.
+        limit: tokens that documents are cut to.
+    """
+    compared = "" if taken is exact else f", {ratio(taken.training, exact.training)} of the time of exact attention"
+    return (
+        f"**To read {limit:,} tokens at once, take `{taken.model}`:** about {duration(taken.seconds)} a seed here"
+        f"{compared}, after its pretraining. Write its study as in docs/add_dataset.md#the-whole-grid-on-your-texts."
+    )
 
 
 def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, shown: float | None) -> list[str]:
@@ -71,7 +88,7 @@ def table(
         rows: the candidates.
         exact: exact attention.
         scores: scores of other texts; None = none is known.
-        points: points of F1 that may be lost for speed.
+        points: points of F1 that may be lost for speed, those that are noise included.
         hardware: of this machine.
         longest: tokens of the longest documents that were measured.
     """
@@ -102,8 +119,8 @@ def table(
         f"A mechanism is advised in place of `{exact.model}` where the whole interval of its time is below "
         f"{1 - TOLERANCE:g}, which takes six turns,"
         + (
-            f" and its score is at most {max(points, scores.noise or 0.0):.1f} points below the best. Scores are of "
-            f"other texts ({scores.source}), so they may differ on yours."
+            f" and its score is at most {points:.1f} points below the best. Scores are of other texts (published, 1 "
+            "seed), so they may differ on yours."
             if scores
             else " whatever its score, since none is known at this length."
         ),

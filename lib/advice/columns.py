@@ -30,10 +30,12 @@ SAMPLE = 1000
 
 @dataclass(frozen=True)
 class OwnColumns:
-    """Columns of files that have texts and, if there are any, labels."""
+    """Columns of files that have texts and, if there are any, labels; and how the files are written."""
 
     text: str
     label: str | None
+    dialect: Dialect
+    """How the files are written."""
     notes: tuple[str, ...] = ()
     """Sentences about columns that nobody named."""
 
@@ -56,9 +58,9 @@ def find_columns(
     Raises:
         DataError: a file cannot be read, or several columns may be meant.
     """
+    found, names = _readable(files[0], text, dialect)
     if text is not None and (label is not None or not labelled):
-        return OwnColumns(text, label)
-    found, names = _readable(files[0], dialect)
+        return OwnColumns(text, label, found)
     if text is None and (sign := shown_delimiter(names)):
         raise DataError(
             f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Expected a "
@@ -66,7 +68,7 @@ def find_columns(
             f"--dialect '{{delimiter: {json.dumps(sign)}}}', or, if it has one column, name that with --column."
         )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
-        return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
+        return OwnColumns(text or TEXT, label or LABEL, found, ("The labels are the names of the folders.",))
     unknown = label is None and labelled
     if unknown and not names:
         seen.check_names(files)
@@ -78,7 +80,7 @@ def find_columns(
     seen.check_documents(files[0], sample, header=header, labelled=unknown)
     if not names:
         none = ("The format has no columns, so the texts have no labels.",) if unknown else ()
-        return OwnColumns(text or TEXT, label, none)
+        return OwnColumns(text or TEXT, label, found, none)
     notes = []
     if text is None:
         sample.pop(label or "", None)
@@ -96,19 +98,21 @@ def find_columns(
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
-    return OwnColumns(text, label, tuple(notes))
+    return OwnColumns(text, label, found, tuple(notes))
 
 
-def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
-    """Return the first dialect that reads the whole file with several columns, else the given one, and its columns.
+def _readable(path: Path, text: str | None, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
+    """Return the first dialect that reads the whole file, else the given one, and its columns.
+
+    The file then has the column of the text that is given, or else several columns.
 
     Settings that are given hold in all of these dialects.
     """
     for reading in dialects(path, dialect):
         try:
             names = column_names(path, reading)
-            own = next((name for name in names if names.count(name) == 1), None)
-            if len(names) > 1 and own is not None and deque(_values(path, own, reading), maxlen=1):
+            own = text or next((name for name in names if names.count(name) == 1 < len(names)), None)
+            if own in names and deque(_values(path, own, reading), maxlen=1):
                 return reading, names
         except DataError:
             continue

@@ -1,6 +1,5 @@
 """Published encoders that are advised, and the recipe to fine-tune one."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from lib.study.hub import with_published
 
 UNLIMITED = 2**20
 """Tokens that an encoder without a limit is said to read."""
@@ -99,8 +99,6 @@ MULTILINGUAL = PublishedEncoder(
     },
 )
 
-SEEDS = (1, 2, 3)
-
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
     """Return the encoder to start from: the one in `folder`, or one of the hub.
@@ -116,18 +114,16 @@ def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None 
 
 
 def _at_hand(folder: Path) -> PublishedEncoder:
-    path = folder / "config.json"
+    name, place = _model_name(folder), {"folder": str(folder)}
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        rules = BACKBONES.load("pretrained", "fields")
-        if reason := rules.config_error(fields):
-            raise ConfigError(f"{path}: no encoder to start from: it {reason}.")
-        architecture = rules.architecture_of(fields)
-        found = PublishedEncoder(_model_name(folder), {"folder": str(folder)}, architecture)
+        backbone = with_published({"published": {name: place}})["backbones"][name]
+        found = PublishedEncoder(name, place, backbone["architecture"])
         found.parameters()
-    except (OSError, ValueError, AttributeError) as error:
+    except ValueError as error:
         said = " ".join(str(error).split())
-        raise ConfigError(f"{path}: no encoder to start from ({said}). Name the folder of a published one.") from error
+        raise ConfigError(
+            f"{folder}: no encoder to start from ({said}). Name the folder of a published one."
+        ) from error
     return found
 
 

@@ -13,6 +13,7 @@ from scipy.stats import quantile_test
 
 from lib.advice.estimates import Hardware, ModelSteps, PredictionTimes, StageCost
 from lib.advice.preparing import OwnTexts
+from lib.study.graph import Graph
 from lib.study.recipe import Recipe
 
 TOLERANCE = 0.1
@@ -60,6 +61,19 @@ def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:
     ratios = seconds / exact
     ends = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
     return Ratio(float(np.median(ratios)), float(ends.low), float(ends.high), len(ratios))
+
+
+def template(graph: Graph, stage: str, limit: int) -> str:
+    """Return the entry of a stage's `data` whose limit on tokens is the nearest to `limit`: its recipe is taken."""
+    entries = graph.experiment.stages[stage].data
+    return min(entries, key=lambda entry: abs(math.log2(graph.corpus(entry).max_tokens / limit)))
+
+
+def recipe(graph: Graph, stage: str, limit: int) -> Recipe:
+    """Return the recipe for documents of `limit` tokens."""
+    found = graph.experiment.stages[stage].data[template(graph, stage, limit)].recipe
+    assert found is not None  # `find_stages` saw to it
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ kept by a forward pass for the backward pass, in addition to weights, gradients 
 
 import inspect
 import logging
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -74,15 +75,18 @@ class _Common:
 
     forward_share: float
     optimiser_seconds: float
-    weights: int
-    head_seconds: float
+    """Per weight."""
+    head_seconds: float = 0.0
     """Per token: what masked language modelling costs beyond classification."""
-    head_mb: tuple[float, float]
-    """Memory in MiB of the same, of the smallest and of the largest batch."""
+    head_mb: float = 0.0
+    """Memory in MiB of the same, in micro-batches of any size."""
+    head_mb_per_token: float = 0.0
 
 
 class RandomTraining(TrainedModel):
     """A model in training, and a batch of random tokens of each size.
+
+    It is warmed up on the first two, whose memory counts, and on all on a GPU or if blocks are compiled.
 
     Args:
         case: the model, and its task.
@@ -104,22 +108,14 @@ class RandomTraining(TrainedModel):
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps_taken = 0
-        self.take(sizes)
-
-    def take(self, sizes: Sizes) -> None:
-        """Take other batches, of `sizes`, and warm up.
-
-        That is on the first two, whose memory counts, and on all on a GPU or if blocks are compiled.
-        """
-        reach = self.case.backbone.longest()
+        reach = case.backbone.longest()
         self.sizes = [(size, min(length, reach or length)) for size, length in sizes]
         self.batches = [self._documents(size, length) for size, length in self.sizes]
         low, high = (self._kept_mb(number) for number in range(2))
-        few, many, *_ = tokens = [size * length for size, length in self.sizes]
+        few, many, *_ = (size * length for size, length in self.sizes)
         self.mb_per_token = max(0.0, high - low) / (many - few)
-        lowest = self.weights * STATES_MB + low
-        self.peaks = (lowest, lowest + self.mb_per_token * (max(tokens) - few))
-        for number in range(len(sizes)) if self.device.type == "cuda" or self.case.compiled else ():
+        self.mb = self.weights * STATES_MB + low - few * self.mb_per_token
+        for number in range(len(sizes)) if self.device.type == "cuda" or case.compiled else ():
             self.step(number)
 
     def step(self, number: int) -> None:
@@ -159,16 +155,17 @@ class RandomTraining(TrainedModel):
         classification = Steps(
             self._of_sizes(seconds),
             forward_share=common.forward_share,
-            optimiser_seconds=common.optimiser_seconds * self.weights / common.weights,
-            weights=self.weights,
+            optimiser_seconds=common.optimiser_seconds * self.weights,
             grows=grows(backbone),
-            peaks=self.peaks,
+            mb=self.mb,
+            mb_per_token=self.mb_per_token,
             least_growth=products[1] / products[0] - 1,
         )
         masked = replace(
             classification,
-            batches=[(size, n, taken + common.head_seconds * size * n) for size, n, taken in classification.batches],
-            peaks=(self.peaks[0] + common.head_mb[0], self.peaks[1] + common.head_mb[1]),
+            mb=self.mb + common.head_mb,
+            mb_per_token=self.mb_per_token + common.head_mb_per_token,
+            head_seconds=common.head_seconds,
         )
         prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
         return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
@@ -249,14 +246,11 @@ def measure_turns(
         predictions: whether predictions are measured, too.
     """
     end, device = time.monotonic() + seconds, torch.device(cases[exact].hardware.device)
-    many = cases[exact].hardware.micro_batch_tokens // lengths[0] if device.type == "cuda" else 0  # few are slow there
-    models = {exact: RandomTraining(cases[exact], [(1, lengths[0]), (max(2, many), lengths[0])])}
-    per_token, most = _allowed(models[exact], len(cases))
+    per_token, most = _allowed(cases[exact], lengths[0], len(cases))
     products = {name: case.backbone.products_per_token(lengths[0], 0.0) for name, case in cases.items()}
     slowest = per_token * max(products.values()) / products[exact]  # of exact attention's size, unless one is larger
     sizes = batches(lengths, affordable=int(seconds / (turns * len(cases)) / slowest), most=most)
-    models[exact].take(sizes)
-    models |= {name: RandomTraining(case, sizes) for name, case in cases.items() if name != exact}
+    models = {name: RandomTraining(case, sizes) for name, case in cases.items()}
     common = _common(models[exact], None if masked is None else RandomTraining(masked, sizes[:2]))
     forward = _in_one_thread(models, len(sizes), device) if predictions else {}
     taken: list[dict[str, list[float]]] = []
@@ -273,11 +267,13 @@ def measure_turns(
     }
 
 
-def _allowed(exact: RandomTraining, models: int) -> tuple[float, int]:
+def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     """Return the seconds of exact attention per token, and the tokens that so many models may take at once."""
-    hardware, (size, length) = exact.case.hardware, exact.sizes[1]
-    per_token, growth = timed(partial(exact.step, 1), exact.device) / (size * length), exact.mb_per_token
-    left = hardware.most_mb - hardware.in_use_mb - models * exact.weights * STATES_MB
+    hardware = exact.hardware
+    many = max(2, hardware.micro_batch_tokens // length if hardware.device == "cuda" else 2)  # few are slow there
+    model = RandomTraining(exact, [(1, length), (many, length)])
+    per_token, growth = timed(partial(model.step, 1), model.device) / math.prod(model.sizes[1]), model.mb_per_token
+    left = hardware.most_mb - hardware.in_use_mb - models * model.weights * STATES_MB
     fitting = int(left / (SPARE * growth)) if growth else hardware.micro_batch_tokens
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
 
@@ -315,16 +311,12 @@ def _common(model: RandomTraining, masked: RandomTraining | None) -> _Common:
         pieces["masked"] = partial(masked.step, 1)
     times = interleaved(pieces, 3, model.device, "own")
     found = {name: statistics.median(seconds) for name, seconds in times.items()}
-    head_seconds, head_mb = 0.0, (0.0, 0.0)
-    if masked is not None:
-        few, many, *_ = tokens = [size * length for size, length in model.sizes]
-        head_seconds = max(0.0, found["masked"] - found["step"]) / many
-        low = max(0.0, masked.peaks[0] - model.peaks[0])
-        head_mb = (low, low + max(0.0, masked.mb_per_token - model.mb_per_token) * (max(tokens) - few))
-    return _Common(
-        forward_share=min(1.0, found["forward"] / found["step"]),
-        optimiser_seconds=model.update_seconds(),
-        weights=model.weights,
-        head_seconds=head_seconds,
-        head_mb=head_mb,
+    common = _Common(min(1.0, found["forward"] / found["step"]), model.update_seconds() / model.weights)
+    if masked is None:
+        return common
+    return replace(
+        common,
+        head_seconds=max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1]),
+        head_mb=max(0.0, masked.mb - model.mb),
+        head_mb_per_token=max(0.0, masked.mb_per_token - model.mb_per_token),
     )

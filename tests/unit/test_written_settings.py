@@ -9,10 +9,9 @@ from run_records import write_run
 from small_studies import SMALL, changed, study
 
 from lib.advice.encoders import published_encoder
-from lib.advice.estimates import find_stages
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
-from lib.advice.studies import OwnStudy
+from lib.advice.studies import advised_study
 from lib.core.files import mapping_text, read_mapping, read_value
 from lib.core.identity import RunId
 from lib.study.configuration import load_study
@@ -81,13 +80,9 @@ def own_texts():
 
 
 def test_an_advised_study_keeps_the_labels_of_the_texts(own_texts):
-    layers = [("small.yaml", SMALL)]
-    own = OwnStudy(Question("the study", texts=["texts/*.csv"]), own_texts, 512, {}, "fp32", {})
-    for text in (
-        own.of_encoder(published_encoder(labelled=True, multilingual=False)),
-        own.of_model(layers, find_stages(load_study(layers).graph), "favor-m64"),
-    ):
-        assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
+    encoder, question = published_encoder(labelled=True, multilingual=False), Question("the study", ["texts/*.csv"])
+    text = advised_study(encoder, question, own_texts, 512, {}, "fp32", {})
+    assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
 
 
 def test_the_line_in_place_of_a_former_key_keeps_its_values():

@@ -14,8 +14,14 @@ from lib.core.errors import DataError
 from lib.evaluation.statistics import holm
 from lib.results.scope import Scope
 from lib.results.table import SMALL_P
-from lib.results.tenths import PARTS, WHOLE, against_mean, predictions_by_part, scored
-from studies.evidence.results.kinds.tenths import TenthsTable
+from studies.evidence.results.kinds.tenths import (
+    PARTS,
+    WHOLE,
+    TenthsTable,
+    against_mean,
+    predictions_by_part,
+    scored,
+)
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
 WORDS = 50

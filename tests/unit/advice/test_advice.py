@@ -1,4 +1,5 @@
 import csv
+import json
 import random
 import re
 import runpy
@@ -14,7 +15,7 @@ from lib.core.errors import ConfigError, DataError, RunError
 from lib.study.configuration import load_study, read_layers
 from lib.tokens.cutting import WHOLE
 from lib.tokens.tokenizer_files import NEXT_TO_IT
-from lib.tokens.vocabularies import train_byte_pairs
+from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
 
@@ -105,50 +106,18 @@ def test_the_file_loads_as_a_study(answer, folder):
     assert study.execution.training.device == "cpu"
 
 
-def test_weights_that_exist_give_the_study_of_the_mechanism(folder, capsys):
-    out = folder / "weights.yaml"
-    advise(
-        folder,
-        "--label",
-        "sentiment",
-        "--limits",
-        128,
-        "--weights",
-        "there/model",
-        "--out",
-        out,
-    )
-    study = load_study(read_layers([out]))
-    assert list(study.experiment.stages) == ["tapt", "finetune"]
-    model = list(study.experiment.models)[1]
-    assert study.experiment.models[model].start.folder == "there/model"
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"**Take `{model}` (")
-    assert [*cells(printed)] == ["sdpa", "lsh-h2-c64", "favor-m64"]
-
-
-def test_texts_without_labels_cost_their_adaptation_alone(folder, capsys):
-    out = folder / "unlabelled.yaml"
-    advise(folder, "--unlabelled", "--limits", 128, "--weights", "there/model", "--out", out)
+def test_texts_without_labels_cost_their_adaptation_alone_also_with_an_encoder_at_hand(folder, capsys):
+    out, encoder = folder / "unlabelled.yaml", folder / "my-encoder"
+    vocabulary = len(train_wordpiece(encoder, [SENTENCE] * 3).backend)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    fields = {"model_type": "bert", "vocab_size": vocabulary, "max_position_embeddings": 64, **sizes}
+    (encoder / "config.json").write_text(json.dumps(fields))
+    advise(folder, "--unlabelled", "--limits", 128, "--encoder", encoder, "--out", out)
     study, printed = load_study(read_layers([out])), capsys.readouterr().out
     assert list(study.experiment.stages) == ["tapt"]
+    assert study.experiment.published["my-encoder"].folder == str(encoder)
+    assert printed.startswith(f"**Take `my-encoder` ({encoder}, exact attention), at most 64 tokens: about ")
     assert cells(printed)["sdpa"]["documents/s, one core"] == "-", "they are not classified"
-
-
-def test_no_text_is_cut_where_the_advised_model_reads_all(folder, tmp_path, capsys):
-    """Although a published encoder, which is not advised, would read 512 tokens, and the evidence is in a tenth."""
-    rows = [["review", "sentiment"]]
-    for number in range(100):
-        words = random.Random(number).choices(WORDS, k=600)
-        words[number % 60] = ["awful", "great"][number % 2]
-        rows.append([" ".join(words), ["no", "yes"][number % 2]])
-    with (tmp_path / "long.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-    options = ("--label", "sentiment", "--limits", 1024, "--weights", "there/model", "--out", tmp_path / "own.yaml")
-    advise(folder, "--texts", tmp_path / "long.csv", *options)
-    printed = capsys.readouterr().out
-    assert "1,024 loses 0.0 %" in printed
-    assert "tenth" not in printed
 
 
 @pytest.mark.parametrize(("encoder", "rate"), [(MINILM, 1e-4), (MASKED, 5e-5), (MULTILINGUAL, 5e-5)])
@@ -210,5 +179,5 @@ def test_texts_in_another_language_are_counted_by_the_tokeniser_of_the_encoder_t
 
 def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
     monkeypatch.setattr("lib.advice.estimates.RESERVE", 1e-6)
-    with pytest.raises(RunError, match="128 tokens: none of sdpa, lsh-h2-c64, favor-m64 fits into"):
-        advise(folder, "--limits", 64, 128)
+    with pytest.raises(RunError, match="64 tokens: none of minilm, sdpa, lsh-h2-c64, favor-m64 fits into"):
+        advise(folder, "--limits", 64)

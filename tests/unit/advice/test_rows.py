@@ -1,8 +1,10 @@
 import math
+import re
 
 import numpy as np
 import pytest
 
+from lib.advice.answer import mechanism
 from lib.advice.estimates import Hardware, ModelSteps, StageCost, Steps
 from lib.advice.preparing import OwnTexts
 from lib.advice.rows import START_UP, Row, choose, near_the_best, ratio, row
@@ -88,9 +90,18 @@ def test_near_the_best_is_what_is_known_to_be():
 )
 def test_a_run_has_its_evaluations(splits, evaluated):
     """After each of 20 epochs; those of labelled texts predict validation and test in the end."""
-    steps = Steps([(1, 10, 1.0), (2, 10, 2.0)], 0.5, 0.0, weights=1, grows=False, peaks=(1.0, 2.0))
+    steps = Steps([(1, 10, 1.0), (2, 10, 2.0)], 0.5, 0.0, grows=False, mb=1.0, mb_per_token=0.1)
     own = OwnTexts({}, splits, [], {"no": 50, "yes": 50} if "test" in splits else {})
     recipe = Recipe(epochs=20, learning_rate=1e-4, min_lr_ratio=0.0, batch_size=16)
     place = Hardware("cpu", "fp32", 16.0, 500.0, 32_768)
     found = row("minilm", [ModelSteps(steps, steps, 6)], [(recipe, not own.labelled)], np.full(80, 10), own, place)
     assert found.seconds == pytest.approx(START_UP + 20 * 80 + evaluated * 0.5)
+
+
+def test_the_mechanism_for_long_documents_is_named_with_its_cost_and_the_page_of_its_study(repository):
+    exact, fast = made("exact", 6000.0), made("fast", 3000.0)
+    found = mechanism(fast, exact, 4096)
+    assert "To read 4,096 tokens at once, take `fast`:** about 50 minutes a seed here, 0.50 [0.50, 0.50] of" in found
+    page, anchor = re.search(r"(docs/\S+)#([a-z-]+)", found).groups()
+    assert f"## {anchor.replace('-', ' ')}" in (repository / page).read_text().lower()
+    assert "of the time of exact attention" not in mechanism(exact, exact, 4096)
