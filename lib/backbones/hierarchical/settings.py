@@ -54,15 +54,15 @@ class Settings(BackboneSettings):
         "dropout.",
     )
 
-    takes_mechanism = _of_encoder("takes_mechanism")
-    needs_mechanism = _of_encoder("needs_mechanism")
-    held_mechanisms = _of_encoder("held_mechanisms")
-    looks_ahead = _of_encoder("looks_ahead")  # within a segment
-    quantized = _of_encoder("quantized")
-    linear_layers = _of_encoder("linear_layers")  # everything above the encoder is head, and trains
-    width = _of_encoder("width")
-    blocks = _of_encoder("blocks")
-    weights = _of_encoder("weights")
+    takes_mechanism: ClassVar[Any] = _of_encoder("takes_mechanism")
+    needs_mechanism: ClassVar[Any] = _of_encoder("needs_mechanism")
+    held_mechanisms: ClassVar[Any] = _of_encoder("held_mechanisms")
+    looks_ahead: ClassVar[Any] = _of_encoder("looks_ahead")  # within a segment
+    quantized: ClassVar[Any] = _of_encoder("quantized")
+    linear_layers: ClassVar[Any] = _of_encoder("linear_layers")  # everything above the encoder is head, and trains
+    width: ClassVar[Any] = _of_encoder("width")
+    blocks: ClassVar[Any] = _of_encoder("blocks")
+    weights: ClassVar[Any] = _of_encoder("weights")
 
     @check
     def _segments_go_on(self) -> Iterator[str]:

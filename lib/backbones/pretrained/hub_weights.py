@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
@@ -11,7 +12,6 @@ from lib.backbones.architecture import compare, require_same_weights, take_over,
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
-from lib.backbones.pretrained.positions import tiled
 from lib.backbones.stored import MECHANISM, load_source, refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
@@ -106,3 +106,23 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])
+
+
+def tiled(table: Tensor, rows: int, first: int) -> Tensor:
+    """Return a longer table of positions: the table, repeated.
+
+    Args:
+        table: as published [P, D].
+        rows: rows of the longer table.
+        first: row of a text's first token; those before it belong to no token and are not repeated.
+
+    Returns:
+        [rows, D]; the first P rows are those that were published.
+
+    Source:
+        Beltagy et al. 2020 (https://arxiv.org/abs/2004.05150), section 5: Longformer copies the 512 positions of
+        RoBERTa several times.
+    """
+    tokens = table[first:]
+    copies = -(-(rows - first) // len(tokens))
+    return torch.cat([table[:first], tokens.repeat(copies, 1)])[:rows]
