@@ -44,7 +44,7 @@ class Labels(NamedTuple):
     """The labels of a batch, as a model with a head is given them."""
 
     values: Tensor
-    """Of documents [B] or of tokens [B, N]; -100 = none."""
+    """Labels of documents [B] or of tokens [B, N]; -100 = none."""
     scored: Tensor | None = None
     """Places of labels of tokens in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`."""
     number: Tensor | int | None = None

@@ -9,28 +9,20 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.heads.text_encoding import TextEncoding
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.segments import Documents, segments_of
 from lib.backbones.reading import ReadsTokens
-from lib.backbones.saving import SavesOwnNames
 from lib.backbones.settings import BACKBONES
 
 
-class HierarchicalPreTrainedModel(SavesOwnNames, PreTrainedModel):
+class HierarchicalPreTrainedModel(ArchitecturePreTrainedModel):
     """Base of the models that read documents in segments: configuration, initial weights, saving and loading."""
 
     config_class = HierarchicalConfig
     base_model_prefix = "hierarchical"
-    _supports_sdpa = True
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the encoder."""
-        return self.base_model.encoder.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings of the encoder."""
-        self.base_model.encoder.set_input_embeddings(value)
+    holds = "encoder"
 
 
 class HierarchicalModel(ReadsTokens, HierarchicalPreTrainedModel):

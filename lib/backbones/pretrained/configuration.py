@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import in_own_names
-from lib.backbones.pretrained.positions import longer
 from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import ConfigError
 
@@ -139,6 +138,26 @@ class PretrainedBackboneConfig(ArchitectureConfig):
     def switches(self) -> Mapping[str, Any]:
         """See `ArchitectureConfig.switches`: those of the direction of its attention."""
         return self.family.switches[self.direction]
+
+
+def longer(published: PretrainedConfig, family: Family, *, length: int, fill: str) -> dict[str, Any]:
+    """Return the fields of an architecture that make it read longer texts.
+
+    Args:
+        published: configuration of the architecture as it was published.
+        family: its family.
+        length: tokens that a text may have.
+        fill: see `lib.backbones.pretrained.settings.Positions`.
+    """
+    if fill == "tiled":
+        return {"max_position_embeddings": length + family.unused_positions}
+    reach, rotary = published.max_position_embeddings, published.rope_parameters
+    stretched = {"rope_type": fill, "factor": length / reach, "original_max_position_embeddings": reach}
+    if "full_attention" in rotary:  # layers with a window see no further than before
+        parameters = rotary | {"full_attention": rotary["full_attention"] | stretched}
+    else:
+        parameters = rotary | stretched
+    return {"max_position_embeddings": length, "rope_parameters": parameters}
 
 
 AutoConfig.register(PretrainedBackboneConfig.model_type, PretrainedBackboneConfig)

@@ -20,7 +20,6 @@ from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
-from lib.backbones.pretrained.positions import choose_for_each_text
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.reading import ReadsTokens
 from lib.backbones.stored import require_finite
@@ -127,6 +126,33 @@ class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions if maps is None else tuple(maps),
         )
+
+
+def choose_for_each_text(inner: nn.Module) -> None:
+    """Let rotary positions with factors by length (`longrope`) follow from each text's own length.
+
+    transformers takes those of the longest text in a batch for all, so that a text's states would depend on the others.
+
+    Args:
+        inner: base model of transformers; one with other positions stays as it is.
+    """
+    rotary = getattr(inner, "rotary_emb", None)
+    kinds = getattr(rotary, "rope_type", None)  # one, or one for each type of layer
+    if rotary is not None and "longrope" in (kinds.values() if isinstance(kinds, dict) else [kinds]):
+        rotary.register_forward_hook(_of_each_text, with_kwargs=True)
+
+
+def _of_each_text(
+    rotary: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], together: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [B, N, D], those of each text computed by itself; a hook of `register_forward_hook`."""
+    named = dict(zip(("x", "position_ids", "layer_type"), arguments, strict=False)) | named
+    texts = named["position_ids"].split(1)
+    if len(texts) == 1:
+        return together
+    alone = [rotary.forward(**named | {"position_ids": positions}) for positions in texts]
+    cosines, sines = (torch.cat(parts) for parts in zip(*alone, strict=True))
+    return cosines, sines
 
 
 def half_open(

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
+from encoder_cases import EncoderForSequenceClassification
 from small_studies import SMALL, study
 from torch import nn
 
 from lib.analysis.computations.subject import Subject
-from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
 from lib.backbones.tfidf.settings import Settings

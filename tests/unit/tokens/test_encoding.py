@@ -50,9 +50,7 @@ def test_tensors_are_those_of_the_batches_of_the_pipeline(folder, max_tokens, tm
 
 
 def test_a_model_reads_them_as_they_are(folder):
-    from encoder_cases import build
-
-    from lib.backbones.encoder import EncoderForSequenceClassification
+    from encoder_cases import EncoderForSequenceClassification, build
 
     vocabulary = len(TextTokenizer.load(folder / "tokenizer").backend)
     model = build(EncoderForSequenceClassification, vocab_size=vocabulary, num_labels=3)

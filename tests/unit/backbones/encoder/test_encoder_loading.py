@@ -4,11 +4,10 @@ import json
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, token_ids
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, EncoderForSequenceClassification, build, token_ids
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.settings import Settings
 from lib.backbones.stored import load_weights
 from lib.core.errors import RunError

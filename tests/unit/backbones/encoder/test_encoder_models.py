@@ -5,11 +5,21 @@ import math
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, MIXES, VOCABULARY, build, labelled, masks, tiny_config, token_ids
+from encoder_cases import (
+    EXAMPLES,
+    MIXES,
+    VOCABULARY,
+    EncoderForMaskedLM,
+    EncoderForSequenceClassification,
+    build,
+    labelled,
+    masks,
+    tiny_config,
+    token_ids,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder

@@ -6,11 +6,17 @@ import pkgutil
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, labelled
+from encoder_cases import (
+    EXAMPLES,
+    EncoderForMaskedLM,
+    EncoderForSequenceClassification,
+    EncoderForTokenClassification,
+    build,
+    labelled,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.backbones import heads
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
 from lib.backbones.heads.model import TaskModel
 from lib.tokens.batches import LENGTHS, known_beforehand, rounded
 
