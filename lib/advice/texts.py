@@ -173,6 +173,6 @@ def hub_tokenizer(place: Mapping[str, str], folder: Path) -> Path:
         DownloadError: it is not in the cache, and the hub does not give it.
     """
     require_hub(place["repository"], "tokenizer.json", revision=place["revision"])
-    download_tokenizer(place["repository"], folder / "fetched", revision=place["revision"], attempts=1)
+    download_tokenizer(place["repository"], folder / "fetched", revision=place["revision"])
     from_published(folder / "fetched", folder / "of-encoder")
     return folder / "of-encoder"
