@@ -24,7 +24,6 @@ from lib.reading.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
 
-_PROGRESS_ROWS = 100_000
 _MOST_OF_ID = 4_096
 
 
@@ -142,8 +141,6 @@ def read_records(
                     repaired.update(counts)
                 elif classes is not None:
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
-                if rows % _PROGRESS_ROWS == 0:
-                    logger.info("%s: %d documents", path, rows)
                 of_group = None if group is None else _group(raw_group, group, where)
                 yield Record(part, identity, body, known, of_group, raw_fold, second)
             if dropped:

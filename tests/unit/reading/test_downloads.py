@@ -155,7 +155,7 @@ def run_script(name, *arguments, **environment):
 def hub(site, folder, *arguments, **environment):
     """Run the script, as the endpoint is read when the library is imported."""
     options = {"HF_ENDPOINT": site.url, "HF_HOME": folder / "home", "HF_HUB_OFFLINE": "0"} | environment
-    return run_script("download_hub", *arguments, "--out", folder / "raw" / "file", **options)
+    return run_script("download", *arguments, "--out", folder / "raw" / "file", **options)
 
 
 LARGE = ("--repository", "owner/corpus", "--file", "data/train-00000-of-00001.parquet")
@@ -450,6 +450,6 @@ def test_a_model_is_fetched_by_its_program(site, tmp_path):
 def test_download_script(site, tmp_path):
     site.files["/file.zip"] = CONTENT
     arguments = ("--url", f"{site.url}/file.zip", "--size", len(CONTENT), "--sha256", SHA256)
-    done = run_script("download_url", *arguments, "--out", tmp_path / "file.zip")
+    done = run_script("download", *arguments, "--out", tmp_path / "file.zip")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file.zip").read_bytes() == CONTENT
