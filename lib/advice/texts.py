@@ -158,4 +158,4 @@ def fetch(place: Mapping[str, str], target: Path, file: str = "tokenizer.json") 
     if file == "vocab.txt":
         download_hub(place["repository"], file, target, revision=place["revision"], repo_type="model")
     else:
-        download_tokenizer(place["repository"], target, revision=place["revision"], attempts=1)
+        download_tokenizer(place["repository"], target, revision=place["revision"])

@@ -21,6 +21,8 @@ from sklearn.metrics import (
 
 from lib.core.errors import DataError, RunError
 
+MOST_EXPONENT = 709
+"""Above that, the exponential overflows."""
 PER_CLASS_UP_TO = 10
 """Most classes with metrics per class."""
 
@@ -162,7 +164,4 @@ def _check_finite(predictions: np.ndarray) -> None:
 
 def perplexity(loss: float) -> float:
     """Return the perplexity for a mean cross-entropy in nats; infinite if it overflows."""
-    try:
-        return math.exp(loss)
-    except OverflowError:
-        return math.inf
+    return math.inf if loss > MOST_EXPONENT else math.exp(loss)

@@ -2,15 +2,13 @@
 
 import logging
 from collections import Counter
-from pathlib import Path
 from typing import Any, Literal
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.preparing.settings.preparation import Folds
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import MISSING, cell_text, whole_number
-from lib.reading.formats import read_rows
-from lib.reading.raw_files import Columns
+from lib.reading.readers import values_by_id
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ class FoldSplits:
         self._settings = settings
         names = {0: settings.train or [], 1: [settings.validation], 2: [settings.test]}
         self._splits = {cell_text(name) or MISSING: number for number in names for name in names[number]}
-        self._of = None if settings.file is None else _read(Path(settings.file), settings.column)
+        self._of = None if settings.file is None else values_by_id([settings.file], settings.column, Dialect())
         self._met: Counter[str] = Counter()
         self._without_document = set(self._of or ())
 
@@ -101,16 +99,3 @@ class FoldSplits:
 def _counted(folds: Counter[str]) -> str:
     """Return the names of the folds, each with its number of documents."""
     return cut(", ".join(f"{name} ({folds[name]:,} documents)" for name in sorted(folds)), 5 * MOST_OF_VALUE)
-
-
-def _read(path: Path, column: str) -> dict[str, Any]:
-    folds: dict[str, Any] = {}
-    try:
-        for identity, fold, *_ in read_rows(path, Columns("id", column, None), Dialect()):
-            if str(identity) in folds:
-                raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
-            folds[str(identity)] = fold
-    except DataError as error:
-        written = "A file of folds has no dialect of its own: CSV with commas, TSV, JSON Lines or Parquet, in UTF-8."
-        raise DataError(f"{error} {written}") from error
-    return folds

@@ -7,12 +7,11 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import requests
 from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError, RemoteEntryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, RemoteEntryNotFoundError
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential
 
 from lib.core.errors import DownloadError
@@ -38,14 +37,12 @@ def download_hub(
     *,
     revision: str = "main",
     repo_type: str = "dataset",
-    attempts: int = 4,
-    pause_s: float = 2.0,
 ) -> str:
     """Fetch one file of a hub repository to `target`, and return the commit that it is of.
 
-    The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`) and offline mode
-    apply. The cached file is linked to the target, or copied where the cache is on another file system. A revision that
-    is not a commit may name other content later; the log then warns of it, with the commit to pin.
+    The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`), offline mode and
+    repeated tries apply. The cached file is linked to the target, or copied where the cache is on another file system.
+    A revision that is not a commit may name other content later; the log then warns of it, with the commit to pin.
 
     Args:
         repository: `owner/name`.
@@ -53,8 +50,6 @@ def download_hub(
         target: file to appear.
         revision: commit, tag or branch.
         repo_type: `dataset` or `model`.
-        attempts: tries while the hub cannot be reached or answers with a fault of its own.
-        pause_s: seconds before the second try, doubled before each later one.
 
     Raises:
         NoSuchFileError: the file does not exist.
@@ -63,9 +58,7 @@ def download_hub(
     """
     place = f"{repository}, revision {revision}, file {path} ({constants.ENDPOINT})"
     try:
-        cached = _retrying(_hub_fault_may_pass, attempts, pause_s)(
-            hf_hub_download, repository, path, repo_type=repo_type, revision=revision
-        )
+        cached = hf_hub_download(repository, path, repo_type=repo_type, revision=revision)
     except Exception as error:  # the HTTP client of the library has its own errors
         uncached = isinstance(error, EntryNotFoundError) and constants.is_offline_mode()
         missing = uncached or isinstance(error, RemoteEntryNotFoundError)
@@ -150,7 +143,13 @@ def download_url(
     with atomic_path(target) as partial:
         transfer = _Transfer(url, partial)
         try:
-            _retrying(_url_fault_may_pass, attempts, pause_s)(transfer.attempt)
+            Retrying(
+                retry=retry_if_exception(_may_pass),
+                stop=stop_after_attempt(attempts),
+                wait=wait_exponential(multiplier=pause_s, max=60),
+                before_sleep=before_sleep_log(logger, logging.WARNING),
+                reraise=True,
+            )(transfer.attempt)
         except requests.RequestException as error:
             answer = error.response  # its text may show an address with a signature, to which the server led
             what = _first_line(error) if answer is None else f"the server answered {answer.status_code} {answer.reason}"
@@ -209,31 +208,11 @@ class _Transfer:
                     self.received += len(chunk)
 
 
-def _retrying(may_pass: Callable[[BaseException], bool], attempts: int, pause_s: float) -> Retrying:
-    return Retrying(
-        retry=retry_if_exception(may_pass),
-        stop=stop_after_attempt(attempts),
-        wait=wait_exponential(multiplier=pause_s, max=60),
-        before_sleep=before_sleep_log(logger, logging.WARNING),
-        reraise=True,
-    )
-
-
-def _url_fault_may_pass(error: BaseException) -> bool:
+def _may_pass(error: BaseException) -> bool:
     if isinstance(error, requests.HTTPError):
-        return error.response is not None and _status_may_pass(error.response.status_code)
+        status = 0 if error.response is None else error.response.status_code
+        return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
     return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
-
-
-def _hub_fault_may_pass(error: BaseException) -> bool:
-    # The library may hide the hub's answer behind a file that is not in the cache.
-    if answer := next((each for each in (error, error.__cause__) if isinstance(each, HfHubHTTPError)), None):
-        return _status_may_pass(answer.response.status_code)
-    return isinstance(error, Exception) and not isinstance(error, HFValidationError) and not constants.is_offline_mode()
-
-
-def _status_may_pass(status: int) -> bool:
-    return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
 
 
 def _first_line(error: BaseException) -> str:

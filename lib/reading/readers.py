@@ -24,7 +24,6 @@ from lib.reading.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
 
-_PROGRESS_ROWS = 100_000
 _MOST_OF_ID = 4_096
 
 
@@ -99,7 +98,7 @@ def read_records(
         asked = None if part in unlabelled else label
         labelled = _Columned(ground_truth.get(part, ()), asked or "", ground_truth_dialect or dialect)
         of_truth = bool(asked and labelled.paths)
-        truth = _truth(labelled, part, id) if of_truth else {}
+        truth = values_by_id(labelled.paths, labelled.own, labelled.dialect, id, part) if of_truth else {}
         if of_truth and id is None:
             _refuse_another_order(_Columned(paths, text, dialect), labelled)
         number = itertools.count()
@@ -142,8 +141,6 @@ def read_records(
                     repaired.update(counts)
                 elif classes is not None:
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
-                if rows % _PROGRESS_ROWS == 0:
-                    logger.info("%s: %d documents", path, rows)
                 of_group = None if group is None else _group(raw_group, group, where)
                 yield Record(part, identity, body, known, of_group, raw_fold, second)
             if dropped:
@@ -236,23 +233,36 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-def _truth(files: "_Columned", part: str, id: str | None) -> dict[str, Any]:
-    """Return the labels of one part by the ids of its documents, as other files hold them."""
-    labels: dict[str, Any] = {}
+def values_by_id(
+    paths: Sequence[str | Path], column: str, dialect: Dialect, id: str | None = "id", part: str = ""
+) -> dict[str, Any]:
+    """Return the values of a column by the ids of the documents that they belong to.
+
+    Args:
+        paths: files with them, such as labels or folds.
+        column: of the values; XML has those of its own.
+        dialect: how the files are written.
+        id: column of the ids; None = the documents are numbered, as those of `part`.
+        part: of the documents.
+
+    Raises:
+        DataError: a file cannot be read, lacks a column, or has an id twice.
+    """
+    found: dict[str, Any] = {}
     number = itertools.count()
-    for path in map(Path, files.paths):
+    for path in map(Path, paths):
         is_xml = suffix_of(path) == ".xml"
-        columns = Columns(id, "" if is_xml else files.own, None)
-        for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, files.dialect), start=1):
+        columns = Columns(id, "" if is_xml else column, None)
+        for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
             where = f"{path}, entry {row}"
-            for cell, name in ((raw_id, id or "id"), (value, files.own)):
-                _refuse_half(cell, where, name, files.dialect.encoding)
+            for cell, name in ((raw_id, id or "id"), (value, column)):
+                _refuse_half(cell, where, name, dialect.encoding)
             named = is_xml or id is not None
             identity = _identity(raw_id, where, id or "id") if named else f"{part}-{next(number)}"
-            if identity in labels:
+            if identity in found:
                 raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
-            labels[identity] = hyperpartisan if is_xml else value
-    return labels
+            found[identity] = hyperpartisan if is_xml else value
+    return found
 
 
 class _Columned(NamedTuple):

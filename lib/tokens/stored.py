@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from datasets import Dataset, load_from_disk
 
 from lib.core.errors import DataError
 from lib.core.labels import UNKNOWN
+from lib.preparing.parts import texts_of_part
 from lib.preparing.settings.document_form import Texts
 from lib.reading.same_texts import text_digest
 
@@ -134,10 +134,7 @@ def shared_documents(data: Mapping[Any, str | Path]) -> dict[str, float]:
 def _digests(place: Path) -> list[bytes]:
     """Return a digest of each document, of all its windows and both texts of a pair."""
     if place.is_file():
-        with pq.ParquetFile(place) as source:
-            columns = [name for name in ("text", "text_pair") if name in source.schema_arrow.names]
-            batches = source.iter_batches(512, columns=columns)
-            return [text_digest(*row.values()) for batch in batches for row in batch.to_pylist()]
+        return [text_digest(*texts) for texts in texts_of_part(place)]
     found: defaultdict[str, Any] = defaultdict(lambda: hashlib.blake2b(digest_size=8))
     for name, content in _tokens(place):
         found[name].update(content)

@@ -12,19 +12,19 @@ import contextlib
 import itertools
 import logging
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.labels import IGNORED, UNKNOWN, words
+from lib.preparing.parts import opened_part, read_part, texts_of_part
 from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.reading.spans import marked, token_labels
@@ -59,10 +59,8 @@ class StoredTexts:
 
     def __iter__(self) -> Iterator[str]:
         for path in self._paths:
-            with _opened(path) as file:
-                columns = [name for name in ("text", "text_pair") if name in file.schema_arrow.names]
-            for row in _read([path], columns):
-                yield from row.values()
+            for texts in texts_of_part(path):
+                yield from texts
 
 
 def make_tokenizer(settings: Tokenizer, sources: Sequence[str], target: str | Path) -> None:
@@ -136,34 +134,30 @@ def tokenize_corpus(
         ConfigError: a slice's `max_tokens` leaves no room for [CLS] and [SEP].
         DataError: a shard cannot be read, or all together hold fewer articles than the slices ask for.
     """
-    articles = _read(shards, ["id", "text"])
-
-    def take(part: Slice) -> tuple[Iterator[dict[str, Any]], int]:
-        return itertools.islice(articles, part.articles), part.max_tokens
-
+    articles = itertools.chain.from_iterable(read_part(shard, ["id", "text"]) for shard in shards)
     with contextlib.ExitStack() as stack:
-        train, validation = (
-            stack.enter_context(atomic_path(Path(folder) / split)) for split in ("train", "validation")
-        )
-        training = _write([take(short), take(long)], tokenizer, train)
-        rest = _write([take(held_out)], tokenizer, validation)
-        (short_lengths, long_lengths), (held_out_lengths,) = training.lengths, rest.lengths
-        kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
+        written = {}
+        for split, slices in (("train", (short, long)), ("validation", (held_out,))):
+            target = stack.enter_context(atomic_path(Path(folder) / split))
+            parts = [(itertools.islice(articles, part.articles), part.max_tokens) for part in slices]
+            written[split] = _write(parts, tokenizer, target)
+        (of_short, of_long), (of_held_out,) = (each.lengths for each in written.values())
+        kept = len(of_short) + len(of_long) + len(of_held_out)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
                 f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles "
                 f"{short.articles} + long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} "
                 "are asked for. Name more `files` of the source (documents, if generated), or lower these settings."
             )
-        training.coverage.check(f"the training articles of {shards[0]}")
-        rest.coverage.check(f"the held-out articles of {shards[0]}")
-    covered = shares(training.coverage.counts)
+        for split, each in written.items():
+            each.coverage.check(f"the articles of {split}, {shards[0]}")
+    longest = max(short.max_tokens, long.max_tokens)
+    training, validation = written.values()
     statistics = {
-        "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens))
-        | covered,
-        "train_short": _describe(short_lengths, short.max_tokens) | covered,
-        "train_long": _describe(long_lengths, long.max_tokens) | covered,
-        "validation": _describe(held_out_lengths, held_out.max_tokens) | shares(rest.coverage.counts),
+        "train": _describe(np.concatenate([of_short, of_long]), longest, training),
+        "train_short": _describe(of_short, short.max_tokens, training),
+        "train_long": _describe(of_long, long.max_tokens, training),
+        "validation": _describe(of_held_out, held_out.max_tokens, validation),
     }
     write_json(lengths, statistics)
 
@@ -205,14 +199,12 @@ def tokenize_dataset(
     with contextlib.ExitStack() as stack:
         for split, source in sources.items():
             target = stack.enter_context(atomic_path(Path(folder) / split))
-            with _opened(source) as file:
+            with opened_part(source) as file:
                 prepared = file.schema_arrow
                 without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
-            documents = _read([source], prepared.names)
             label_per = _label_per(prepared)
-            completed = partial(_completed, label_per=label_per, without_labels=without_labels)
-            rows = [(map(completed, documents), max_tokens)]
-            written = _write(rows, tokenizer, target, prepared, window_stride, separately)
+            rows = (_completed(row, label_per, without_labels) for row in read_part(source))
+            written = _write([(rows, max_tokens)], tokenizer, target, prepared, window_stride, separately)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
@@ -226,25 +218,8 @@ def tokenize_dataset(
                 logger.warning("%s: %d of %d labels have no token: %s", source, lost, written.labels, reasons)
             written.coverage.check(source)
             limit = 2 * max_tokens if separately else max_tokens
-            statistics[split] = _describe(split_lengths, limit) | shares(written.coverage.counts)
+            statistics[split] = _describe(split_lengths, limit, written)
     write_json(lengths, statistics)
-
-
-def _read(paths: Sequence[str | Path], columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of Parquet files, without holding a file in memory."""
-    for path in paths:
-        with _opened(path) as file:
-            for batch in file.iter_batches(_BATCH, columns=columns):
-                yield from batch.to_pylist()
-
-
-@contextlib.contextmanager
-def _opened(path: str | Path) -> Iterator[pq.ParquetFile]:
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            yield file
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
 
 
 def _label_per(prepared: pa.Schema) -> str:
@@ -400,9 +375,9 @@ def _completed(row: dict[str, Any], label_per: str, without_labels: bool) -> dic
     return row
 
 
-def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:
-    figures: dict[str, Callable[[np.ndarray], Any]]
-    figures = {"mean": np.mean, "std": np.std, "median": np.median, "min": np.min, "max": np.max}
-    found = {name: figure(lengths).item() if lengths.size else None for name, figure in figures.items()}
-    at_limit = float((lengths == max_tokens).mean()) if lengths.size else None
-    return {"max_tokens": max_tokens, "documents": lengths.size, **found, "at_limit": at_limit}
+def _describe(lengths: np.ndarray, max_tokens: int, written: _Written) -> dict[str, float | int | None]:
+    found: dict[str, float | int | None] = {"max_tokens": max_tokens, "documents": lengths.size}
+    for name in ("mean", "std", "median", "min", "max"):
+        found[name] = getattr(np, name)(lengths).item() if lengths.size else None
+    found["at_limit"] = float((lengths == max_tokens).mean()) if lengths.size else None
+    return found | shares(written.coverage.counts)

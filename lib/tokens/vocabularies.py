@@ -37,8 +37,6 @@ _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
 _STRAY = 0.01
 """Largest share of tokens with capitals in a vocabulary of lower-cased texts; in a cased one it is far larger."""
-_PROBE = " \u00c9a\u4e2d\u6587 b"
-"""A space, a capital, an accent and two ideographs, which tokenisers read differently."""
 
 
 def train_wordpiece(
@@ -84,11 +82,9 @@ def train_wordpiece(
     vocabulary = core.get_vocab()
     if len(vocabulary) > vocab_size:
         logger.warning(
-            "vocab_size = %d: the vocabulary has %d entries, since each of the %d characters of the texts needs one at "
-            "the beginning of a word and one inside. Set algorithm: bpe, whose smallest vocabulary has 262 entries",
-            vocab_size,
-            len(vocabulary),
-            len(alphabet),
+            "vocab_size = %d: the vocabulary has %d entries, two for each of %d characters. Set algorithm: bpe, whose "
+            "smallest vocabulary has 262 entries",
+            *(vocab_size, len(vocabulary), len(alphabet)),
         )
     return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
 
@@ -169,8 +165,6 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         own = _loader(folder, files).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
         core = read_core(folder) if files == LAYOUTS[0] else _core_of(own, folder / files[0])
-        probe = " ".join([_PROBE, *own.get_added_vocab()])
-        theirs = own(probe)["input_ids"]
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -188,8 +182,6 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
     backend = PreTrainedTokenizerFast(
         tokenizer_object=core, model_input_names=INPUTS, split_special_tokens=own.split_special_tokens, **special
     )
-    if (ours := backend(probe)["input_ids"]) != theirs:
-        logger.warning("%s: %r has the ids %s there, but %s in transformers", folder / files[0], probe, ours, theirs)
     return TextTokenizer(backend).save(tokenizer_dir)
 
 

@@ -8,7 +8,7 @@ rule download_hub:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
     params:
-        program=untracked_program("download_hub"),
+        program=untracked_program("download"),
         revision=lambda w: unquote(w.revision),
         path=lambda w: unquote(w.path),
     message:
@@ -25,7 +25,7 @@ rule download_url:
         plan.paths.log("download/urls/{address}"),
     localrule: True
     params:
-        program=untracked_program("download_url"),
+        program=untracked_program("download"),
         options=lambda w: download_options(plan.corpora.remote_files[w.address]),
     message:
         "download {wildcards.address}"
@@ -68,7 +68,7 @@ rule download_vocabulary:
         plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True
     params:
-        program=untracked_program("download_hub"),
+        program=untracked_program("download"),
         revision=lambda w: unquote(w.revision),
     message:
         "download the vocabulary of {wildcards.repository}"

@@ -80,7 +80,7 @@ def test_documents_that_are_dropped_have_folds_all_the_same(tmp_path):
     [
         (range(19), "id,fold", r"folds\.csv has no fold of the document 'd19' in 'fold'"),
         (range(21), "id,fold", r"folds\.csv: 1 ids have no document, such as 'd20'"),
-        ([*range(20), 7], "id,fold", r"folds\.csv: has the id 'd7' twice"),
+        ([*range(20), 7], "id,fold", r"folds\.csv, entry 21: the id 'd7' comes twice"),
         (range(20), "id,part", r"folds\.csv: has no column 'fold'; it has 'id', 'part'"),
         ([n for n in range(20) if n % 5 != 3], "id,fold", "has no fold of the document 'd3'"),
     ],
@@ -102,7 +102,7 @@ OTHER_TABLES = {
     "a field more": ("id,fold\nd0,1,2\n", "utf-8", "folds.csv, line 2: has 3 fields; expected 2"),
     "an open quotation mark": ('id,fold\n"d0,1\n', "utf-8", "folds.csv: .*"),
     "quotation marks": ('id,fold\n"d0,1\nd1,"2\n",3\n', "utf-8", "folds.csv: .*"),
-    "an id twice": ("id,fold\nd0,1\nd0,2\n", "utf-8", "folds.csv: has the id 'd0' twice"),
+    "an id twice": ("id,fold\nd0,1\nd0,2\n", "utf-8", "folds.csv, entry 2: the id 'd0' comes twice"),
 }
 
 
@@ -112,7 +112,7 @@ def test_a_table_that_is_none_of_folds_is_refused(table, tmp_path):
     content, encoding, problem = OTHER_TABLES[table]
     (tmp_path / "folds.csv").write_text(content, encoding=encoding)
     folds = {"file": str(tmp_path / "folds.csv"), "validation": 4, "test": 3}
-    with pytest.raises(DataError, match=f"{problem}.* no dialect of its own: CSV with commas"):
+    with pytest.raises(DataError, match=problem):
         prepare(tmp_path, documents(20), folds)
 
 

@@ -378,7 +378,7 @@ def test_script_with_articles_and_ground_truth(tmp_path):
 
 def test_scripts_do_not_import_torch():
     code = "import sys, scripts.prepare_dataset, scripts.filter_corpus\n"
-    code += "import scripts.download_url, scripts.download_hub, scripts.download_model\n"
+    code += "import scripts.download, scripts.download_model\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

@@ -155,7 +155,7 @@ def run_script(name, *arguments, **environment):
 def hub(site, folder, *arguments, **environment):
     """Run the script, as the endpoint is read when the library is imported."""
     options = {"HF_ENDPOINT": site.url, "HF_HOME": folder / "home", "HF_HUB_OFFLINE": "0"} | environment
-    return run_script("download_hub", *arguments, "--out", folder / "raw" / "file", **options)
+    return run_script("download", *arguments, "--out", folder / "raw" / "file", **options)
 
 
 LARGE = ("--repository", "owner/corpus", "--file", "data/train-00000-of-00001.parquet")
@@ -262,12 +262,9 @@ def test_missing_on_the_hub(site, tmp_path, repository, revision, file):
 def test_busy_hub_is_asked_again(site, tmp_path):
     site.files["/cdn/large"] = CONTENT
     site.faults["HEAD /datasets/owner/corpus/resolve/main/data/train-00000-of-00001.parquet"] = ["503", "503"]
-    code = "import sys; from lib.reading.downloads import download_hub as download; "
-    code += "download(*sys.argv[1:], attempts=3, pause_s=0.001)"
-    command = [sys.executable, "-c", code, "owner/corpus", "data/train-00000-of-00001.parquet", str(tmp_path / "file")]
-    environment = os.environ | {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-    subprocess.run(command, env=environment, check=True, timeout=120)
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    done = hub(site, tmp_path, *LARGE)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "raw" / "file").read_bytes() == CONTENT
 
 
 def test_hub_offline_and_not_cached(site, tmp_path):
@@ -287,7 +284,7 @@ def fetched(site, folder, *calls, **environment):
         "import json, os, sys\nfrom lib.reading import hub_files\nfrom lib.core.errors import DownloadError\n"
         "for name, repository, target, revision, os.environ['HF_TOKEN'] in json.loads(sys.argv[1]):\n"
         "    try:\n"
-        "        getattr(hub_files, name)(repository, target, revision=revision, attempts=3, pause_s=0.001)\n"
+        "        getattr(hub_files, name)(repository, target, revision=revision)\n"
         "        print()\n"
         "    except DownloadError as error:\n"
         "        print(error)\n"
@@ -453,6 +450,6 @@ def test_a_model_is_fetched_by_its_program(site, tmp_path):
 def test_download_script(site, tmp_path):
     site.files["/file.zip"] = CONTENT
     arguments = ("--url", f"{site.url}/file.zip", "--size", len(CONTENT), "--sha256", SHA256)
-    done = run_script("download_url", *arguments, "--out", tmp_path / "file.zip")
+    done = run_script("download", *arguments, "--out", tmp_path / "file.zip")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file.zip").read_bytes() == CONTENT

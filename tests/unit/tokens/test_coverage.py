@@ -54,7 +54,7 @@ def test_a_corpus_without_a_known_token_is_refused_and_leaves_nothing(tmp_path):
     pd.DataFrame({"id": [str(i) for i in range(60)], "text": written}).to_parquet(tmp_path / "shard.parquet")
     parts = {name: Slice(articles=n, max_tokens=64) for name, n in (("short", 0), ("long", 50), ("held_out", 10))}
     tokenizer, out = TextTokenizer.load(tmp_path / "tokenizer"), tmp_path / "out"
-    with pytest.raises(DataError, match=r"training articles of .*shard\.parquet: 48 of 50 documents"):
+    with pytest.raises(DataError, match=r"articles of train, .*shard\.parquet: 48 of 50 documents"):
         tokenize_corpus([tmp_path / "shard.parquet"], tokenizer, **parts, folder=out, lengths=out / "lengths.json")
     assert list(out.iterdir()) == []
 
