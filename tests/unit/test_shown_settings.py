@@ -162,7 +162,7 @@ PLACES = [
     ("evaluate", "experiment", "../studies/hate_speech/hate_speech.yaml", "", {}),
     ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
     ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
-    ("search", "tune", "config.yaml", "experiment/stages", IMDB_ALONE),
+    ("search", "extensions", "config.yaml", "", IMDB_ALONE),
     ("what_models_look_at", "report", "demo.yaml", "", {}),
     ("../studies/word_vectors/README", "word_vectors", "config.yaml", "experiment", {}),
     ("write_a_study", "stages", "config.yaml", "experiment", {}),
