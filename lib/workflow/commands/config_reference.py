@@ -16,6 +16,7 @@ from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.extensions import SHIPPED, shipped, use
 from lib.core.files import write_text
+from lib.core.kinds import Axis
 from lib.preparing.generators import GeneratorOptions, generators, options_class
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
@@ -26,7 +27,7 @@ from lib.tasks.settings import TASKS
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
 
-AXES = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
+AXES: tuple[Axis[Any], ...] = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
 SHARED = ("task", "recipe")
 """Keys of a stage that are laid below those of each entry of its `data`; a model may change them."""
 PLACEHOLDERS = {"data": "<dataset>", "files": "<part>", "ground_truth": "<part>", "changes": "<stage>"}
@@ -54,7 +55,9 @@ class Reference:
     def __init__(self) -> None:
         use(shipped())
         options = [(name, options_class(name)) for name in generators()]
-        kinds = {section: ("generator", name) for name, section in options if section is not GeneratorOptions}
+        kinds: dict[type[BaseModel], tuple[str, str]] = {
+            section: ("generator", name) for name, section in options if section is not GeneratorOptions
+        }
         able: dict[type[BaseModel], tuple[str, list[type[BaseModel]]]] = {GeneratorOptions: ("options", list(kinds))}
         for axis in AXES:
             able[axis.base] = axis.noun, [axis.settings(kind) for kind in axis.kinds()]
