@@ -62,8 +62,9 @@ class Reference:
         for axis in AXES:
             able[axis.base] = axis.noun, [axis.settings(kind) for kind in axis.kinds()]
             kinds |= {axis.settings(kind): ("kind", kind) for kind in axis.kinds()}
+        sections: list[type[BaseModel]] = [Study, RunSettings, *able, *kinds]
         references, schema = models_json_schema(
-            [(section, "validation") for section in (Study, RunSettings, *able, *kinds)], ref_template="#/$defs/{model}"
+            [(section, "validation") for section in sections], ref_template="#/$defs/{model}"
         )
         place_of = {section: reference for (section, _), reference in references.items()}
         self.definitions: dict[str, Schema] = schema["$defs"]
@@ -74,9 +75,9 @@ class Reference:
                 definition = self.definitions[_name(place_of[section])]
                 first, *rest = definition["description"].split("\n")
                 definition["description"] = "\n".join([f"{first} Of the extension `{house}/{place}`.", *rest])
-        for base, (noun, sections) in able.items():
+        for base, (noun, ways) in able.items():
             self.definitions[_name(place_of[base])] = {
-                "anyOf": [place_of[section] for section in sections],
+                "anyOf": [place_of[section] for section in ways],
                 "description": f"Any {noun}.",
             }
         stage, change, work = (self.definitions[name]["properties"] for name in ("Stage", "Change", "Work"))
@@ -207,8 +208,8 @@ def _default(field: Schema) -> str:
     if "$ref" in field:
         return ""
     first, *_ = field.get("anyOf", [field])
-    empty = {"array": [], "object": {}}.get(first.get("type"))
-    return f"`{json.dumps(field.get('default', empty))}`"
+    empty = {"array": "[]", "object": "{}"}.get(first.get("type"), "null")
+    return f"`{json.dumps(field['default']) if 'default' in field else empty}`"
 
 
 def _let_null_remove(field: Schema) -> None:
