@@ -107,7 +107,7 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         latest = max(times.values(), default=0.0)
         for name, text in written.items():
             add(name, text.encode(), latest)
-        add(MANIFEST, json.dumps({"number": len(digests), "files": digests}, indent=1).encode(), latest)
+        add(MANIFEST, json.dumps({"files": digests}, indent=1).encode(), latest)
     return out.stat().st_size
 
 

@@ -21,14 +21,15 @@ CHECKPOINT = 3 * WEIGHT
 """Bytes per weight of a checkpoint: the weight and AdamW's two moments."""
 COUNTED = f"extrapolated: {WEIGHT} bytes per weight; weights follow from the sizes in the configuration"
 OF_CHECKPOINT = f"extrapolated: {CHECKPOINT} bytes per weight, for each run that is training"
+LATER = "known once they are downloaded"
 FETCHED = {
-    "download_url": ("files behind URLs", "measured: the configuration gives their sizes"),
+    "download_url": ("files behind URLs", "measured: the configuration gives sizes"),
     "download_model": ("published models", COUNTED),
-    "download_hub": ("files of data sets", ""),
-    "download_tokenizer": ("tokenisers", ""),
-    "download_vocabulary": ("vocabularies", ""),
+    "download_hub": ("files of data sets", LATER),
+    "download_tokenizer": ("tokenisers", LATER),
+    "download_vocabulary": ("vocabularies", LATER),
 }
-"""What the rules of downloads fetch, and how its size is known where it is."""
+"""What the rules of downloads fetch, and how its size is known."""
 
 
 def needs_report(plan: Plan, jobs: Collection[Job]) -> str:
@@ -103,33 +104,22 @@ def _line(name: str, *cells: str) -> str:
 def storage_lines(plan: Plan, jobs: Collection[Job]) -> Iterator[str]:
     """Yield a table of downloads and disk for the jobs of Snakemake's plan."""
     weights = _published_weights(plan)
-    fetched = {rule: [_fetched_bytes(plan, job, weights) for job in jobs if job.rule.name == rule] for rule in FETCHED}
     runs = [run for job in jobs if (run := _run_of(plan, job))]
     checkpoint = CHECKPOINT * max((_weights(plan, run) or 0 for run in runs if run.trains), default=0)
-    groups: list[tuple[str, list[int | None], str, str]] = [
-        *((what, fetched[rule], how, "unknown until they are downloaded") for rule, (what, how) in FETCHED.items()),
-        ("models of the runs", [_kept_bytes(plan, run) for run in runs], COUNTED, "unknown until they have run"),
-        ("a checkpoint, at most", [checkpoint] if checkpoint else [], OF_CHECKPOINT, ""),
+    groups: list[tuple[str, list[int | None], str]] = [
+        (what, [_fetched_bytes(plan, job, weights) for job in jobs if job.rule.name == rule], how)
+        for rule, (what, how) in FETCHED.items()
     ]
+    groups.append(("models of the runs", [_kept_bytes(plan, run) for run in runs], COUNTED))
+    groups.append(("a checkpoint, at most", [checkpoint] if checkpoint else [], OF_CHECKPOINT))
     yield _line("downloads and disk", "number", "GB") + "  how it is known"
-    if not any(fetched.values()):
-        yield _stored("downloads", 0, 0, "measured: no file is missing")
-    for what, sizes, how, unknown in groups:
-        known = [size for size in sizes if size is not None]
-        if known:
-            yield _stored(what, len(known), sum(known), how)
-        if len(known) < len(sizes):
-            yield _stored(f"other {what}" if known else what, len(sizes) - len(known), None, unknown)
-    yield _stored("texts and tokens", None, None, "unknown until they are prepared")
+    for what, sizes, how in groups:
+        if sizes:
+            known = _known(pd.Series(sizes, dtype=float), "sum", "{:,.2f}", " + ?", 1e9)
+            yield f"{_line(what, f'{len(sizes):,}', known)}  {how}"
+    yield from ("", "Texts and tokens come in addition; their sizes are unknown until they are prepared.")
     if checkpoint:
-        yield from ("", f"Of vocabularies that are not trained here, {VOCABULARY:,} tokens are assumed.")
-
-
-def _stored(what: str, number: int | None, size: int | None, how: str) -> str:
-    """Return a line of the table; sizes below 0.1 GB have two digits."""
-    gigabytes = None if size is None else size / 1e9
-    shown = "unknown" if gigabytes is None else f"{gigabytes:{'.2g' if 0 < gigabytes < 0.1 else ',.1f'}}"
-    return f"{_line(what, '' if number is None else f'{number:,}', shown)}  {how}"
+        yield f"Of vocabularies that are not trained here, {VOCABULARY:,} tokens are assumed."
 
 
 def _run_of(plan: Plan, job: Job) -> Run | None:

@@ -32,7 +32,7 @@ class Accepted(BaseModel):
     reason: str | None
     """Reason given by the user."""
     changes: list[str]
-    """In words; empty if only what the run is made from was accepted."""
+    """The changes in words; empty if only what the run is made from was accepted."""
     settings: dict[str, Any]
     """Values of changed settings that the run was accepted for, by dotted name."""
     code: str | None
