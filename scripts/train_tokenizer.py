@@ -1,7 +1,7 @@
 """Make the folder of a tokeniser: from an existing vocabulary or tokeniser, or by training one on prepared texts.
 
-In: a vocab.txt, a folder with a published tokeniser, or Parquet files with a column `text` (none for bytes), whichever
-the settings of the tokeniser ask for. Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece,
+In, by the settings of the tokeniser: a vocab.txt, a folder with a published tokeniser, or Parquet files with a column
+`text` (none for bytes). Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece,
 vocab.txt.
 """
 

@@ -1,4 +1,4 @@
-"""What the references of all mechanisms share: dense attention in float64, text by text, for tests. No run uses it.
+"""Shared by the references of all mechanisms: dense attention in float64, text by text, for tests. No run uses it.
 
 Shapes: B batch, H heads, N tokens, n real tokens of a text, d head width.
 """

@@ -144,7 +144,7 @@ class _Loader(yaml.SafeLoader):
         self.name = source
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        """Return the node of a mapping; PyYAML would let a key that is there twice replace the first one silently."""
+        """Return the node of a mapping; in PyYAML, the second of two equal keys would replace the first silently."""
         node = super().compose_mapping_node(anchor)
         lines: dict[tuple[str, str], int] = {}
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:

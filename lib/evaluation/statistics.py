@@ -146,7 +146,7 @@ class Estimate:
     An interval is never shorter than that over documents for the given models. With one seed it is that interval,
     and knows nothing of other seeds.
 
-    A class that a model never finds, or finds without an error, has an F1 of 0 or 1 whichever document is left out, so
+    A class that a model never finds, or finds without an error, has an F1 of 0 or 1 if any document is left out, so
     the jackknife takes it as known. As with a score of 0 or 1, its recall may differ from that by what
     `_without_variance` says, and the mean over classes by a share of this, whose square adds to the others. Without
     this, intervals of a score cover 65 % where a class has 20 documents and a model finds every twentieth.

@@ -1,6 +1,6 @@
-"""Files that jobs read and no job makes: what was made of one that changed meanwhile is made again.
+"""Files that jobs read and no job makes: results of one that changed meanwhile are made again.
 
-Snakemake notes the contents of inputs when a job has ended, and takes them for what the job has read.
+Snakemake notes the contents of inputs when a job has ended, and takes them for those that the job has read.
 """
 
 import os

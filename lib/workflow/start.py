@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def killed(number: int) -> str:
-    """Return what it means that a program was killed by a signal, which leaves no word in its log."""
+    """Explain the death of a program by a signal, which leaves no word in its log."""
     causes: dict[int, str] = {
         signal.SIGKILL: "The memory probably ran out: let fewer jobs run at once (--cores).",
         signal.SIGBUS: "A disk or the shared memory (/dev/shm) is probably full.",

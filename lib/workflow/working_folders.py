@@ -28,7 +28,7 @@ class Remover(logging.Handler):
         self.paths, self.persistence = paths, persistence
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Remove what is accepted, after a job."""
+        """Remove the folders of accepted runs, after a job."""
         if getattr(record, "event", None) == LogEvent.JOB_FINISHED:
             remove_accepted(self.paths, self.persistence)
 

@@ -24,7 +24,7 @@ PRINTED = {
     f"test_{CHARACTERS}": ("f1_characters_percent", 100),
     f"eval_{MACRO}": ("validation_f1_macro_percent", 100),
 }
-"""By the column of the run records: what the study's printed values call it, and its factor there."""
+"""Names and factors of scores among the study's printed values, by the column of the run records."""
 OF_CLASSES = re.compile("test_(precision|recall|f1)_(?:class_(?!macro average$)|(?=macro$))(.+)")
 """Scores of classes and their means over classes; the studies have no class called `macro average`."""
 
