@@ -15,8 +15,8 @@ class ReadsTokens:
     """Mixin in front of the base of a backbone's models, for the model without a head, which defines `read`."""
 
     read: Callable[..., BaseModelOutput]
-    """Returns `last_hidden_state` [B, N, D], and hidden states and attentions on demand, from the numbers of tokens [B, N] or word
-    embeddings [B, N, E], an attention mask, and further arguments of the backbone."""
+    """Returns `last_hidden_state` [B, N, D], and hidden states and attentions on demand, from the numbers of tokens
+    [B, N] or word embeddings [B, N, E], an attention mask, and further arguments of the backbone."""
 
     @can_return_tuple
     def forward(
