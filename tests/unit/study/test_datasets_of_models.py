@@ -128,7 +128,7 @@ def test_lengths_are_checked_with_the_backbone_of_the_dataset():
 WRONG = {
     "an unknown dataset": (
         {"tapt": {"data": {"news": {"mechanism": "sdpa"}}}},
-        "data.news: tapt does not work on 'news'",
+        "changes.tapt.data: there is no 'news'",
     ),
     "a corpus of another stage": (
         {"tapt": {"data": {"wikipedia": {"mechanism": "sdpa"}}}},

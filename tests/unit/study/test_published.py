@@ -150,10 +150,12 @@ def test_its_own_names_of_fields_are_understood(tmp_path):
     [
         (
             {"quantization_config": {"quant_method": "awq"}},
-            r"quantization_config = .*'awq'.*: .* Name the model that it",
+            r"quantization_config = .*'awq'.*: .* Name a model whose quantization_config is null",
         ),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key': unknown to bert in"),
-        ({"hidden_act": "swiglu"}, "hidden_act = 'swiglu': transformers has no such activation. Expected one of gelu"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type = 'relative_key': transformers does not follow it for bert",
+        ),
         ({"auto_map": {"AutoModel": "modeling_own.OwnModel"}}, "auto_map = OwnModel: code .* name the folder"),
     ],
 )

@@ -199,7 +199,7 @@ BAD = {
     ),
     "a table of variants": (
         [("/report/tables/x", {"kind": "search", "stage": "tune"})],
-        "report.tables.x.stage: tune has no variants",
+        "report.tables.x.stage: tune has tuning, which the kind search would mix",
     ),
     "a figure of the history": (
         [("/report/figures/x", {"kind": "loss", "stage": "tune"})],
