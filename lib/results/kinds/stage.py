@@ -147,9 +147,7 @@ class StageTable(TableSettings):
                     printed[key] = replace(form, label=f"{'/'.join(place)} {form.label}")
                     if each.score and several:
                         frame[key.sd] = of_rows.std(axis=1).to_numpy()
-                    elif other and (
-                        values.isna().any(axis=None) or not set(scope.models) <= set(runs.index.unique("row"))
-                    ):
+                    if other and frame[key][frame[MODEL] != other].isna().any():
                         notes = [GAPS]
                     if name in published:
                         rows = pd.MultiIndex.from_product([["+".join(group)], scope.models, [dataset]])
