@@ -75,7 +75,7 @@ OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
 STATE = "state_bytes"
 """Column of the state size of a model, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
 
-QUANTITIES = {
+_MEASURED = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 4, 2),
     "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 3, 2),
@@ -97,22 +97,23 @@ QUANTITIES = {
     "approximated": Quantity("approximated", "approximated_percent", "documents approximated [%]", 100, 1, 1),
     "epochs": Quantity("epochs", "epochs", "epochs", 1, 1, 0),
 }
-QUANTITIES |= {
+_VALIDATED = {
     f"validation_{name}": replace(
         each,
         source=each.source.replace("test_", "eval_"),
         name=f"validation_{each.name}",
         label=f"validation {each.label}",
     )
-    for name, each in QUANTITIES.items()
+    for name, each in _MEASURED.items()
     if name in ("f1", "accuracy", "sequence_accuracy", "matthews", "pearson", "spearman")
 }
 PARTS = ("embeddings", "attention", "feed_forward", "recurrence", "norms", "other", "backbone", "head", "trainable")
 """Parts of a model whose weights run records count; `backbone` is all but the head, `trainable` what adapters leave."""
-QUANTITIES |= {
+_COUNTED = {
     name: Quantity(name, name, name.replace("_", " "), 1, 0, 0, of_part=True)
     for name in (f"parameters_{part}" for part in PARTS)
 }
+QUANTITIES = _MEASURED | _VALIDATED | _COUNTED
 
 
 def quantity(column: str) -> Quantity:

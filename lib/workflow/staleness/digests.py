@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lib.core.extensions import ROOT, sources
 from lib.core.files import file_digest, files_in
-from lib.workflow.staleness.syntax import Chain, Function, chain_of, chains_in, defined_names, normalised
+from lib.workflow.staleness.syntax import Chain, chain_of, chains_in, defined_names, normalised, registers
 
 SILENT = frozenset(
     {
@@ -123,7 +123,7 @@ class _Module(NamedTuple):
     imports: dict[str, list[tuple[str, Chain]]]  # imported name: module and attribute, from every import of the name
     loaded: list[str]  # modules that an import names, with the attribute where that is a module
     exported: set[str]  # names that it imports for others, since it does not mention them itself
-    registered: list[str]  # definitions with a decorator
+    registered: list[str]  # definitions with a decorator that may register them
 
 
 @functools.cache
@@ -138,8 +138,8 @@ def _module(name: str) -> _Module | None:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if isinstance(statement, Function | ast.ClassDef) and statement.decorator_list:
-            module.registered.append(statement.name)
+        if registers(statement):
+            module.registered.extend(defined_names(statement))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -163,25 +163,30 @@ def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
 
     A module on the way there, whose imports are used, is imported too: its statements are among them.
     """
-    source = _module(module)
-    if source is None:
-        return frozenset()
+    found: set[Definition] = set()
+    waiting, seen = [(module, chain)], set()
+    while waiting:
+        if (place := waiting.pop()) not in seen and (source := _module(place[0])) is not None:
+            seen.add(place)  # modules may import each other
+            definitions, targets = _step(source, *place)
+            found |= definitions
+            waiting += targets
+    return frozenset(found)
+
+
+def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], list[tuple[str, Chain]]]:
+    """Return the definitions that `chain` refers to in a module alone, and where it leads to from there."""
     found = {(module, STATEMENTS)}
     if not chain:
         found |= {(module, name) for name in source.definitions}
-        targets = [target for name in source.exported for target in source.imports[name] if target[1]]
-    elif chain[0] in source.definitions:
-        found |= {(module, chain[0])}
-        targets = []
-    elif chain[0] in source.imports:
-        targets = [(target, (*attribute, *chain[1:])) for target, attribute in source.imports[chain[0]]]
-    elif _module(f"{module}.{chain[0]}"):
-        return _lookup(f"{module}.{chain[0]}", chain[1:])
-    else:
-        targets = []
-        if "__getattr__" in source.definitions:
-            found |= _imported_on_demand(module, chain[0])
-    return frozenset(found.union(*(_lookup(*target) for target in targets)))
+        return found, [target for name in source.exported for target in source.imports[name] if target[1]]
+    if chain[0] in source.definitions:
+        return found | {(module, chain[0])}, []
+    if chain[0] in source.imports:
+        return found, [(target, (*attribute, *chain[1:])) for target, attribute in source.imports[chain[0]]]
+    if _module(submodule := f"{module}.{chain[0]}"):
+        return set(), [(submodule, chain[1:])]
+    return found | (_imported_on_demand(module, chain[0]) if "__getattr__" in source.definitions else set()), []
 
 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:

@@ -11,6 +11,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 VALIDATORS = {"field_validator", "model_validator", "check"}
 """Decorators of the methods that check settings."""
+WRAPPERS = {"cache", "contextmanager", "dataclass", "disable", "jit", "lru_cache", "no_grad"}
+"""Decorators that register nothing. Any other may, so that a definition with it counts like a statement."""
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -133,6 +135,12 @@ def _is_message(node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         return chain_of(node.func.value.func) == ("logging", "getLogger")
     return function == ("warnings", "warn") or (function[:1] == ("logger",) and function[-1] in LEVELS)
+
+
+def registers(statement: ast.stmt) -> bool:
+    """Return whether a decorator may register what a statement defines."""
+    decorators = statement.decorator_list if isinstance(statement, Function | ast.ClassDef) else []
+    return any(_last_name(each) not in WRAPPERS for each in decorators)
 
 
 def _last_name(node: ast.AST) -> str:

@@ -167,10 +167,6 @@ BAD = {
         [("/report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["search"]})],
         "report.figures.x.stage: search has variants, which the kind score_time would mix",
     ),
-    "a table of variants that are not there": (
-        [("/report/tables/x", {"kind": "search", "stage": "finetune"})],
-        "report.tables.x.stage: finetune has no variants. Name a stage that has",
-    ),
     "a look into many models": (
         [("/report/analyses/x", {"kind": "heads", "stage": "search", "dataset": "imdb"})],
         "report.analyses.x.stage: search has variants, and so a model of each",

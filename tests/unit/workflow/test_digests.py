@@ -537,6 +537,7 @@ def test_the_definitions_reached(project):
         "lib.room.register:hook",
         "lib.room.register:registered",
         "lib.room.settings:Box",
+        "lib.room.settings:Heads",
         "lib.room.settings:Part",
         "lib.room.settings:Run",
         "lib.room.tables:ROWS",

@@ -160,7 +160,7 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": ["tapt", "pretrain"], "columns": ["loss"], "models": ["swap", "twin", "favor-m64"]}
     made = Plan(study(SWAP, twin, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    assert made.report.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None}
+    assert made.report.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None, "against": []}
     shown = made.report.tables["loss"]["scope"]
     assert shown["models"] == ["swap", "sdpa", "favor-m64"]
     assert shown["stages"] == [["tapt", ["imdb", "arxiv"]], ["pretrain", ["wikipedia"]]]
