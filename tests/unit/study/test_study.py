@@ -1073,10 +1073,9 @@ def test_an_empty_section_is_named(section):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("on", "the key is true, as YAML reads on, yes and true, but names are texts.*in quotes, such as 'true'"),
-        ("1", "the key 1 is a number, but names are texts. Put it in quotes: '1'"),
-        ("1.5", "the key 1.5 is a number, but names are texts. Put it in quotes: '1.5'"),
-        ("~", "a key is empty or null"),
+        ("on", "YAML reads this key as true or false, but names are texts. Put it in quotes"),
+        ("1.5", "YAML reads this key as a number"),
+        ("~", "YAML reads this key as null"),
     ],
 )
 def test_a_key_that_is_no_text_is_named_with_its_file(place, key, message):
