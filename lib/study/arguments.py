@@ -29,20 +29,9 @@ def read_run_as(
     from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
     from lib.core.files import read_mapping
     from lib.core.search_space import laid_over
-    from lib.study.run import Start
 
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
-    arguments.add_argument("--splits", nargs="+", default=[], metavar="NAME", help="splits that --data gives, in order")
-    arguments.add_argument("--data", nargs="+", default=[], metavar="PATH", help="in place of `data` of the config")
-    arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
-    arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
-    arguments.add_argument(
-        "--teacher", metavar="FOLDER", help="weights of the teacher, in place of `task.teacher_weights` of the config"
-    )
-    arguments.add_argument(
-        "--word-vectors", metavar="FOLDER", help="word vectors, in place of `backbone.vectors_folder` of the config"
-    )
     arguments.add_argument(
         "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
     )
@@ -60,20 +49,6 @@ def read_run_as(
                 "names such as recipe.learning_rate; give the best.json of a search."
             )
         settings = laid_over(settings, best)
-    if len(options.splits) != len(options.data):
-        arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected the same number")
-    if options.data:
-        settings["data"] = dict(zip(options.splits, options.data, strict=True))
-    if options.tokenizer:
-        settings["tokenizer"] = options.tokenizer
-    if options.start:
-        settings["start"] = Start.of(options.start).model_dump()
-    for section, name, folder in (
-        ("task", "teacher_weights", options.teacher),
-        ("backbone", "vectors_folder", options.word_vectors),
-    ):
-        if folder and isinstance(settings.get(section), dict):  # any other value will be refused
-            settings[section] |= {name: folder}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
     return read_settings(kind, settings), options.out, options.work, options.code

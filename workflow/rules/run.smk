@@ -56,15 +56,7 @@ if plan.study.execution.runs == "made":
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
             program=lambda w: coded(plan.program(run(w)), plan.code(run(w))),
-            settings=lambda w: handed(run(w).settings),
-            splits=lambda w: list(plan.data(run(w))),
-            tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
-            # In one parameter, so that the command of runs without a teacher or word vectors does not change.
-            start=lambda w: [
-                *optional("--start", plan.start(run(w))),
-                *optional("--teacher", plan.imitated_weights(run(w))),
-                *optional("--word-vectors", plan.word_vectors(run(w))),
-            ],
+            settings=lambda w: handed(plan.settings_of(run(w))),
             best=lambda w, input: optional("--settings-from", input.best),
             folder=plan.paths.folder(RUN),
             execution=EXECUTION,
@@ -72,6 +64,5 @@ if plan.study.execution.runs == "made":
         message:
             f"{{wildcards.place}}, seed {{wildcards.seed}} ({RESOURCES})"
         shell:
-            "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data}"
-            " {params.tokenizer} {params.start} {params.best} --execution {params.execution:q} --work {params.work}"
-            " --code {params.program.digest} --out {params.folder} > {log} 2>&1"
+            "{params.program} --config {params.settings:q} {params.best} --execution {params.execution:q}"
+            " --work {params.work} --code {params.program.digest} --out {params.folder} > {log} 2>&1"

@@ -17,6 +17,7 @@ from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
 from lib.core.record import MODEL
 from lib.core.weights import ForeignStart, WordVectorsStart
+from lib.study.run import Start
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.settings import TASKS
@@ -212,6 +213,19 @@ class Plan:
             return []
         source = run.imitated.weights
         return [self.paths.weights(source) if isinstance(source, ForeignStart) else self.paths.model(source)]
+
+    def settings_of(self, run: Run) -> str:
+        """Return the settings of a run with the places of what it reads, as JSON for its program."""
+        settings = json.loads(run.settings) | {"data": self.data(run)}
+        if run.tokenizer:
+            settings["tokenizer"] = self.paths.tokenizer(run.tokenizer)
+        for folder in self.start(run):
+            settings["start"] = Start.of(folder).model_dump()
+        for folder in self.imitated_weights(run):
+            settings["task"]["teacher_weights"] = folder
+        for folder in self.word_vectors(run):
+            settings["backbone"]["vectors_folder"] = folder
+        return as_json(settings)
 
     def inputs_of(self, places: Iterable[str]) -> list[str]:
         """Return the files that a rule waits for before it reads files and folders.

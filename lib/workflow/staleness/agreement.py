@@ -18,7 +18,7 @@ from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 
 GIVEN_AT_START = ("task.teacher_weights", "backbone.vectors_folder")
-"""Settings that are paths, which the program of a run is told when it starts."""
+"""Settings that are paths, which a plan adds to the settings that a result depends on."""
 
 NOT_SET = "not set"
 LONGEST = 120

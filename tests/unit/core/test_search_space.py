@@ -222,11 +222,3 @@ def test_a_file_that_holds_no_best_settings_is_named(name, tmp_path):
     (tmp_path / name).write_text('{"stage": "finetune", "recipe": {"epochs": 2}}')
     with pytest.raises(ConfigError, match=f"{name}: stage is no setting by its dotted name.*best.json"):
         read_run(None, ["--config", "{stage: finetune}", "--settings-from", str(tmp_path / name), "--out", "out"])
-
-
-@pytest.mark.parametrize(("option", "section"), [("--teacher", "task"), ("--word-vectors", "backbone")])
-@pytest.mark.parametrize("value", [None, "text"])
-def test_a_folder_for_a_section_that_is_none_leaves_its_error(option, section, value):
-    settings = {} if value is None else {section: value}
-    with pytest.raises(ConfigError, match=rf"\n- {section}: "):
-        read_run(None, ["--config", json.dumps(settings), option, "folder", "--out", "out"])
