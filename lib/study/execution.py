@@ -12,23 +12,8 @@ from lib.attention.settings import Kernels
 from lib.core.settings import FEW, BaseSettings, Few, FewOrZero, Folder, PositiveFloat, PositiveInt, check
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = {
-    "benchmarks",
-    "studies",
-    ".ci",
-    ".git",
-    ".github",
-    ".snakemake",
-    ".venv",
-    "config",
-    "docs",
-    "lib",
-    "scripts",
-    "slurm",
-    "tests",
-    "workflow",
-}
-"""Folders of the project that hold no results."""
+OWN = {"benchmarks", "config", "docs", "lib", "scripts", "slurm", "studies", "tests", "workflow"}
+"""Folders of the project that hold no results, besides hidden ones."""
 
 
 class Training(BaseSettings):
@@ -141,8 +126,8 @@ class Execution(BaseSettings):
                 "Name two separate folders"
             )
         for name, folder in (("results", results), ("resources", resources)):
-            own = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()
-            if ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder) or OWN.intersection(own):
+            own = any(folder.is_relative_to(each) for each in (*(ROOT / name for name in OWN), *ROOT.glob(".*/")))
+            if own or ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder):
                 yield (
                     f"{name}: '{getattr(self, name)}' holds the project or a part of it. Name a folder of its own, "
                     f"such as {name}/mine"

@@ -108,24 +108,6 @@ class Recipe(BaseSettings):
         return self.epochs // 2 if self.freeze_epochs is None else self.freeze_epochs
 
 
-def quantization_error(recipe: Recipe | None) -> str | None:
-    """Return why a quantised backbone cannot be trained by a recipe; None = it can.
-
-    Args:
-        recipe: recipe of a run; None = it does not train.
-    """
-    if recipe is None:
-        return "is quantised, which is for training. Leave quantization out, or give a recipe with lora"
-    if recipe.lora is None:
-        return "is quantised, so that its weights cannot train. Give recipe.lora, or leave quantization out"
-    if recipe.lora.merge:
-        return (
-            "is quantised, so that adapters cannot be added to its weights exactly. Set recipe.lora.merge: false, or "
-            "leave quantization out"
-        )
-    return None
-
-
 class Geometry(BaseSettings):
     """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
 

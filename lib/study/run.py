@@ -12,7 +12,7 @@ from lib.core.record import MODEL
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
-from lib.study.recipe import Geometry, Recipe, quantization_error
+from lib.study.recipe import Geometry, Recipe
 from lib.tasks.settings import AnyTask, TaskSettings
 
 
@@ -129,8 +129,11 @@ def parts_errors(
         yield f"task: the backbone {kind} cannot do {task.kind}" + (" without a recipe" if trainable else "")
     elif recipe is None and not starts and "states" in backbone.abilities:
         yield "recipe: missing, so a trained model is needed, but the weights are random. Add one, or a start"
-    if backbone.quantized and (reason := quantization_error(recipe)):
-        yield f"recipe: the backbone {kind} {reason}"
+    if backbone.quantized and not (recipe and recipe.lora and not recipe.lora.merge):
+        yield (
+            f"recipe: the backbone {kind} is quantised, so that only adapters train, which cannot be merged. Give a "
+            "recipe with lora and lora.merge: false, or leave quantization out"
+        )
     if recipe and recipe.lora:
         if reason := recipe.lora.error(backbone.linear_layers):
             yield f"recipe.lora: the backbone {kind} {reason}"

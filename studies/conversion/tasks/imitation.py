@@ -125,7 +125,7 @@ class Task(contract.Task):
             raise RunError(
                 f"task.teacher: {settings.teacher} names a model of a study, but this run holds no teacher_backbone or "
                 "no teacher_weights. Expected both; copy `backbone` of the teacher's config.yaml, and name the folder "
-                "of its model (--teacher)."
+                "of its model."
             )
         parameters = BACKBONES.parse(settings.teacher_backbone)
         backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=self.seed)

@@ -932,7 +932,7 @@ GRAPH = {
             "models/decoder": {"backbone": "decoder"},
             "stages/finetune/recipe/lora": {"merge": True},
         },
-        "stages.pretrain.recipe: the backbone pretrained is quantised, so that its weights cannot",
+        "stages.pretrain.recipe: the backbone pretrained is quantised, so that only adapters train",
     ),
     "a look at adapters alone": (
         {
