@@ -53,8 +53,6 @@ REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 MESSAGES = {
     "int_type": "expected a whole number such as 5, in digits alone and without quotes",
     "float_type": "expected a number such as 0.5 or 1.0e-5, without quotes",
-    "finite_number": "expected a finite number",
-    "bool_type": "expected true or false",
     "list_type": "expected a list such as [1, 2]",
     "dict_type": "expected keys with their values, such as {key: value}",
     "model_type": "expected keys with their values, indented below it; without any, remove it",

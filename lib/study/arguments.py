@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lib.core.program import parser, read_settings
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from lib.study.run import RunSettings
 
-Settings = TypeVar("Settings", bound="BaseModel")
 
+def read_run(
+    documentation: str | None, argv: Sequence[str] | None, kind: type[RunSettings] | None = None
+) -> tuple[RunSettings, str, str | None, str | None]:
+    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program.
 
-def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[RunSettings, str, str | None, str | None]:
-    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program."""
-    from lib.study.run import RunSettings
-
-    return read_run_as(RunSettings, documentation, argv)
-
-
-def read_run_as(
-    kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None, str | None]:
-    """Return what `read_run` does, with settings of a subclass of `RunSettings`."""
-    from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
+    Args:
+        documentation: docstring of the program.
+        argv: its arguments; None = those of the command line.
+        kind: class of the settings; None = `RunSettings`.
+    """
+    from lib.core.errors import ConfigError
     from lib.core.files import read_mapping
     from lib.core.search_space import laid_over
+    from lib.study.run import RunSettings
 
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
@@ -44,11 +40,8 @@ def read_run_as(
     if options.settings_from:
         best = read_mapping(options.settings_from)
         if odd := [place for place in best if "." not in place]:
-            raise ConfigError(
-                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no setting by its dotted name. Expected "
-                "names such as recipe.learning_rate; give the best.json of a search."
-            )
+            raise ConfigError(f"{options.settings_from}: {odd[0]} is no setting by its dotted name. Give a best.json.")
         settings = laid_over(settings, best)
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work, options.code
+    return read_settings(kind or RunSettings, settings), options.out, options.work, options.code
