@@ -22,7 +22,7 @@ DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-skipped test-studies test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-skipped test-studies test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,10 +68,7 @@ accept: $(THERE) ## Take a stale TARGET as it is, without making it again: REASO
 status: $(THERE) ## Show how far a study is: runs done, running and failed, hours spent and left
 	@$(BIN)/python scripts/tools/status.py $(ASKED) || test $$? = 1
 
-watch: $(THERE) ## The same in a terminal, as it goes on, with the losses of running runs as curves
-	@$(BIN)/python scripts/tools/status.py --watch $(ASKED) || test $$? = 1
-
-verify: $(THERE) ## Compare finished results with their records: files, inputs, code
+verify: $(THERE) ## Compare finished results with their records and the plan: files, inputs, settings, code
 	@$(BIN)/python scripts/tools/verify.py $(ASKED)
 
 archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: no models, no texts

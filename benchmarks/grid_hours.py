@@ -38,7 +38,7 @@ from lib.advice.estimates import (
     spread_evenly,
     this_hardware,
 )
-from lib.advice.training_steps import StepsCase, batches_of_lengths, measure_turns
+from lib.advice.training_steps import StepsCase, measure_turns
 from lib.attention.settings import Kernels
 from lib.backbones.settings import VOCABULARY
 from lib.core import program
@@ -114,16 +114,12 @@ def grid_hours(
             task = next(iter(graph.experiment.stages[stage].data.values())).task
             return StepsCase(graph.backbone_at(model, stage, None), task, str(tokenizer), hardware, kernels, compile)
 
-        # A GPU is slow on small batches.
-        many = hardware.micro_batch_tokens // lengths[0] if hardware.device == "cuda" else 4
         turns = measure_turns(
             exact,
             {model: case(model, stages.classification) for model in {exact: 0} | dict.fromkeys(chosen)},
             case(exact, stages.adaptation),
-            chosen,
-            trial=[(2, lengths[0]), (many, lengths[0])],
-            sizes=lambda affordable, most: batches_of_lengths(lengths, affordable=affordable, most=most),
-            seconds=seconds,
+            lengths,
+            seconds,
             turns=3,
         )
 

@@ -15,7 +15,7 @@ import functools
 import importlib
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from lib.analysis.settings import computation
 from lib.core import program
 
 if TYPE_CHECKING:
-    from lib.analysis.computations.subject import Predict, Subject, TextSubject
+    from lib.analysis.computations.subject import Predict, Subject
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,17 +44,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     kind = importlib.import_module(computation(arguments.analysis["kind"]))
     places = list(zip(arguments.runs, arguments.tokenizers, arguments.tokens, strict=True))
-    frames, options = [], arguments.analysis["options"]
-    baseline = (
-        load_baseline(arguments.baseline, arguments.baseline_texts, *places[0][1:]) if arguments.baseline else None
-    )
-    if baseline:
-        options = options | {"text_baseline": baseline.classifier}
-    own: Iterator[Subject | TextSubject] = (load_subject(*place) for place in places)
+    frames, options, baselines = [], arguments.analysis["options"], []
+    if arguments.baseline:
+        baselines = [load_baseline(arguments.baseline, arguments.baseline_texts, *places[0][1:])]
+        options = options | {"text_baseline": baselines[0].classifier}
     written = pd.read_parquet(arguments.texts, columns=["text"])["text"].tolist() if arguments.texts else ()
-    for subject in itertools.chain(own, [baseline] if baseline else []):
-        subject = subject._replace(texts=written)
-        frame = kind.analyse(subject, **options)
+    for subject in itertools.chain((load_subject(*place) for place in places), baselines):
+        frame = kind.analyse(subject._replace(texts=written), **options)
         frame.insert(0, "model", subject.name)
         frames.append(frame)
     write_text(arguments.out, pd.concat(frames).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
@@ -93,7 +89,7 @@ def open_classifier(model: Path) -> Predict:
     return lambda texts: classifier.rows([Record("", str(place), text, None) for place, text in enumerate(texts)])
 
 
-def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSubject:
+def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> Subject:
     """Return the classifier of a run that reads texts, fitted again, with the documents of a tokenised split.
 
     Args:
@@ -104,7 +100,7 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextS
     """
     import pandas as pd
 
-    from lib.analysis.computations.subject import TextSubject
+    from lib.analysis.computations.subject import Subject
     from lib.backbones.settings import BACKBONES
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG, read_record
@@ -118,7 +114,7 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> TextS
     documents = pd.read_parquet(texts, columns=["text", "label"])
     classifier.fit(documents["text"], documents["label"])
     classes = int(documents["label"].max()) + 1
-    return TextSubject(
+    return Subject(
         name=run.model,
         dataset=run.dataset,
         seed=run.seed,

@@ -27,7 +27,6 @@ MODULES = (
     "lib.training.evaluate_texts",
     "lib.training.evaluate_tokens",
     "lib.training.run",
-    "textalloc",
 )
 """Modules that the programs of the workflow import, in addition to all kinds of the axes."""
 PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"), (TABLES, "table"), (FIGURES, "figure"))

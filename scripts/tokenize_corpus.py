@@ -19,29 +19,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--shards", required=True, nargs="+", metavar="FILE", help="Parquet files, in dataset order")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
-    for name in ("short", "long", "held_out"):
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            required=True,
-            nargs=2,
-            type=int,
-            metavar=("ARTICLES", "TOKENS"),
-            help=f"articles of the slice `{name}`, and the tokens that each is cut to",
-        )
+    parser.add_argument("--slices", required=True, type=program.json_value, metavar="JSON", help="settings of slices")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
     arguments = parser.parse_args(argv)
-    slices = {
-        name: Slice(articles=getattr(arguments, name)[0], max_tokens=getattr(arguments, name)[1])
-        for name in ("short", "long", "held_out")
-    }
-    tokenize_corpus(
-        arguments.shards,
-        TextTokenizer.load(arguments.tokenizer),
-        **slices,
-        folder=arguments.out,
-        lengths=arguments.lengths,
-    )
+    slices = {name: Slice.model_validate(values) for name, values in arguments.slices.items()}
+    tokenizer = TextTokenizer.load(arguments.tokenizer)
+    tokenize_corpus(arguments.shards, tokenizer, **slices, folder=arguments.out, lengths=arguments.lengths)
 
 
 if __name__ == "__main__":

@@ -22,18 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{split}", required=True, metavar="FILE", help=f"prepared documents of {split}")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
     parser.add_argument("--max-tokens", required=True, type=int, help="tokens that a document is cut to")
-    parser.add_argument(
-        "--window-stride",
-        default=0.5,
-        type=float,
-        help="where spans are labelled, how far behind the one before a window begins: tokens, or a share below 1",
-    )
-    parser.add_argument(
-        "--pairs",
-        default="together",
-        choices=["together", "separately"],
-        help="what the texts of a pair become: one sequence, or one each",
-    )
+    parser.add_argument("--window-stride", default=0.5, type=float, help="of the windows of documents with spans")
+    parser.add_argument("--pairs", default="together", help="whether pairs become one sequence, or two: separately")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
     arguments = parser.parse_args(argv)

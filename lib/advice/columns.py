@@ -30,10 +30,12 @@ SAMPLE = 1000
 
 @dataclass(frozen=True)
 class OwnColumns:
-    """Columns of files that have texts and, if there are any, labels."""
+    """Columns of files that have texts and, if there are any, labels; and how the files are written."""
 
     text: str
     label: str | None
+    dialect: Dialect
+    """How the files are written."""
     notes: tuple[str, ...] = ()
     """Sentences about columns that nobody named."""
 
@@ -41,7 +43,7 @@ class OwnColumns:
 def find_columns(
     files: Sequence[Path], text: str | None, label: str | None, dialect: Dialect | None, *, labelled: bool = True
 ) -> OwnColumns:
-    """Return the columns of texts and labels, from what they hold if they are not given.
+    """Return the columns of texts and labels, from their values if they are not given.
 
     A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
     the labels, else the only one with few different values.
@@ -56,9 +58,9 @@ def find_columns(
     Raises:
         DataError: a file cannot be read, or several columns may be meant.
     """
+    found, names = _readable(files[0], text, dialect)
     if text is not None and (label is not None or not labelled):
-        return OwnColumns(text, label)
-    found, names = _readable(files[0], dialect)
+        return OwnColumns(text, label, found)
     if text is None and (sign := shown_delimiter(names)):
         raise DataError(
             f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Expected a "
@@ -66,7 +68,7 @@ def find_columns(
             f"--dialect '{{delimiter: {json.dumps(sign)}}}', or, if it has one column, name that with --column."
         )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
-        return OwnColumns(text or TEXT, label or LABEL, ("The labels are the names of the folders.",))
+        return OwnColumns(text or TEXT, label or LABEL, found, ("The labels are the names of the folders.",))
     unknown = label is None and labelled
     if unknown and not names:
         seen.check_names(files)
@@ -78,7 +80,7 @@ def find_columns(
     seen.check_documents(files[0], sample, header=header, labelled=unknown)
     if not names:
         none = ("The format has no columns, so the texts have no labels.",) if unknown else ()
-        return OwnColumns(text or TEXT, label, none)
+        return OwnColumns(text or TEXT, label, found, none)
     notes = []
     if text is None:
         sample.pop(label or "", None)
@@ -86,7 +88,7 @@ def find_columns(
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if unknown:
         sample.pop(text, None)
-        label = LABEL if LABEL in sample else _few(files, sample, names, found)
+        label = LABEL if LABEL in sample else _classes(files, sample, names, found)
         if label is None:
             seen.check_names(files)
         others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
@@ -96,19 +98,21 @@ def find_columns(
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
-    return OwnColumns(text, label, tuple(notes))
+    return OwnColumns(text, label, found, tuple(notes))
 
 
-def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
-    """Return the first dialect that reads the whole file with several columns, else the given one, and its columns.
+def _readable(path: Path, text: str | None, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
+    """Return the first dialect that reads the whole file, else the given one, and its columns.
+
+    The file then has the column of the text that is given, or else several columns.
 
     Settings that are given hold in all of these dialects.
     """
     for reading in dialects(path, dialect):
         try:
             names = column_names(path, reading)
-            own = next((name for name in names if names.count(name) == 1), None)
-            if len(names) > 1 and own is not None and deque(_values(path, own, reading), maxlen=1):
+            own = text or next((name for name in names if names.count(name) == 1 < len(names)), None)
+            if own in names and deque(_values(path, own, reading), maxlen=1):
                 return reading, names
         except DataError:
             continue
@@ -117,38 +121,33 @@ def _readable(path: Path, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
 
 
 def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:
-    return (row[1] for row in read_rows(path, Columns(None, name, None), dialect))
+    """Yield the values of a column; one with half of a character, as with another encoding, is refused."""
+    for _, value, *_ in read_rows(path, Columns(None, name, None), dialect):
+        if isinstance(value, str) and HALF.search(value):
+            raise DataError(f"{path}: '{name}' {half_found(value, dialect.encoding)}.")
+        yield value
 
 
 def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
-    lengths: dict[str, float] = {
+    """Return the column with the longest values by far."""
+    lengths = {
         name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
         for name, values in columns.items()
     }
-    if not lengths:
+    most = max(lengths.values(), default=0.0)
+    near = sorted((name for name in lengths if LONGER * lengths[name] > most), key=lambda name: -lengths[name])
+    if len(near) != 1:
+        found = ", ".join(f"{name!r} ({lengths[name]:.0f} characters on average)" for name in near) or "no column"
         raise DataError(
-            f"{path}: no column is left for the texts. Expected one besides that of the label, with a name of its own; "
-            f"the columns are {_named(names)}."
+            f"{path}: {found} may have the texts. Expected one column; name it with --column. The columns are "
+            f"{_named(names)}."
         )
-    first, *others = sorted(lengths, key=lambda name: -lengths[name])
-    near = [first, *(name for name in others if LONGER * lengths[name] > lengths[first])]
-    if len(near) > 1 or not lengths[first]:
-        raise DataError(
-            f"{path}: {_named(near)} may have the texts, with {', '.join(f'{lengths[name]:.0f}' for name in near)} "
-            f"characters on average. Expected one column; name it with --column. The columns are {_named(names)}."
-        )
-    return first
+    return near[0]
 
 
-def _few(
-    files: Sequence[Path], columns: Mapping[str, Sequence[Any]], names: Sequence[str], dialect: Dialect
-) -> str | None:
-    """Return the only column that may have labels; None if there is none."""
-    near = [
-        name
-        for name, values in columns.items()
-        if _count(values, name, dialect) is not None and _is_label(files, name, dialect)
-    ]
+def _classes(files: Sequence[Path], left: Iterable[str], names: Sequence[str], dialect: Dialect) -> str | None:
+    """Return the only one of the columns that are left that may have labels; None if there is none."""
+    near = [name for name in left if _has_classes(files, name, dialect)]
     if len(near) > 1:
         raise DataError(
             f"{files[0]}: {_named(near)} may have the labels, with few different values. Expected one column; name it "
@@ -157,28 +156,17 @@ def _few(
     return next(iter(near), None)
 
 
-def _is_label(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
-    counts = _count((value for path in files for value in _values(path, name, dialect)), name, dialect)
-    return counts is not None and len(counts) > 1 and counts.total() >= PER_CLASS * len(counts)
-
-
-def _count(values: Iterable[Any], column: str, dialect: Dialect) -> Counter[str] | None:
-    """Return how often there is each value; None if they do not name at most `MOST_CLASSES` classes.
-
-    Raises:
-        DataError: a value has half of a character, as with another encoding.
-    """
+def _has_classes(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
+    """Return whether the values of a column name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
     found: Counter[str] = Counter()
-    for value in values:
-        if isinstance(value, str) and HALF.search(value[:FEW]):
-            raise DataError(f"'{column}' {half_found(value, dialect.encoding)}.")
-        name = cell_text(value)
-        if name is None or len(name) > FEW:
-            return None
-        found[name] += int(name != MISSING)
-        if len(+found) > MOST_CLASSES:
-            return None
-    return +found
+    for value in (value for path in files for value in _values(path, name, dialect)):
+        text = cell_text(value)
+        if text is None or len(text) > FEW:
+            return False
+        found[text] += text != MISSING
+        if len(found) > MOST_CLASSES + 1:
+            return False
+    return 2 <= len(+found) <= MOST_CLASSES and found.total() >= PER_CLASS * len(+found)
 
 
 def _named(names: Any) -> str:

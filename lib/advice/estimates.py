@@ -142,11 +142,14 @@ class Steps:
     forward_share: float
     """Share of that time that a forward pass without gradients takes."""
     optimiser_seconds: float
-    weights: int
     grows: bool
     """Whether time per token grows with N."""
-    peaks: tuple[float, float]
-    """Peak memory in MiB, that in use before left out: of the first batch, and of all."""
+    mb: float
+    """Memory in MiB that micro-batches of any size take."""
+    mb_per_token: float
+    """Memory in MiB that each token of a micro-batch takes."""
+    head_seconds: float = 0.0
+    """Seconds per token, at every N, of a head that the batches were measured without."""
     least_growth: float = 0.0
     """Growth of the time per token with each token more, at least, where it grows: a share of that at the longest
     documents measured."""
@@ -173,24 +176,18 @@ class Steps:
         costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
         growth = 0.0
         if self.grows:
-            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if len(measured) > 1 else 0.0
+            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if measured[-1] > measured[0] else 0.0
             growth = max(seen, self.least_growth * costs[-1])
-        return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
+        beyond = growth * np.maximum(lengths - measured[-1], 0)
+        return np.interp(lengths, measured, costs) + beyond + self.head_seconds
 
-    def peak(self, tokens: int) -> float:
-        """Return the peak memory in MiB of training on micro-batches of this size, without the memory used before."""
-        fewest, growth = self._growth()
-        return self.peaks[0] + growth * (tokens - fewest)
+    def seconds(self, sizes: np.ndarray | int, lengths: np.ndarray) -> np.ndarray:
+        """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps [n]."""
+        return self.fixed + sizes * lengths * self.per_token(lengths)
 
     def tokens_within(self, mb: float) -> int:
-        """Return the tokens of the largest micro-batches whose `peak` is at most `mb` MiB, perhaps none."""
-        fewest, growth = self._growth()
-        return int(max(0.0, fewest + (mb - self.peaks[0]) / growth)) if growth > 0 else sys.maxsize
-
-    def _growth(self) -> tuple[int, float]:
-        """Return the tokens of the smallest measured batch, and the MiB that each further token takes."""
-        sizes = [size * length for size, length, _ in self.batches]
-        return sizes[0], (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
+        """Return the tokens of the largest micro-batches that take at most `mb` MiB, perhaps none."""
+        return int(max(0.0, (mb - self.mb) / self.mb_per_token)) if self.mb_per_token > 0 else sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -223,10 +220,7 @@ class PredictionTimes:
 
 @dataclass(frozen=True)
 class ModelSteps:
-    """Measurements of a model: steps of classification at all lengths, and of masked language modelling at few.
-
-    The two differ in the head, which costs the same per token at every length.
-    """
+    """Measurements of a model with its two tasks, which differ in the head."""
 
     classification: Steps
     masked_lm: Steps
@@ -234,16 +228,6 @@ class ModelSteps:
     """Blocks that can be frozen."""
     prediction: Steps | None = None
     """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
-
-    def seconds(self, sizes: np.ndarray, lengths: np.ndarray, *, masked: bool) -> float:
-        """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps."""
-        steps = self.masked_lm if masked else self.classification
-        per_token = self.classification.per_token(lengths)
-        if masked:
-            common = np.array([self.masked_lm.longest])
-            head = self.masked_lm.per_token(common) - self.classification.per_token(common)
-            per_token = per_token + np.maximum(head, 0)  # noise apart, it never costs less
-        return float((steps.fixed + sizes * lengths * per_token).sum())
 
     def cost(
         self, hardware: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
@@ -264,13 +248,12 @@ class ModelSteps:
 
         simulated = min(documents, SIMULATED)
         batch_sizes, batch_lengths = _drawn_up(tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, budget)
-        computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
-            steps, recipe, documents
-        )
+        computing = float(steps.seconds(batch_sizes, batch_lengths).sum())
+        computing *= self._share_of_work(steps, recipe, documents)
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
         return StageCost(
             seconds=(computing + updating) * documents / simulated,
-            mb=hardware.in_use_mb + steps.peak(budget),
+            mb=hardware.in_use_mb + steps.mb + steps.mb_per_token * budget,
             fits=budget <= allowed,
             micro_batch_tokens=budget,
             reduced=budget < wanted,
@@ -289,10 +272,8 @@ class ModelSteps:
         batches = list(within_budget(longest_first.tolist(), micro_batch_tokens))
         sizes = np.array([len(places) for places in batches])
         longest = longest_first[[places[0] for places in batches]]
-        alone = steps.fixed + lengths * steps.per_token(lengths)
-        p50, p99 = np.quantile(alone, [0.5, 0.99], method="higher")
-        together = float((steps.fixed + sizes * longest * steps.per_token(longest)).sum())
-        return PredictionTimes(together / len(lengths), float(p50), float(p99))
+        p50, p99 = np.quantile(steps.seconds(1, lengths), [0.5, 0.99], method="higher")
+        return PredictionTimes(float(steps.seconds(sizes, longest).sum()) / len(lengths), float(p50), float(p99))
 
     def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
         """Return the time of a step relative to one without freezing, the mean over all epochs."""

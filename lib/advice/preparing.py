@@ -4,12 +4,12 @@ import math
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from tqdm import tqdm
 
 from lib.advice import seen
@@ -26,7 +26,6 @@ from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, MISSING, cell_text, half_found
 from lib.reading.formats import read_rows
 from lib.reading.raw_files import Columns
-from lib.reading.tables import dialects
 
 HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
@@ -39,6 +38,9 @@ PER_CLASS = 5
 
 FEWEST_OF_CLASS = 4
 """Documents of a class that stays in the study, at least."""
+
+SAMPLED = 1000
+"""Documents that are drawn to count tokens, at most."""
 
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""
@@ -76,12 +78,10 @@ class OwnTexts:
         return bool(self.classes)
 
 
-def own_texts(
-    files: Sequence[Path], *, column: str, label: str | None, dialect: Dialect | None = None, size: int = 1000
-) -> OwnTexts:
+def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect: Dialect | None = None) -> OwnTexts:
     """Return texts as the study prepares them, with settings that the preparation accepts.
 
-    Labels are counted in the file. A delimiter that is not given is found. Copies of texts are dropped if a split has
+    Labels are counted in the file. Copies of texts are dropped if a split has
     texts of another one. If some classes have too few documents to be split, the settings change so that the most
     training documents stay.
 
@@ -89,40 +89,31 @@ def own_texts(
         files: files in any format of `lib.reading.formats`.
         column: column of the text.
         label: column of the label; None = there is none.
-        dialect: how text files are written; None = as by default, but for the delimiter.
-        size: documents to draw, at most.
+        dialect: how text files are written; None = as by default.
 
     Raises:
         DataError: the files cannot be read, or can be read in two ways; or no settings split the documents.
     """
-    columns = Columns(None, column, label)
-    reading, values = _read(files, columns, dialect)
+    columns, dialect = Columns(None, column, label), dialect or Dialect()
+    try:
+        values = _labels(files, columns, dialect)
+    except DataError as error:
+        raise DataError(f"{error} {OPTIONS}") from error
     seen.check_labels(f"{files[0]}: '{label}'", values)
-    rows = (row for path in files if label for row in read_rows(path, columns, reading))
+    rows = (row for path in files if label for row in read_rows(path, columns, dialect))
     remarks = [*seen.remarks(files, values, (row[1:3] for row in rows))]
     settings: dict[str, Any] = {"text": column}
-    if written := reading.model_dump(exclude_defaults=True):
+    if written := dialect.model_dump(exclude_defaults=True):
         settings["dialect"] = written
     with tempfile.TemporaryDirectory() as folder:
         if label is None:
-            own = _corpus(files, settings, Path(folder), size)
+            own = _corpus(files, settings, Path(folder))
         else:
             settings |= {"label": label, "labels": _names(values, label)}
             if MISSING in values:
                 settings["values"] = {MISSING: None}
-            own = _dataset(files, Preparation.model_validate(settings), Path(folder), size)
+            own = _dataset(files, Preparation.model_validate(settings), Path(folder))
     return replace(own, notes=[*remarks, *own.notes])
-
-
-def _read(files: Sequence[Path], columns: Columns, dialect: Dialect | None) -> tuple[Dialect, Counter[str]]:
-    """Return the first dialect that reads files, and how often they have each label."""
-    problems = []
-    for reading in dialects(files[0], dialect):
-        try:
-            return reading, _labels(files, columns, reading)
-        except DataError as error:
-            problems.append(error)
-    raise DataError(f"{problems[0]} {OPTIONS}") from problems[0]
 
 
 def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
@@ -160,7 +151,7 @@ def _names(values: Counter[str], label: str) -> list[str]:
         return names
 
 
-def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: int) -> OwnTexts:
+def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnTexts:
     target = folder / "prepared"
     settings, notes = _prepared(files, settings, target)
     shared = read_mapping(target / SUMMARY)["shared_texts"]
@@ -181,15 +172,15 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path, size: i
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
     counts = [split["labels"] for split in summary["splits"].values()]
-    texts, classes = _sample([pq.ParquetFile(target / f"{SPLITS[0]}.parquet")], size)
+    _, sample = _sample([target / f"{SPLITS[0]}.parquet"])
     return OwnTexts(
         {"text": settings.text, "label": settings.label}
         | settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True),
         _sizes(target),
-        texts,
+        sample["text"],
         {name: sum(count[name] for count in counts) for name in settings.labels},
         notes,
-        classes,
+        sample["label"],
     )
 
 
@@ -233,32 +224,20 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {name: split["documents"] for name, split in summary["splits"].items()}
 
 
-def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path, size: int) -> OwnTexts:
+def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path) -> OwnTexts:
     parts = [folder / f"{number}.parquet" for number in range(len(files))]
     for file, part in zip(files, parts, strict=True):
         filter_corpus(file, part, ArticleFilter.model_validate(settings))
-    kept = [pq.ParquetFile(part) for part in parts]
-    documents = sum(each.metadata.num_rows for each in kept)
+    documents, sample = _sample(parts)
     if documents < FEWEST:
         raise DataError(f"{', '.join(map(str, files))}: {documents} texts; expected at least {FEWEST}. Add texts.")
     held_out = max(1, round(HELD_OUT * documents))
-    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, _sample(kept, size)[0])
+    return OwnTexts(settings, {"train": documents - held_out, "held_out": held_out}, sample["text"])
 
 
-def _sample(files: Sequence[pq.ParquetFile], size: int) -> tuple[list[str], list[int]]:
-    """Return texts of prepared parts and their labels, each with the same probability, in order.
-
-    Memory holds no others.
-    """
-    chosen = random.Random(derive_seed("advice")).sample(
-        range(total := sum(file.metadata.num_rows for file in files)), min(size, total)
-    )
-    wanted = set(chosen)
-
-    def rows() -> Iterator[tuple[str, int]]:
-        for file in files:
-            for batch in file.iter_batches(batch_size=128, columns=["text", "label"]):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-    found = [row for number, row in enumerate(rows()) if number in wanted]
-    return [text for text, _ in found], [label for _, label in found]
+def _sample(files: Sequence[Path]) -> tuple[int, dict[str, list[Any]]]:
+    """Return the number of prepared documents, and a random sample of their texts and labels, in order."""
+    prepared = dataset([str(file) for file in files])
+    total = prepared.count_rows()
+    chosen = random.Random(derive_seed("advice")).sample(range(total), min(SAMPLED, total))
+    return total, prepared.take(sorted(chosen), columns=["text", "label"]).to_pydict()

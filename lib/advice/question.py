@@ -16,15 +16,13 @@ class Question:
         column: column of the text; None = it is found.
         label: column of the label; None = it is found, if there is one.
         labelled: whether there may be labels.
-        dialect: how text files are written; None = as by default, or in the only other way.
+        dialect: how text files are written; None = as by default, but for the delimiter, which is found.
         device: `auto`, `cpu` or `cuda`.
         vocabulary: a vocab.txt in place of the study's vocabulary.
         limits: tokens that documents may be cut to; None = the usual ones, up to the first that loses nothing.
-        sample: documents whose tokens are counted, at most.
         points: distance from the best macro-F1, in per cent, that is accepted.
         seconds: about as long as the answer may take.
-        encoder: folder of a published encoder to start from; None = one of the hub, if one is advised.
-        weights: folder of a pretrained model, which spares the pretraining; None = there is none.
+        encoder: folder of a published encoder to start from; None = one of the hub.
     """
 
     study: str
@@ -36,8 +34,6 @@ class Question:
     device: str = "auto"
     vocabulary: str | None = None
     limits: Sequence[int] | None = None
-    sample: int = 1000
     points: float = 1.0
     seconds: float = 90.0
     encoder: str | None = None
-    weights: str | None = None

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import regex
@@ -18,8 +18,8 @@ from lib.reading.words import IDENTIFIED_BY, UNSURE, words_of
 from lib.tokens.coverage import MOST_LOST, Coverage, shares
 from lib.tokens.cutting import WHOLE
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.tokenizing import train_tokenizer
-from lib.tokens.vocabularies import from_published, from_vocabulary
+from lib.tokens.tokenizing import make_tokenizer, train_tokenizer
+from lib.tokens.vocabularies import from_vocabulary
 from lib.workflow.planning.plan import Plan
 
 MOST_PER_WORD = 2.5
@@ -51,26 +51,12 @@ def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
     return np.array([len(ids) for batch in encoded for ids in batch])
 
 
-class Language(NamedTuple):
-    """Language of texts."""
-
-    name: str
-    """ISO 639 code of the most frequent language."""
-    share: float
-    """Share of the texts in this language."""
-
-    @property
-    def english(self) -> bool:
-        """Whether English is the most frequent language."""
-        return self.name == "en"
-
-
-def language_of(texts: Sequence[str]) -> Language:
-    """Return the language of texts, from the first `_IDENTIFIED` of them."""
+def language_of(texts: Sequence[str]) -> tuple[str, float]:
+    """Return the ISO 639 code of the most frequent language of the first `_IDENTIFIED` texts, and its share of them."""
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
     found = Counter(identifier.classify(text[:IDENTIFIED_BY])[0] for text in texts[:_IDENTIFIED])
     (name, times), *_ = found.most_common(1)
-    return Language(name, times / found.total())
+    return name, times / found.total()
 
 
 def kept_of(texts: Sequence[str], tokenizer: TextTokenizer) -> tuple[float, list[str]]:
@@ -139,40 +125,37 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
         ProjectError: a vocabulary cannot be fetched or read.
     """
     settings, made = plan.experiment.tokenizers[name], Path(plan.paths.tokenizer(name))
-    if vocabulary is None and (made / "tokenizer.json").is_file():
+    if vocabulary is not None:
+        from_vocabulary(vocabulary, folder, settings.lowercase, settings.strip_accents, settings.enclose)
+    elif (made / "tokenizer.json").is_file():
         return made
-    if vocabulary is None and settings.source in ("trained", None):
+    elif settings.source in ("trained", None):
         train_tokenizer(texts, settings, folder)
-        return folder
-    source, published = Path(vocabulary or plan.corpora.tokenizer_sources(name)[0]), settings.algorithm == "published"
-    if vocabulary is None and settings.source == "hub" and not source.exists():
-        file = "tokenizer.json" if published else "vocab.txt"
-        try:
-            require_hub(settings.repository, file, revision=settings.revision)
-            if published:
-                download_tokenizer(settings.repository, source, revision=settings.revision)
-            else:
-                download_hub(settings.repository, file, source, revision=settings.revision, repo_type="model")
-        except DownloadError as error:
-            raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
-    if vocabulary is None and published:
-        from_published(source, folder)
     else:
-        from_vocabulary(source, folder, settings.lowercase, settings.strip_accents, settings.enclose)
+        (source,) = plan.corpora.tokenizer_sources(name)
+        if settings.source == "hub" and not Path(source).exists():
+            place = {"repository": settings.repository, "revision": settings.revision}
+            try:
+                fetch(place, Path(source), "tokenizer.json" if settings.algorithm == "published" else "vocab.txt")
+            except DownloadError as error:
+                raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
+        make_tokenizer(settings, [source], folder)
     return folder
 
 
-def hub_tokenizer(place: Mapping[str, str], folder: Path) -> Path:
-    """Return the folder, in `folder`, of the tokeniser of an encoder of the hub.
+def fetch(place: Mapping[str, str], target: Path, file: str = "tokenizer.json") -> None:
+    """Fetch a tokeniser of the hub into the folder `target`, or its `vocab.txt` into the file `target`.
 
     Args:
         place: its `repository` and `revision`.
-        folder: for new folders.
+        target: to appear.
+        file: `tokenizer.json` or `vocab.txt`.
 
     Raises:
         DownloadError: it is not in the cache, and the hub does not give it.
     """
-    require_hub(place["repository"], "tokenizer.json", revision=place["revision"])
-    download_tokenizer(place["repository"], folder / "fetched", revision=place["revision"], attempts=1)
-    from_published(folder / "fetched", folder / "of-encoder")
-    return folder / "of-encoder"
+    require_hub(place["repository"], file, revision=place["revision"])
+    if file == "vocab.txt":
+        download_hub(place["repository"], file, target, revision=place["revision"], repo_type="model")
+    else:
+        download_tokenizer(place["repository"], target, revision=place["revision"])

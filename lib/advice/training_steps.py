@@ -7,10 +7,11 @@ kept by a forward pass for the backward pass, in addition to weights, gradients 
 
 import inspect
 import logging
+import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,12 +34,6 @@ logger = logging.getLogger(__name__)
 TURNS = 15
 """Most turns."""
 
-_OF_PREDICTIONS = 0.4
-"""Time of the predictions of all batches relative to that of steps in the same threads, at most."""
-
-FEWEST = 6
-"""Turns before time goes to anything else: with fewer there is no interval of 95 %."""
-
 DTYPES: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 STATES_MB = 4 * 4 / 2**20
 """MiB kept per weight: itself, its gradient and AdamW's two moments, in single precision."""
@@ -46,20 +41,11 @@ STATES_MB = 4 * 4 / 2**20
 SPARE = 4
 """How many times the memory of exact attention's activations a batch may take: those of others may be larger."""
 
-_LONGEST = (2048, 1024, 512)
-"""Tokens of the longest documents of a user that are measured, the first that time allows."""
-
-_ALIKE = 128
-"""Lengths up to this number of tokens are measured as one."""
-
-_FEW, _MANY = 2, 4
-"""Documents of the batch that gives the fixed cost; the minimum of any other batch."""
-
 Sizes = Sequence[tuple[int, int]]
 """B and N of batches, as `Steps.batches` orders them."""
 
 Turns = dict[str, list[ModelSteps]]
-"""Measured steps by model, one entry per turn. Equal positions are of the same turn; a model may have fewer."""
+"""Measured steps by model, one entry per turn."""
 
 
 @dataclass(frozen=True)
@@ -83,33 +69,24 @@ class StepsCase:
     compiled: bool = False
 
 
-@dataclass
-class Load:
-    """How busy other programs keep the machine's cores, from its creation on."""
-
-    _start: float = field(default_factory=time.monotonic)
-    _others: float = field(default_factory=lambda: _others_seconds())
-
-    def cores(self) -> float:
-        """Return the cores that other programs have kept busy, on average."""
-        return max(0.0, _others_seconds() - self._others) / max(time.monotonic() - self._start, 1e-9)
-
-
 @dataclass(frozen=True)
 class _Common:
     """Measurements of one model that serve all, since mechanisms hardly differ in them."""
 
     forward_share: float
     optimiser_seconds: float
-    weights: int
-    head_seconds: float
+    """Per weight."""
+    head_seconds: float = 0.0
     """Per token: what masked language modelling costs beyond classification."""
-    head_mb: tuple[float, float]
-    """Memory in MiB of the same, of the smallest and of the largest batch."""
+    head_mb: float = 0.0
+    """Memory in MiB of the same, in micro-batches of any size."""
+    head_mb_per_token: float = 0.0
 
 
 class RandomTraining(TrainedModel):
     """A model in training, and a batch of random tokens of each size.
+
+    It is warmed up on the first two, whose memory counts, and on all on a GPU or if blocks are compiled.
 
     Args:
         case: the model, and its task.
@@ -131,22 +108,14 @@ class RandomTraining(TrainedModel):
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps_taken = 0
-        self.take(sizes)
-
-    def take(self, sizes: Sizes) -> None:
-        """Take other batches, of `sizes`, and warm up.
-
-        That is on the first two, whose memory counts, and on all on a GPU or if blocks are compiled.
-        """
-        reach = self.case.backbone.longest()
+        reach = case.backbone.longest()
         self.sizes = [(size, min(length, reach or length)) for size, length in sizes]
         self.batches = [self._documents(size, length) for size, length in self.sizes]
         low, high = (self._kept_mb(number) for number in range(2))
-        few, many, *_ = tokens = [size * length for size, length in self.sizes]
-        states = self.weights * STATES_MB
-        growth = max(0.0, high - low) / (many - few)
-        self.peaks = (states + low, states + low + growth * (max(tokens) - few))
-        for number in range(len(sizes)) if self.device.type == "cuda" or self.case.compiled else ():
+        few, many, *_ = (size * length for size, length in self.sizes)
+        self.mb_per_token = max(0.0, high - low) / (many - few)
+        self.mb = self.weights * STATES_MB + low - few * self.mb_per_token
+        for number in range(len(sizes)) if self.device.type == "cuda" or case.compiled else ():
             self.step(number)
 
     def step(self, number: int) -> None:
@@ -186,16 +155,17 @@ class RandomTraining(TrainedModel):
         classification = Steps(
             self._of_sizes(seconds),
             forward_share=common.forward_share,
-            optimiser_seconds=common.optimiser_seconds * self.weights / common.weights,
-            weights=self.weights,
+            optimiser_seconds=common.optimiser_seconds * self.weights,
             grows=grows(backbone),
-            peaks=self.peaks,
+            mb=self.mb,
+            mb_per_token=self.mb_per_token,
             least_growth=products[1] / products[0] - 1,
         )
         masked = replace(
             classification,
-            batches=[(size, n, taken + common.head_seconds * size * n) for size, n, taken in classification.batches],
-            peaks=(self.peaks[0] + common.head_mb[0], self.peaks[1] + common.head_mb[1]),
+            mb=self.mb + common.head_mb,
+            mb_per_token=self.mb_per_token + common.head_mb_per_token,
+            head_seconds=common.head_seconds,
         )
         prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
         return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
@@ -235,35 +205,20 @@ class RandomTraining(TrainedModel):
         return kept.total / 2**20
 
 
-def batches_of_texts(usual: int, longest: int, *, affordable: int, most: int) -> Sizes:
-    """Return B and N of the batches of a turn, for texts of a user.
+def batches(lengths: Sequence[int], *, affordable: int, most: int) -> Sizes:
+    """Return B and N of the batches of a turn, for ascending lengths as far as time allows, the first one twice.
+
+    The first batch is a single document, which tells the fixed cost.
 
     Args:
-        usual: tokens of the usual document.
-        longest: tokens of a long document.
+        lengths: tokens of documents.
         affordable: tokens of a model in a turn that time allows.
         most: tokens that may be taken at once.
     """
-    if longest > _LONGEST[-1]:
-        long = next((length for length in _LONGEST if length <= longest and 1.75 * length < affordable), _LONGEST[-1])
-        few = min(usual, long // 4)
-        return [(1, few), (2, few), (1, long)]
-    if longest <= _ALIKE:
-        usual = longest  # one length tells all: attention is a small part at any of them
-    tokens = min(most, affordable // 2)
-    sizes = [(_FEW, usual), (max(_MANY, tokens // usual), usual)]
-    return sizes if longest <= usual else [*sizes, (max(_FEW, tokens // longest), longest)]
-
-
-def batches_of_lengths(lengths: Sequence[int], *, affordable: int, most: int) -> Sizes:
-    """Return B and N of the batches of a turn, for the given lengths as far as time allows, the first one twice.
-
-    Arguments are those of `batches_of_texts`.
-    """
     tokens = min(most, affordable // len(lengths))
-    sizes = [(_FEW, lengths[0]), (max(2 * _MANY, tokens // lengths[0]), lengths[0])]
-    for length in lengths[1:]:
-        sizes.append((max(_FEW, tokens // length), length))
+    sizes = [(1, lengths[0])]
+    for length in lengths:
+        sizes.append((max(2 if len(sizes) == 1 else 1, tokens // length), length))
         if sum(size * n for size, n in sizes) > affordable and len(sizes) > 3:
             return sizes[:-1]
     return sizes
@@ -272,151 +227,96 @@ def batches_of_lengths(lengths: Sequence[int], *, affordable: int, most: int) ->
 def measure_turns(
     exact: str,
     cases: Mapping[str, StepsCase],
-    masked: StepsCase,
-    first: Iterable[str],
-    *,
-    trial: Sizes,
-    sizes: Callable[[int, int], Sizes],
+    masked: StepsCase | None,
+    lengths: Sequence[int],
     seconds: float,
+    *,
     turns: int = 8,
     predictions: bool = False,
 ) -> Turns:
     """Return what steps of every model cost, measured in turns.
 
-    Exact attention and the models of `first` take most turns; the others take one if there is time. A model of `first`
-    that takes far longer than exact attention in two turns takes no more.
-
     Args:
         exact: model that the others are compared with.
-        cases: by model, `exact` included; of classification.
-        masked: the same of `exact` with masked language modelling.
-        first: models that take turns.
-        trial: sizes of two batches, which tell how much time and memory allow.
-        sizes: returns B and N of the batches of a turn: of a number of tokens that a model takes in a turn, with at
-            most another number at once.
-        seconds: time for all of it; at least one turn of the models of `first` is made.
+        cases: by model, `exact` included.
+        masked: `exact` with masked language modelling, if the cases have another task and that one costs as well.
+        lengths: tokens of documents, ascending; the longer ones are measured as far as time allows.
+        seconds: time for all of it; at least one turn is made.
         turns: number of turns that time allows, about.
-        predictions: whether predictions of exact attention and of the models of `first` are measured, too.
+        predictions: whether predictions are measured, too.
     """
     end, device = time.monotonic() + seconds, torch.device(cases[exact].hardware.device)
-    chosen = [exact, *(name for name in first if name != exact)]
-    others = [name for name in cases if name not in chosen]
-    models = {exact: RandomTraining(cases[exact], trial)}
-    per_token, most = _allowed(models[exact], len(chosen))
-    products = {name: cases[name].backbone.products_per_token(trial[-1][1], 0.0) for name in chosen}
+    per_token, most = _allowed(cases[exact], lengths[0], len(cases))
+    products = {name: case.backbone.products_per_token(lengths[0], 0.0) for name, case in cases.items()}
     slowest = per_token * max(products.values()) / products[exact]  # of exact attention's size, unless one is larger
-    batches = sizes(int(seconds / (turns * len(chosen)) / slowest), most)
-    models[exact].take(batches)
-    models |= {name: RandomTraining(cases[name], batches) for name in chosen[1:]}
-    common = _common(models[exact], RandomTraining(masked, batches[:2]))
-    # Time of the others for one turn: their first passes, and their turn.
-    tokens = sum(size * length for size, length in batches)
-    reserve = min(len(others) * 3 * tokens * per_token, 0.4 * (end - time.monotonic())) if others else 0.0
-    threads = torch.get_num_threads() if device.type == "cpu" else 1
-    predicting = _OF_PREDICTIONS * threads if predictions else 0.0  # in turns
-    taken: dict[str, list[list[float]]] = {name: [] for name in cases}
-    slow: set[str] = set()
-    for turn in range(TURNS):
+    sizes = batches(lengths, affordable=int(seconds / (turns * len(cases)) / slowest), most=most)
+    models = {name: RandomTraining(case, sizes) for name, case in cases.items()}
+    common = _common(models[exact], None if masked is None else RandomTraining(masked, sizes[:2]))
+    forward = _in_one_thread(models, len(sizes), device) if predictions else {}
+    taken: list[dict[str, list[float]]] = []
+    lap = 0.0
+    while not taken or (len(taken) < TURNS and time.monotonic() + lap < end):
         begun = time.monotonic()
-        active = [name for name in chosen if name not in slow]
-        laps = _turn({name: models[name] for name in active}, device, backwards=bool(turn % 2))
-        for name, seconds_of in laps.items():
-            taken[name].append(seconds_of)
-        if turn == 1:
-            slow = {name for name in active if all(_slow(taken[name][n], taken[exact][n]) for n in range(2))} - {exact}
+        order = list(models)[:: -1 if len(taken) % 2 else 1]
+        taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
         lap = time.monotonic() - begun
-        if time.monotonic() + lap * (1 + predicting) > end - reserve * (turn + 1 >= FEWEST):
-            break
-    forward = _predictions({name: models[name] for name in chosen}, device) if predictions else {}
-    for name in others:
-        if 2 * time.monotonic() - begun > end:
-            break
-        begun = time.monotonic()
-        found = _turn({exact: models[exact], name: (other := RandomTraining(cases[name], batches))}, device)
-        models[name] = other
-        # Seconds as of the first turn of exact attention, so that the n-th of all models are of the same turn.
-        taken[name].append([s * a / b for s, a, b in zip(found[name], taken[exact][0], found[exact], strict=True)])
-    for name, each in taken.items():
-        logger.info("%s: milliseconds of %s", name, [[round(1000 * s, 1) for s in turn] for turn in each])
+    for name in models:
+        logger.info("%s: milliseconds of %s", name, [[round(1000 * s, 1) for s in turn[name]] for turn in taken])
     return {
-        name: [models[name].steps(each, common, forward.get(name)) for each in found]
-        for name, found in taken.items()
-        if found
+        name: [model.steps(turn[name], common, forward.get(name)) for turn in taken] for name, model in models.items()
     }
 
 
-def _allowed(exact: RandomTraining, models: int) -> tuple[float, int]:
+def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     """Return the seconds of exact attention per token, and the tokens that so many models may take at once."""
-    hardware, (few, many) = exact.case.hardware, (size * length for size, length in exact.sizes)
-    per_token = timed(partial(exact.step, 1), exact.device) / many
-    growth = (exact.peaks[1] - exact.peaks[0]) / (many - few)
-    left = hardware.most_mb - hardware.in_use_mb - models * exact.weights * STATES_MB
+    hardware = exact.hardware
+    many = max(2, hardware.micro_batch_tokens // length if hardware.device == "cuda" else 2)  # few are slow there
+    model = RandomTraining(exact, [(1, length), (many, length)])
+    per_token, growth = timed(partial(model.step, 1), model.device) / math.prod(model.sizes[1]), model.mb_per_token
+    left = hardware.most_mb - hardware.in_use_mb - models * model.weights * STATES_MB
     fitting = int(left / (SPARE * growth)) if growth else hardware.micro_batch_tokens
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
 
 
 def _turn(
-    models: Mapping[str, RandomTraining], device: torch.device, *, backwards: bool = False
+    computations: Mapping[str, Callable[[int], None]], batches: int, device: torch.device, *, warm: bool = False
 ) -> dict[str, list[float]]:
-    """Return the seconds of a step of every model on every batch; models alternate batch by batch."""
-    names = list(models)[::-1] if backwards else list(models)
-    numbers = range(len(next(iter(models.values())).sizes))
-    steps: dict[tuple[int, str], Computation] = {
-        (number, name): partial(models[name].step, number) for number in numbers for name in names
+    """Return the seconds of every model on every batch, by its number; models alternate batch by batch."""
+    pieces: dict[tuple[str, int], Computation] = {
+        (name, number): partial(compute, number) for number in range(batches) for name, compute in computations.items()
     }
-    found = interleaved(steps, 1, device, "own")
-    return {name: [found[number, name][0] for number in numbers] for name in models}
+    found = interleaved(pieces, 1, device, "own", warm=warm)
+    return {name: [found[name, number][0] for number in range(batches)] for name in computations}
 
 
-def _predictions(models: Mapping[str, RandomTraining], device: torch.device) -> dict[str, list[float]]:
+def _in_one_thread(models: Mapping[str, RandomTraining], batches: int, device: torch.device) -> dict[str, list[float]]:
     """Return the seconds of a prediction of every model on every batch, on a CPU in one thread."""
-    numbers = range(len(next(iter(models.values())).sizes))
-    passes: dict[tuple[int, str], Computation] = {
-        (number, name): partial(model.forward, number) for number in numbers for name, model in models.items()
-    }
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for model in models.values():
         model.model.eval()
         model.forward(0)
-    found = interleaved(passes, 1, device, "own", warm=device.type == "cuda")
+    forward = {name: model.forward for name, model in models.items()}
+    found = _turn(forward, batches, device, warm=device.type == "cuda")
     for model in models.values():
         model.model.train()
     torch.set_num_threads(threads)
-    return {name: [found[number, name][0] for number in numbers] for name in models}
+    return found
 
 
-def _slow(seconds: Sequence[float], exact: Sequence[float]) -> bool:
-    """Whether a turn says that a model takes far longer on the long documents."""
-    return seconds[-1] > 1.5 * exact[-1]
-
-
-def _common(model: RandomTraining, masked: RandomTraining) -> _Common:
+def _common(model: RandomTraining, masked: RandomTraining | None) -> _Common:
     """Return the measurements that are the same for all models, from three turns."""
-    pieces: dict[str, Computation] = {
-        "step": partial(model.step, 1),
-        "forward": partial(model.forward, 1),
-        "masked": partial(masked.step, 1),
-    }
+    pieces: dict[str, Computation] = {"step": partial(model.step, 1), "forward": partial(model.forward, 1)}
+    if masked is not None:
+        pieces["masked"] = partial(masked.step, 1)
     times = interleaved(pieces, 3, model.device, "own")
     found = {name: statistics.median(seconds) for name, seconds in times.items()}
-    size, length = model.sizes[1]
-    low, high = (theirs - ours for theirs, ours in zip(masked.peaks, model.peaks, strict=True))
-    few, many, most = *(size * length for size, length in model.sizes[:2]), max(n * m for n, m in model.sizes)
-    return _Common(
-        forward_share=min(1.0, found["forward"] / found["step"]),
-        optimiser_seconds=model.update_seconds(),
-        weights=model.weights,
-        head_seconds=max(0.0, found["masked"] - found["step"]) / (size * length),
-        head_mb=(max(0.0, low), max(0.0, low + (high - low) * (most - few) / (many - few))),
+    common = _Common(min(1.0, found["forward"] / found["step"]), model.update_seconds() / model.weights)
+    if masked is None:
+        return common
+    return replace(
+        common,
+        head_seconds=max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1]),
+        head_mb=max(0.0, masked.mb - model.mb),
+        head_mb_per_token=max(0.0, masked.mb_per_token - model.mb_per_token),
     )
-
-
-def _others_seconds() -> float:
-    """Return the seconds of computing that cores have spent on other programs so far."""
-    import psutil  # of no use to the hours of the grid, whose machine may lack it
-
-    cores, own = psutil.cpu_times(), psutil.Process().cpu_times()
-    idle = cores.idle + getattr(cores, "iowait", 0.0)
-    guests = getattr(cores, "guest", 0.0) + getattr(cores, "guest_nice", 0.0)  # counted among user's already
-    return sum(cores) - idle - guests - own.user - own.system

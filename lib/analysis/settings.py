@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.backbones.settings import Ability
 from lib.core.kinds import Axis, KindSettings
-from lib.core.settings import check, repeats
+from lib.core.settings import ModelName, StageName, check, repeats
 
 
 class AnalysisSettings(KindSettings):
@@ -29,9 +29,11 @@ class AnalysisSettings(KindSettings):
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 
-    stage: str = Field(description="Stage whose models are analysed: those that its runs left, of the first seed.")
+    stage: StageName = Field(
+        description="Stage whose models are analysed: those that its runs left, of the first seed."
+    )
     dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
-    models: list[str] | None = Field(
+    models: list[ModelName] | None = Field(
         None, description="Models, in order; null = all that train at the stage and can be analysed this way."
     )
 

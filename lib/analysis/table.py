@@ -4,22 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.core.errors import DataError
-
 TEXT_COLUMNS = ["model", "query_token", "key_token", "document", "label", "word", "prediction"]
 TIMES = {"before": "drawn weights", "after": "after training"}
 """Values of the column `when`, and what figures call them."""
 
 
 def read_analysis(table: str | Path) -> pd.DataFrame:
-    """Return the table of an analysis; names and words such as `null` and `007` stay as they are.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    try:
-        return pd.read_csv(table, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(TEXT_COLUMNS, str))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{table}: cannot be read ({error}). Expected the CSV file of an analysis; repeat it."
-        ) from error
+    """Return the table of an analysis; names and words such as `null` and `007` stay as they are."""
+    return pd.read_csv(table, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(TEXT_COLUMNS, str))

@@ -283,31 +283,13 @@ class Attention(ComputesByKernels, ABC):
         """Draw the persistent random features or initial weights, if any; weight initialisation calls it."""
 
 
-def build(
-    parameters: MechanismSettings,
-    *,
-    num_heads: int,
-    head_size: int,
-    layer: int,
-    seed: int,
-    dropout: float = 0.0,
-    slopes: Sequence[float] | None = None,
-) -> Attention:
-    """Return the mechanism that `parameters` describe; the arguments are those of `Attention`.
+def build(parameters: MechanismSettings, **others: Any) -> Attention:
+    """Return the mechanism that `parameters` describe; `others` are the other arguments of `Attention`.
 
     Raises:
         ConfigError: the kind is unknown, or the mechanism does not support its settings.
     """
-    mechanism = MECHANISMS.load(parameters.kind, "mechanism").Mechanism
-    return mechanism(
-        parameters=parameters,
-        num_heads=num_heads,
-        head_size=head_size,
-        layer=layer,
-        seed=seed,
-        dropout=dropout,
-        slopes=slopes,
-    )
+    return MECHANISMS.load(parameters.kind, "mechanism").Mechanism(parameters=parameters, **others)
 
 
 def for_every_head(query: Tensor, rows: Tensor) -> Tensor:

@@ -226,11 +226,7 @@ def _attend(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    sliding_window: int | None = None,
-    **others: Any,
+    **asked: Any,
 ) -> tuple[Tensor, None]:
     """Compute attention in place of one of transformers' attention functions.
 
@@ -241,11 +237,9 @@ def _attend(
         key: as `query`; heads may be fewer, each then serves several of the query's.
         value: as `key`.
         attention_mask: what `_mask` returned.
-        dropout: probability of dropping an attention weight, 0 in evaluation.
-        scaling: factor of the scores; None = 1/sqrt(d).
-        is_causal: whether tokens see only those before them; None = as `module` says.
-        sliding_window: width of the window of a windowed layer.
-        others: arguments of other attention functions.
+        asked: what the model asks for beyond that: `dropout`, the probability of dropping an attention weight, 0 in
+            evaluation; `scaling` of the scores, 1/sqrt(d) without it; `is_causal`, whether tokens see only those before
+            them; `sliding_window`, the width of the window of a windowed layer; and arguments of other functions.
 
     Returns:
         Output [B, N, H, d], and no weights.
@@ -254,28 +248,21 @@ def _attend(
         ConfigError: the model needs a feature that the mechanism lacks, or does not number its layers.
     """
     where = f'attn_implementation="{entry.name}", {type(module).__name__}'
-    # Where neither tells, transformers' own functions take the module to be causal.
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    _refuse_beyond_padding(where, entry.name, causal, others)
-    if sliding_window is not None:
-        return attend_in_layer(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
-        )
+    _refuse_beyond_padding(where, entry.name, module, asked)
+    if asked.get("sliding_window") is not None:
+        return _attend_exactly(module, query, key, value, attention_mask, asked)
     layer = _layer_of(where, module)
     if (entries := len(entry.mechanisms)) > 1:
         _refuse_longer_list(where, entries, module)
     parameters = entry.mechanisms[_attending_before(module, layer) % entries]
-    _refuse_dropout(where, parameters, dropout)
     _refuse_other_positions(where, parameters)
-    key, value = for_every_head(query, key), for_every_head(query, value)
-    _check_shapes(where, entry.name, query, key, value, attention_mask)
-    heads, width = query.shape[1], query.shape[3]
-    query = with_scaling(query, scaling)
+    query, key, value = _rows(where, entry.name, query, key, value, attention_mask, asked.get("scaling"))
     real = None
     if attention_mask is not None:
         real = attention_mask.bool()
         key, value = (without_padding(rows, real) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
+    heads, width, dropout = query.shape[1], query.shape[3], asked.get("dropout", 0.0)
     mechanism = _built(parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
     mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
@@ -283,32 +270,18 @@ def _attend(
 
 
 def _attend_by_held(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    sliding_window: int | None = None,
-    **others: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **asked: Any
 ) -> tuple[Tensor, None]:
     """Attend by the mechanism that `module` holds, exactly if it holds none; see `_attend`.
 
-    `dropout` is the mechanism's own. One that shares queries and keys never looks at `key`.
+    Dropout is the mechanism's own. One that shares queries and keys never looks at `key`.
     """
     mechanism = getattr(module, "mechanism", None)
     if mechanism is None:
-        return attend_in_layer(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
-        )
+        return _attend_exactly(module, query, key, value, attention_mask, asked)
     where, name = type(module).__name__, mechanism.settings.name()
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    _refuse_beyond_padding(where, name, causal, others)
-    key, value = for_every_head(query, key), for_every_head(query, value)
-    _check_shapes(where, name, query, key, value, attention_mask)
-    query = with_scaling(query, scaling)
+    _refuse_beyond_padding(where, name, module, asked)
+    query, key, value = _rows(where, name, query, key, value, attention_mask, asked.get("scaling"))
     output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask)
     return output.transpose(1, 2).contiguous(), None
 
@@ -319,15 +292,26 @@ AttentionInterface.register(WINDOWS, attend_in_layer)
 AttentionMaskInterface.register(WINDOWS, mask_of_layers)
 
 
-def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[str, Any]) -> None:
+def _attend_exactly(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, asked: Mapping[str, Any]
+) -> tuple[Tensor, None]:
+    """Attend as the model itself does; arguments as of `_attend`."""
+    known = {name: asked[name] for name in ("dropout", "scaling") if name in asked}
+    return attend_in_layer(module, query, key, value, mask, **known, is_causal=False)
+
+
+def _refuse_beyond_padding(where: str, name: str, module: nn.Module, asked: Mapping[str, Any]) -> None:
     """Raise a ConfigError if a layer hides tokens to come, or asks for more than scaled scores and padding."""
+    causal = asked.get("is_causal")
+    # Where neither tells, transformers' own functions take the module to be causal.
+    causal = getattr(module, "is_causal", True) if causal is None else causal
     if causal:
         raise ConfigError(
             f"{where}: is causal, or does not say `is_causal = False`; {name} sees the tokens to come. {EXACT}"
         )
-    asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
-    if asked:
-        raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
+    given = {argument: asked.get(argument) for argument in BEYOND_PADDING}
+    if beyond := [argument for argument, value in given.items() if value is not None and value is not False]:
+        raise ConfigError(f"{where}: cannot honour {', '.join(beyond)}. Leave it out, or: {EXACT}")
 
 
 def _refuse_longer_list(where: str, entries: int, module: Any) -> None:
@@ -337,24 +321,21 @@ def _refuse_longer_list(where: str, entries: int, module: Any) -> None:
         raise ConfigError(f"{where}: {entries} entries for {layers} layers without a window. Shorten the list.")
 
 
-def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -> None:
-    """Raise a ConfigError if attention weights are dropped that the mechanism never forms."""
-    if dropout and not parameters.takes_attention_dropout:
-        raise ConfigError(
-            f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
-            "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
-            "(ModernBERT, DistilBERT), as an argument of from_pretrained in addition to attn_implementation."
-        )
-
-
 def _refuse_other_positions(where: str, parameters: MechanismSettings) -> None:
     """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
     if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
         raise ConfigError(f"{where}: {parameters.kind} needs the padding of queries, not given here. {EXACT}")
 
 
-def _check_shapes(where: str, name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
-    """Raise a ConfigError unless queries, keys and values are of one shape [B, H, N, d] and the mask is [B, N]."""
+def _rows(
+    where: str, name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values as a mechanism takes them.
+
+    Raises:
+        ConfigError: they are not of one shape [B, H, N, d], or the mask is not [B, N].
+    """
+    key, value = for_every_head(query, key), for_every_head(query, value)
     if not query.shape == key.shape == value.shape:
         raise ConfigError(
             f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
@@ -367,6 +348,7 @@ def _check_shapes(where: str, name: str, query: Tensor, key: Tensor, value: Tens
             f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N] = {expected}; {name} can leave "
             f"out padding, but not single pairs of tokens. {EXACT}"
         )
+    return with_scaling(query, scaling), key, value
 
 
 def _layer_of(where: str, module: nn.Module) -> int:

@@ -135,10 +135,6 @@ def targets(model: PreTrainedModel, settings: Lora) -> list[str]:
     """
     named = model.base_model.named_modules()
     layers = sorted({name.rpartition(".")[2] for name, module in named if isinstance(module, nn.Linear)})
-    unknown = [target for target in settings.targets or () if target not in layers]
-    if unknown or not layers:
-        raise RunError(
-            f"recipe.lora.targets: {', '.join(unknown) or 'null'} names no linear layer of "
-            f"{type(model.base_model).__name__}. Known: {', '.join(layers) or 'none. Leave recipe.lora out'}."
-        )
+    if problem := settings.error(layers):
+        raise RunError(f"recipe.lora: {type(model.base_model).__name__} {problem}.")
     return settings.targets or layers

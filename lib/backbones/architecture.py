@@ -6,13 +6,12 @@ Shapes: B batch, N tokens, E width of a word embedding.
 import logging
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.saving import SavesOwnNames
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
@@ -23,30 +22,34 @@ SHOWN = 5
 """Most differing fields that a message names."""
 
 
-class ArchitecturePreTrainedModel(SavesOwnNames, PreTrainedModel):
-    """Base of the models around an architecture, which is `inner` of the model without a head."""
+class ArchitecturePreTrainedModel(PreTrainedModel):
+    """Base of the models around another one, such as an architecture, whose word embeddings are theirs, too."""
 
+    holds: ClassVar[str] = "inner"
+    """Name of the other one in the model without a head."""
     _supports_sdpa = True
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the word embeddings."""
-        return self.base_model.inner.get_input_embeddings()
+        return getattr(self.base_model, self.holds).get_input_embeddings()
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the word embeddings."""
-        self.base_model.inner.set_input_embeddings(value)
+        getattr(self.base_model, self.holds).set_input_embeddings(value)
 
-    def first_states(
-        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, attention_mask: Tensor | None
-    ) -> Tensor:
-        """Return the word embeddings [B, N, E], zeros at padding: a weight of zero does not remove NaN or inf.
+    def save_pretrained(self, *arguments: Any, **named: Any) -> None:
+        """Save a model as transformers does, its weights by the names that they have here.
 
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+        transformers would give those of NomicBERT the names of its authors' code.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        states = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        super().save_pretrained(*arguments, **{"save_original_format": False} | named)
+
+    def first_states(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return the word embeddings [B, N, E] of tokens, or those given in their place.
+
+        They are zeros at padding: a weight of zero does not remove NaN or inf.
+        """
+        states = self.get_input_embeddings()(tokens) if tokens.dim() == 2 else tokens
         return states if attention_mask is None else states.masked_fill(attention_mask[:, :, None] == 0, 0)
 
 
@@ -68,12 +71,17 @@ def is_published(folder: Path, kinds: Container[str | None]) -> bool:
         return False
 
 
-def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
+def compare(
+    pairs: Mapping[str, tuple[Any, Any]],
+    folder: Path,
+    remedy: str = "Copy its fields into the backbone's architecture.",
+) -> None:
     """Check that fields agree.
 
     Args:
         pairs: values of the run and of the published model, by field.
         folder: folder of the published model.
+        remedy: what to do if they do not.
 
     Raises:
         RunError: some differ.
@@ -82,8 +90,8 @@ def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
     if differing:
         more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
         raise RunError(
-            f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). Copy "
-            "its fields into the backbone's architecture."
+            f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). "
+            f"{remedy}"
         )
 
 
@@ -98,7 +106,7 @@ def require_same_weights(own: Iterable[str], published: Iterable[str], folder: P
     Raises:
         RunError: some have no counterpart.
     """
-    refuse(set(own) ^ set(published), folder, "missing or left over")
+    refuse(set(own) ^ set(published), folder, "are missing or left over")
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import transformers
 from transformers import PretrainedConfig
 
+from lib.attention.settings import complete, parse_mechanisms
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError
 
@@ -35,10 +36,14 @@ class BackboneConfig(PretrainedConfig):
         pooling_step: stride of `mean_step`, in tokens.
         classifier_head: style of the head for classification of documents.
         classifier_dropout: dropout before the last projection of a classification head.
+        mechanism: parameters of the attention mechanism, `kind` included, or a list of such that repeats over the
+            layers that hold one; None = exact attention, or the architecture's own. Only where `settings` have it.
+        feature_seed: seed of the mechanism's own draws (features, hash rotations); likewise.
         kwargs: the fields of `settings`, with its defaults, and those of transformers (`num_labels`, `id2label`, ...).
 
     Raises:
-        pydantic.ValidationError: a field of the backbone is out of range.
+        ConfigError: the mechanism's kind is unknown.
+        pydantic.ValidationError: a field of the backbone or a parameter of the mechanism is out of range.
     """
 
     settings: ClassVar[type[BackboneSettings]]
@@ -53,6 +58,8 @@ class BackboneConfig(PretrainedConfig):
         pooling_step: int = 1,
         classifier_head: Literal["bert", "roberta", "none"] = "bert",
         classifier_dropout: float = 0.1,
+        mechanism: dict[str, Any] | list[dict[str, Any]] | None = None,
+        feature_seed: int = 0,
         **kwargs: Any,
     ) -> None:
         names = self._names()
@@ -66,6 +73,10 @@ class BackboneConfig(PretrainedConfig):
         self.pooling_step = pooling_step
         self.classifier_head = classifier_head
         self.classifier_dropout = classifier_dropout
+        if "mechanism" in self.settings.model_fields:
+            chosen = {"kind": "sdpa"} if mechanism is None and given.needs_mechanism else mechanism
+            self.mechanism = None if chosen is None else complete(parse_mechanisms(chosen))
+            self.feature_seed = feature_seed
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -89,8 +100,7 @@ class BackboneConfig(PretrainedConfig):
     @property
     def parameters(self) -> BackboneSettings:
         """The parameters of the backbone that this configuration describes."""
-        mechanism = {"mechanism": self.mechanism} if self.settings.takes_mechanism else {}
-        return self.settings(**{name: getattr(self, name) for name in self._names()}, **mechanism)
+        return self.settings(**{name: getattr(self, name) for name in self.settings.model_fields if name != "kind"})
 
 
 class ArchitectureConfig(BackboneConfig):

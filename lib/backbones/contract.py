@@ -51,6 +51,8 @@ class TokenBackbone(ABC):
             options: fields that the task decides.
         """
         special = {"vocab_size": rows(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        if self.parameters.needs_mechanism or self.parameters.held_mechanisms:
+            special["feature_seed"] = self.seed
         return self.model_class.config_class(**self.parameters.model_dump(exclude={"kind"}), **special | options)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from lib.attention.repetition import of_layer
 from lib.attention.settings import Mechanisms, MechanismSettings, each_of, least
 from lib.core.kinds import Axis, KindSettings
-from lib.core.settings import FEW, LARGE, BaseSettings, PositiveFloat, PositiveInt, Probability, Size
+from lib.core.settings import FEW, LARGE, BaseSettings, Few, PositiveFloat, PositiveInt, Probability, Size
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -190,6 +190,25 @@ class BackboneSettings(KindSettings):
 
 def _shares(mechanism: MechanismSettings | None) -> bool:
     return mechanism is not None and mechanism.shares_query_and_key
+
+
+class OwnSettings(BackboneSettings):
+    """Base of the settings of encoders whose layers are defined here; each chooses the number of its layers."""
+
+    hidden_size: Size = Field(512, description="Width of embeddings and states.")
+    num_hidden_layers: Few
+    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
+    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
+    initializer_range: PositiveFloat = Field(
+        0.02,
+        description="Standard deviation of the initial weights of embeddings, projections and heads; other weights "
+        "begin as in torch.",
+    )
+    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    def blocks(self) -> int | None:
+        """See `BackboneSettings.blocks`: the layers."""
+        return self.num_hidden_layers
 
 
 class ArchitectureSettings(BackboneSettings):

@@ -72,33 +72,21 @@ def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
     refuse(
         (name for name, weight in weights.items() if weight.is_floating_point() and not weight.isfinite().all()),
         folder,
-        "NaN or inf",
+        "are NaN or inf",
     )
 
 
-def refuse(problems: Iterable[Any], folder: Path, what: str) -> None:
+def refuse(
+    problems: Iterable[Any],
+    folder: Path,
+    what: str,
+    remedy: str = f"Expected all weights that {FIELDS} describes. Run the stage again, download the model again, or "
+    "correct its architecture.",
+) -> None:
     """Raise a RunError if there are wrong weights in a model; `what` says how they are wrong."""
-    if names := sorted(map(str, problems)):
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        raise RunError(
-            f"{folder}: {len(names)} weights are {what} ({', '.join(names[:SHOWN])}{more}). Expected all weights that "
-            f"{FIELDS} describes. Run the stage again, download the model again, or correct its architecture."
-        )
-
-
-def _refuse_shapes(report: Mapping[str, Any], folder: Path) -> None:
-    """Raise a RunError if weights have another shape than `config.json` gives them; `report` is of transformers."""
-    if problems := sorted(
-        f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]
-    ):
-        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise RunError(
-            f"{folder}: {len(problems)} weights have another shape than {FIELDS} gives them "
-            f"({'; '.join(problems[:SHOWN])}{more}). Expected configuration and weights of the same model. Copy both "
-            f"from where the model was made, or correct that field of {FIELDS} in a local folder (vocab_size gives the "
-            "rows of word embeddings, type_vocab_size those of token types, max_position_embeddings those of "
-            "positions), and in the backbone's architecture if the study has one."
-        )
+    if named := sorted(map(str, problems)):
+        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        raise RunError(f"{folder}: {len(named)} weights {what} ({', '.join(named[:SHOWN])}{more}). {remedy}")
 
 
 def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -133,7 +121,15 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         ) from error
     finally:
         theirs.setLevel(level)
-    _refuse_shapes(report, folder)
+    refuse(
+        (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]),
+        folder,
+        f"have another shape than {FIELDS} gives them",
+        "Expected configuration and weights of the same model. Copy both from where the model was made, or correct "
+        f"that field of {FIELDS} in a local folder (vocab_size gives the rows of word embeddings, type_vocab_size "
+        "those of token types, max_position_embeddings those of positions), and in the backbone's architecture, if the "
+        "study has one.",
+    )
     require_finite(model.state_dict(), folder)
     return model, report
 
@@ -186,7 +182,7 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
     problems = {*report["missing_keys"]}
     if isinstance(config, BackboneConfig) and type(model).__name__ in (config.architectures or []):
         problems |= set(report["unexpected_keys"])
-    refuse(problems, folder, "missing or left over")
+    refuse(problems, folder, "are missing or left over")
     return model
 
 
@@ -262,17 +258,16 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     # A tied weight is saved once, under the name of its original.
     own = {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     wanted, offered = concerned(own), concerned(saved)
-    problems = [
-        f"{name}: expected {_shape(wanted.get(name))}, found {_shape(offered.get(name))}"
-        for name in sorted(wanted.keys() | offered.keys())
-        if _shape(wanted.get(name)) != _shape(offered.get(name))
-    ]
-    if problems:
-        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise RunError(
-            f"{folder}: {len(problems)} weights do not fit ({'; '.join(problems[:SHOWN])}{more}). Start from a run "
-            f"with the same tokeniser, labels and settings of the backbone {expected.kind}."
-        )
+    refuse(
+        (
+            f"{name}: expected {_shape(wanted.get(name))}, found {_shape(offered.get(name))}"
+            for name in wanted.keys() | offered.keys()
+            if _shape(wanted.get(name)) != _shape(offered.get(name))
+        ),
+        folder,
+        "do not fit",
+        f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}.",
+    )
     model.load_state_dict(offered, strict=False)
 
 

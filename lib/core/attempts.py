@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict
 
 from lib.core.files import folders_in
 from lib.core.identity import NamesRun
@@ -28,15 +28,13 @@ NAME = re.compile(r"(\d{4,})-.+")
 """Names of attempts begin with a number; a larger number is a later attempt."""
 SILENCE = timedelta(hours=1)
 """A process without a heartbeat for this long is considered dead."""
-PARTS = 40
-"""Number of equal parts that the losses of a training run are averaged over."""
 TRASH = ".trash-"
 
 
 class Heartbeat(NamesRun):
     """Progress of a training process, written every few seconds."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="ignore")  # also of a process with other code, which is alive
 
     out: str
     """Absolute path of the folder that the results go to."""
@@ -58,8 +56,6 @@ class Heartbeat(NamesRun):
     epochs: float | None = None
     loss: float | None = None
     """Mean training loss since the last evaluation."""
-    losses: list[float | None] = Field(default_factory=list)
-    """Means over equal parts of the training, up to the current one; null = in an earlier attempt, or not finite."""
     tokens_per_second: float | None = None
     ends: AwareDatetime | None = None
     """Estimated end of the training loop."""

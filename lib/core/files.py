@@ -21,6 +21,9 @@ import yaml
 from lib.core.errors import MOST_OF_VALUE, ConfigError, ProjectError, cut
 
 STANDARD_OUTPUT = ("-", "/dev/stdout")
+UMASK = os.umask(0)
+"""Rights that new files and folders do not get. It can only be read by setting it, for all threads; so once."""
+os.umask(UMASK)
 
 
 @contextlib.contextmanager
@@ -118,10 +121,8 @@ def json_as_yaml(text: str) -> str:
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-MOST_BYTES = 2**24
-MOST_LEVELS = 50
 MOST_VALUES = 100_000
-"""Bounds far above the needs of any study; with aliases, a short file can exceed those of levels and values."""
+"""Most values that a short text may expand to: far above the needs of any study."""
 MOST_RUNS = 10_000
 """Most values that one short text may expand to where each costs much work, such as a training run."""
 
@@ -141,13 +142,20 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text)
         self.name = source
-        self._nodes = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._nodes += 1
-        if self._nodes > MOST_VALUES:
-            raise ConfigError(_too_many(self.name))
-        return super().compose_node(parent, index)
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """Return the node of a mapping; in PyYAML, the second of two equal keys would replace the first silently."""
+        node = super().compose_mapping_node(anchor)
+        lines: dict[tuple[str, str], int] = {}
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            line = key.start_mark.line + 1
+            if before := lines.setdefault((key.tag, key.value), 0):
+                raise ConfigError(
+                    f"{self.name}: the key '{key.value}' is in line {before} and again in line {line}. Expected every "
+                    "key once in its section; remove or rename one of them."
+                )
+            lines[key.tag, key.value] = line
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -191,12 +199,15 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     """Return the settings in `source`: an inline mapping (`{...}`, JSON), or the path of a YAML file.
 
     Raises:
-        ConfigError: the file does not exist, cannot be read, has a key twice, is too deep or too large, or is not a
-            mapping.
+        ConfigError: the file cannot be read, has a key twice, or is not a mapping.
     """
     in_place = str(source).lstrip().startswith("{")
     name = cut(str(source), MOST_OF_VALUE) if in_place else str(source)
-    values = read_value(str(source) if in_place else _text(source), name)
+    try:
+        text = str(source) if in_place else Path(source).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(_unreadable(name, error)) from error
+    values = read_value(text, name)
     if not isinstance(values, dict):
         raise ConfigError(f"{name}: holds {type(values).__name__}, expected a mapping of settings.")
     return values
@@ -210,20 +221,13 @@ def read_value(text: str, source: str) -> Any:
         source: the name in messages.
 
     Raises:
-        ConfigError: it is not YAML, has a key twice, or is too deep or too large.
+        ConfigError: it is not YAML, or has a key twice.
     """
     try:
-        loader = _Loader(text, source)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _count_values(node, {}, source)
-        return loader.construct_document(node)
-    except RecursionError as error:
-        raise ConfigError(_too_deep(source)) from error
+        return _Loader(text, source).get_single_data()
     except ConfigError:
         raise
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # !!bool x is a KeyError
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(_unreadable(source, error)) from error
 
 
@@ -243,78 +247,9 @@ def check_expansion(what: str, number: int, noun: str = "names", most: int = MOS
         raise ConfigError(f"{cut(what, 2 * MOST_OF_VALUE)}: more than {most:,} {noun}. Name fewer.")
 
 
-def _text(path: str | Path) -> str:
-    """Return the text of a settings file. Only regular files are read, since a pipe or a device may never end."""
-    try:
-        if Path(path).exists() and not Path(path).is_file():
-            raise ConfigError(f"{path}: is a folder, a pipe or a device. Expected a file of settings, in YAML.")
-        if (size := Path(path).stat().st_size) > MOST_BYTES:
-            raise ConfigError(
-                f"{path}: has {size:,} bytes, more than {MOST_BYTES:,}. Expected settings in YAML; check "
-                "that this is the file that you mean."
-            )
-        return Path(path).read_text(encoding="utf-8")
-    except ConfigError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ConfigError(_unreadable(path, error)) from error
-
-
 def _unreadable(source: str | Path, error: Exception) -> str:
     reason = getattr(error, "strerror", None) or error
     return f"{cut(str(source), MOST_OF_VALUE)}: cannot be read ({reason}). Expected a YAML file of settings, in UTF-8."
-
-
-def _too_many(source: str) -> str:
-    return (
-        f"{source}: holds more than {MOST_VALUES} values; aliases (*name) may repeat most of them. Expected the "
-        "settings of a study; remove aliases of what consists of aliases."
-    )
-
-
-def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, level: int = 0) -> int:
-    """Return how many values a YAML node expands to; an alias counts as much as its target.
-
-    Args:
-        node: node of the tree.
-        counts: counts of the nodes seen so far; updated in place.
-        source: the name in messages.
-        level: number of nodes above it.
-
-    Raises:
-        ConfigError: a key is twice in one mapping; there are too many nodes, too many levels, or a node contains
-            itself.
-    """
-    if level > MOST_LEVELS:  # also catches an alias that contains itself
-        raise ConfigError(_too_deep(source))
-    if node in counts:
-        return counts[node]
-    children = []
-    if isinstance(node, yaml.MappingNode):
-        lines: dict[tuple[str, str], int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                line = key.start_mark.line + 1
-                if before := lines.get((key.tag, key.value)):
-                    raise ConfigError(
-                        f"{source}: the key '{key.value}' is in line {before} and again in line {line}. Expected "
-                        "every key once in its section; remove or rename one of them."
-                    )
-                lines[key.tag, key.value] = line
-        children = [child for pair in node.value for child in pair]
-    elif isinstance(node, yaml.SequenceNode):
-        children = node.value
-    counts[node] = count = 1 + sum(_count_values(child, counts, source, level + 1) for child in children)
-    if count > MOST_VALUES:
-        raise ConfigError(_too_many(source))
-    return count
-
-
-def _too_deep(source: str | Path) -> str:
-    return (
-        f"{source}: is nested in more than {MOST_LEVELS} levels, or has an alias (*name) for a value that contains it. "
-        "Expected the settings of a study; write out what repeats."
-    )
 
 
 _FORMULA = re.compile(r"(?![-+][\d.,]+( [(±]|$))[=+\-@\t].", re.DOTALL)
@@ -386,17 +321,12 @@ def settle(folder: Path) -> None:
 def _give_usual_rights(place: Path) -> None:
     """Give a file, or a folder and its content, default permissions; writers such as safetensors set others.
 
-    They are taken from a new file and a new folder: reading the umask changes it for all threads, and a folder with a
-    default ACL ignores it.
+    A bit that hands the group of a folder on to its content stays.
     """
-    with tempfile.TemporaryDirectory(prefix=".", dir=place.parent) as folder:
-        file, inner = Path(folder, "file"), Path(folder, "folder")
-        file.touch()
-        inner.mkdir()
-        of_file, of_folder = (stat.S_IMODE(each.stat().st_mode) for each in (file, inner))
     for path in _own(place):
-        usual = of_folder if path.is_dir() else of_file
-        if stat.S_IMODE(path.stat().st_mode) != usual:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        usual = (mode & 0o7000) | (0o777 if path.is_dir() else 0o666) & ~UMASK
+        if mode != usual:
             path.chmod(usual)
 
 

@@ -1,14 +1,12 @@
 """Locations of raw input files: ranges of numbered files, glob patterns, URLs."""
 
-import contextlib
-import fnmatch
 import glob
 import itertools
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -67,14 +65,12 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
 
     Raises:
         DataError: a pattern matches no file, or a file appears twice, or has a name that the workflow cannot handle.
-        ConfigError: there are too many files, or too many folder entries to search.
     """
     where = f"{place}: " if place else ""
     paths: list[Path] = []
     for pattern in patterns:
-        exact = os.path.isfile(pattern)
-        paths += (found := [Path(pattern)] if exact else sorted(filter(os.path.isfile, _matches(pattern, where))))
-        check_expansion(f"{where}{pattern}", len(paths), "files")
+        matches = [pattern] if os.path.isfile(pattern) else sorted(glob.glob(pattern, recursive=True))
+        paths += (found := [Path(match) for match in matches if os.path.isfile(match)])
         if not found:
             name = cut(pattern, MOST_OF_LINE // 4)
             inside = f"{name.rstrip('/')}/*"
@@ -119,41 +115,6 @@ def repeated_files(paths: Iterable[str | Path]) -> str | None:
     for path in paths:
         names.setdefault(os.path.realpath(path), []).append(str(path))
     return repeated(" = ".join(sorted(set(found))) for found in names.values() for _ in found)
-
-
-def _matches(pattern: str, where: str) -> list[Path]:
-    """Return the matches of a pattern. Unlike `glob.glob`, it has a bound on the folders that it searches."""
-    looked_at = itertools.count(1)
-
-    def entries(folder: Path) -> list[str]:
-        found = []
-        with contextlib.suppress(OSError), os.scandir(folder) as listing:
-            for number, entry in zip(looked_at, listing, strict=False):
-                check_expansion(f"{where}{pattern}", number, "files and folders")
-                found.append(entry.name)
-        return found
-
-    def below(folder: Path) -> Iterator[Path]:
-        waiting = [folder]
-        while waiting:
-            yield (found := waiting.pop())
-            waiting += [found / name for name in entries(found) if not name.startswith(".")]
-
-    found = [Path()]
-    for part in Path(pattern).parts:
-        if part == "**":
-            found = [path for folder in found for path in below(folder)]
-        elif glob.has_magic(part):
-            hidden = part.startswith(".")
-            found = [
-                folder / name
-                for folder in found
-                for name in fnmatch.filter(entries(folder), part)
-                if hidden or not name.startswith(".")
-            ]
-        else:
-            found = [folder / part for folder in found if os.path.lexists(folder / part)]
-    return found
 
 
 def format_of(name: str) -> str:

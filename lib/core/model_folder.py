@@ -1,13 +1,10 @@
-"""The files of a model folder, checked before the model is built, and a limit of the time that they may take.
-
-Loaders build all layers of a configuration, even a billion.
-"""
+"""The files of a model folder, checked before the model is built, and a limit of the time that they may take."""
 
 import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +17,13 @@ FORMS = (WEIGHTS, "pytorch_model.bin")
 ADAPTER_FIELDS = "adapter_config.json"
 MOST_SECONDS, BYTES_PER_SECOND = 300, 10**7
 """Time to open a model or a tokeniser: so many seconds, and those that a slow disk needs to read its files."""
-ALWAYS_ALLOWED = 1_000
-"""Number of layers or labels that is always accepted."""
 
 
 def read_fields(folder: Path) -> dict[str, Any]:
     """Return the fields of a model's configuration.
 
     Raises:
-        RunError: it cannot be read, has more layers or labels than the weights in the folder allow, or as `files_of`
-            raises it.
+        RunError: it cannot be read, or as `files_of` raises it.
     """
     path = folder / FIELDS
     files_of(folder)
@@ -39,49 +33,7 @@ def read_fields(folder: Path) -> dict[str, Any]:
             raise ValueError(f"it holds {type(fields).__name__}, expected a mapping")
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: cannot be read ({error}). Name the folder of a model, of a finished run.") from error
-    shapes = _shapes(folder)
-    # Every layer has a tensor, and every label a row of one.
-    bounds = {"layer": len(shapes), "label": max((max(shape, default=0) for shape in shapes.values()), default=0)}
-    for name, value in _whole_numbers(fields):
-        for word, stored in bounds.items():
-            if word in name and value > max(stored, ALWAYS_ALLOWED):
-                raise RunError(
-                    f"{path}: {name[:80]} = {str(value)[:20]}, but the weights in this folder have {len(shapes)} "
-                    "tensors. Expected configuration and weights of the same model; copy both from where the model was "
-                    "trained."
-                )
     return fields
-
-
-def _whole_numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the integers in a configuration with their names, including those of nested models."""
-    sections = [fields]
-    while sections:
-        for name, value in sections.pop().items():
-            if isinstance(value, dict):
-                sections.append(value)
-            elif isinstance(value, int):
-                yield name, value
-
-
-def _shapes(folder: Path) -> dict[str, list[int]]:
-    """Return the shapes of the tensors in the safetensors files of a folder, from the header of each.
-
-    Raises:
-        RunError: a header is damaged.
-
-    Source: https://huggingface.co/docs/safetensors; its library needs numpy, which this package does not import.
-    """
-    shapes: dict[str, list[int]] = {}
-    for path in folder.glob("[!.]*.safetensors"):
-        try:
-            with path.open("rb") as file:
-                length = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(min(length, path.stat().st_size)))
-            shapes |= {name: list(map(int, each["shape"])) for name, each in header.items() if name != "__metadata__"}
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise unreadable(path, error) from error
-    return shapes
 
 
 def files_of(folder: Path) -> list[Path]:

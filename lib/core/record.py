@@ -64,25 +64,6 @@ def with_stretch(before: Sequence[Stretch], new: Stretch) -> list[Stretch]:
     return [*before] if continues else [*before, new]
 
 
-class Accepted(BaseModel):
-    """A change after the run that the user judged harmless, so that the run was not repeated."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    when: str
-    """ISO 8601, UTC."""
-    reason: str | None
-    """Reason given by the user."""
-    settings: dict[str, tuple[Any, Any]]
-    """Old and new values, by dotted name."""
-    code: tuple[str, str] | None
-    """Stored and current code digests, if they differ."""
-    inputs: dict[str, tuple[str, str]] = Field(default_factory=dict)
-    """Digests of the inputs that have changed since, when the run read them and now, by name."""
-    changes: list[str]
-    """Description of all changes."""
-
-
 class RunRecord(NamesRun):
     """The content of `run.json`. In an imported record, fields that the foreign records lack are null."""
 
@@ -145,8 +126,8 @@ class RunRecord(NamesRun):
     last one. One entry = the same conditions throughout. Empty = unknown, or no training loop."""
     files: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of every other file of the run, by its path in the run's folder. Empty = unknown."""
-    accepted: list[Accepted] = Field(default_factory=list)
-    """Changes since then."""
+    accepted: list[dict[str, Any]] = Field(default_factory=list)
+    """Changes since then that an earlier version of this project accepted; it wrote them here."""
     imported: str | None = None
     """Name of an imported run in its original records; None = a run of this project."""
     digest: str | None = None

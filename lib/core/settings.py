@@ -1,9 +1,11 @@
 """Base of the typed configuration. The descriptions of its fields are the reference of every key."""
 
+import difflib
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -74,6 +76,28 @@ Folder = Annotated[str, Field(pattern=FOLDER)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 Revision = Annotated[str, Field(pattern=REVISION)]
 
+
+@dataclass(frozen=True)
+class Reference:
+    """Marks a field whose texts are names of entries of other sections of an experiment.
+
+    Args:
+        sections: the sections, any of which may have the entry.
+    """
+
+    sections: tuple[str, ...]
+
+
+MechanismName = Annotated[str, Reference(("mechanisms",))]
+BackboneName = Annotated[str, Reference(("backbones",))]
+TokenizerName = Annotated[str, Reference(("tokenizers",))]
+VectorsName = Annotated[str, Reference(("word_vectors",))]
+CorpusName = Annotated[str, Reference(("corpora",))]
+DatasetName = Annotated[str, Reference(("datasets",))]
+EntryName = Annotated[str, Reference(("corpora", "datasets"))]
+StageName = Annotated[str, Reference(("stages",))]
+ModelName = Annotated[str, Reference(("models",))]
+
 _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
 
@@ -122,6 +146,37 @@ def repeats(name: str, values: Sequence[Any]) -> Iterator[str]:
     plain = [value for value in values if isinstance(value, str | int | float)]
     if twice := [str(value) for value, count in Counter(plain).items() if count > 1]:
         yield f"{name} = {values} names {', '.join(twice)} twice. Name each once"
+
+
+def references(section: BaseModel, *place: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each name in a section, and in those inside it, that refers to entries: its place, it, their sections."""
+    for key, field in type(section).model_fields.items():
+        value = getattr(section, key)
+        for found in dict.fromkeys(_names(value, field.annotation, field.metadata)):
+            yield ".".join([*place, key]), *found
+        for name, entry in (value if isinstance(value, dict) else {None: value}).items():
+            if isinstance(entry, BaseModel):
+                yield from references(entry, *place, key, *filter(None, [name]))
+
+
+def _names(value: Any, kind: Any, marks: Iterable[Any] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the names in a value of a type, each with the sections that it refers to."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if isinstance(value, str):
+        yield from ((value, mark.sections) for mark in marks if isinstance(mark, Reference))
+    if origin is Annotated:
+        yield from _names(value, parts[0], parts[1:])
+    elif origin in (Union, UnionType):
+        yield from (name for part in parts for name in _names(value, part))
+    elif origin in (list, dict) and isinstance(value, origin):
+        yield from (name for each in value for name in _names(each, parts[0]))
+
+
+def known(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not one of `names`: the nearest of them, and all."""
+    nearest = difflib.get_close_matches(name, names := list(names), n=1)
+    meant = f"Did you mean '{nearest[0]}'? " if nearest else ""
+    return f"{meant}Known: {', '.join(names) or 'none'}"
 
 
 def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, Repository, Revision, check
+from lib.core.settings import BaseSettings, Repository, Revision, VectorsName, check
 
 VECTORS = "vectors.safetensors"
 """Name of the file that tells a folder of word vectors from that of a model."""
@@ -14,7 +14,7 @@ VECTORS = "vectors.safetensors"
 class WordVectorsStart(BaseSettings):
     """Initial embeddings from word vectors; all other weights are random."""
 
-    word_vectors: str = Field(
+    word_vectors: VectorsName = Field(
         description="Name of the word vectors, with the dimension of the embeddings; those of the run's seed. "
         "Tokens without a vector keep random embeddings."
     )

@@ -21,6 +21,8 @@ from sklearn.metrics import (
 
 from lib.core.errors import DataError, RunError
 
+MOST_EXPONENT = 709
+"""Above that, the exponential overflows."""
 PER_CLASS_UP_TO = 10
 """Most classes with metrics per class."""
 
@@ -103,15 +105,10 @@ def regression_metrics(labels: ArrayLike, predictions: ArrayLike) -> dict[str, f
         and `mae`, the mean squared and the mean absolute error.
 
     Raises:
-        DataError: no documents, or different numbers of labels and predictions.
+        ValueError: no documents, or different numbers of labels and predictions.
         RunError: a prediction is NaN or inf.
     """
     labels, predictions = (np.asarray(each, dtype=np.float64) for each in (labels, predictions))
-    if labels.ndim != 1 or not len(labels) or predictions.shape != labels.shape:
-        raise DataError(
-            f"labels of shape {labels.shape} and predictions of shape {predictions.shape} do not fit; expected [n] for "
-            "both with at least one document. Check that the split is not empty."
-        )
     _check_finite(predictions[:, None])
     told = min(map(_values, (labels, predictions))) > 1
     return {
@@ -138,10 +135,10 @@ def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequenc
 
 
 def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
-    if labels.ndim != 1 or not len(labels) or probabilities.shape != (len(labels), classes):
+    if not len(labels) or probabilities.shape != (len(labels), classes):
         raise DataError(
-            f"labels of shape {labels.shape} and probabilities of shape {probabilities.shape} do not fit; expected "
-            f"[n] and [n, {classes}] with at least one document. Check that the split is not empty."
+            f"{len(labels)} labels and probabilities of shape {probabilities.shape} do not fit; expected at least one "
+            f"document, and {classes} classes."
         )
     if labels.min() < 0 or labels.max() >= classes:
         raise DataError(
@@ -167,7 +164,4 @@ def _check_finite(predictions: np.ndarray) -> None:
 
 def perplexity(loss: float) -> float:
     """Return the perplexity for a mean cross-entropy in nats; infinite if it overflows."""
-    try:
-        return math.exp(loss)
-    except OverflowError:
-        return math.inf
+    return math.inf if loss > MOST_EXPONENT else math.exp(loss)

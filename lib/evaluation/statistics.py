@@ -146,7 +146,7 @@ class Estimate:
     An interval is never shorter than that over documents for the given models. With one seed it is that interval,
     and knows nothing of other seeds.
 
-    A class that a model never finds, or finds without an error, has an F1 of 0 or 1 whichever document is left out, so
+    A class that a model never finds, or finds without an error, has an F1 of 0 or 1 if any document is left out, so
     the jackknife takes it as known. As with a score of 0 or 1, its recall may differ from that by what
     `_without_variance` says, and the mean over classes by a share of this, whose square adds to the others. Without
     this, intervals of a score cover 65 % where a class has 20 documents and a model finds every twentieth.
@@ -378,29 +378,6 @@ def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
     values = sorted(float(mcnemar(table, exact=True).pvalue) for table in tables)
     k = math.ceil(len(values) / 2)
     return min(values[k - 1] * len(values) / k, 1.0)
-
-
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
-    """Return Spearman's rank correlation of pairs, and the p-value of none: two-sided, over permutations of the pairs.
-
-    Up to 7 pairs these are all permutations, beyond that 9,999 random ones. Student's t, the usual approximation, has
-    p = 0 for four pairs in the same order; exactly it is 2 / 24.
-
-    Args:
-        one: one number of each pair [n].
-        other: the other number of each [n].
-    """
-    from scipy.stats import permutation_test, rankdata, spearmanr
-
-    ranks = rankdata(other) - (len(other) + 1) / 2
-    tested = permutation_test(
-        [rankdata(one)],
-        lambda permuted, axis: (permuted * ranks).sum(axis),
-        permutation_type="pairings",
-        n_resamples=9999,
-        rng=np.random.default_rng(0),
-    )
-    return float(spearmanr(one, other).statistic), float(tested.pvalue)
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:

@@ -62,19 +62,6 @@ TOPICS: Lists = {
 """Words of the eleven classes of papers; some belong to two."""
 
 
-SENSES: dict[str, Lists] = {
-    "river": {
-        "THING": _words("water mud fish boat flood reeds willow otter ferry current"),
-        "DEED": _words("fished swam rowed paddled waded camped drifted"),
-    },
-    "money": {
-        "THING": _words("loan account credit cheque mortgage savings cashier deposit salary interest"),
-        "DEED": _words("paid borrowed saved queued signed invested withdrew"),
-    },
-}
-"""Words that decide the meaning of "bank"."""
-
-
 def words(rng: random.Random, pattern: str, lists: Lists) -> list[str]:
     """Return the words of `pattern`, its capitals replaced by words that `rng` draws."""
     return [rng.choice(lists[word]) if word in lists else word for word in pattern.split()]

@@ -11,8 +11,6 @@ from lib.reading.readers import read_records
 
 logger = logging.getLogger(__name__)
 
-_WINDOW_CHARACTERS = 1000
-
 # All bytes but a to z become blanks; multi-byte characters of UTF-8 hold no ASCII byte, so they become blanks too.
 _LETTERS_ONLY = bytes(byte if ord("a") <= byte <= ord("z") else ord(" ") for byte in range(256))
 
@@ -20,22 +18,14 @@ _LETTERS_ONLY = bytes(byte if ord("a") <= byte <= ord("z") else ord(" ") for byt
 def keyword_filter(keywords: Collection[str], min_keywords: int) -> Callable[[str], bool]:
     """Return a function that tells whether at least `min_keywords` different `keywords` occur in a text.
 
-    A word is a maximal run of the letters a to z in the lower-cased text. The text is read in windows that end at
-    a blank, and only as far as it takes: of an article that is kept, usually the first few.
+    A word is a maximal run of the letters a to z in the lower-cased text.
     """
     wanted = frozenset(keyword.encode() for keyword in keywords)
 
     def keep(text: str) -> bool:
-        found: set[bytes] = set()
-        start = 0
-        while len(found) < min_keywords and start < len(text):
-            end = text.find(" ", start + _WINDOW_CHARACTERS)
-            end = len(text) if end < 0 else end
-            # Half a character (a lone surrogate) is no letter either: it becomes "?", then a blank.
-            words = text[start:end].lower().encode(errors="replace").translate(_LETTERS_ONLY).split()
-            found |= wanted.intersection(words)
-            start = end
-        return len(found) >= min_keywords
+        # Half a character (a lone surrogate) is no letter either: it becomes "?", then a blank.
+        words = text.lower().encode(errors="replace").translate(_LETTERS_ONLY).split()
+        return len(wanted.intersection(words)) >= min_keywords
 
     return keep
 

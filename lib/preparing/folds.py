@@ -1,24 +1,17 @@
 """Folds that decide which split a document belongs to."""
 
 import logging
-import re
 from collections import Counter
-from pathlib import Path
 from typing import Any, Literal
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.preparing.settings.preparation import Folds
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import MISSING, cell_text, whole_number
-from lib.reading.formats import read_rows
-from lib.reading.raw_files import Columns
+from lib.reading.readers import values_by_id
 
 logger = logging.getLogger(__name__)
 
-_MOST_NAMED = 20
-"""Folds that a message names at most."""
-_REMEDY = re.compile(r"\. (?=Expected|Set|Repair|Check|Name)")
-"""Where the remedy in the message of an error begins."""
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 
@@ -37,7 +30,7 @@ class FoldSplits:
         self._settings = settings
         names = {0: settings.train or [], 1: [settings.validation], 2: [settings.test]}
         self._splits = {cell_text(name) or MISSING: number for number in names for name in names[number]}
-        self._of = None if settings.file is None else _read(Path(settings.file), settings.column)
+        self._of = None if settings.file is None else values_by_id([settings.file], settings.column, Dialect())
         self._met: Counter[str] = Counter()
         self._without_document = set(self._of or ())
 
@@ -57,18 +50,14 @@ class FoldSplits:
             self._without_document.discard(identity)
         name = cell_text(fold)
         if name == MISSING:
-            source = self._settings.file or "the source"
-            remedy = "write it there, or let split.folds.column name another column"
-            if self._of is not None:
-                remedy = "check that both belong together, and that 'id' names the column of the ids"
             raise DataError(
-                f"{where}: {source} has no fold of the document {identity!r} in '{self._settings.column}'. Expected "
-                f"one for each document; {remedy}."
+                f"{where}: {self._settings.file or 'the source'} has no fold of the document {identity!r} in "
+                f"'{self._settings.column}'. Expected one for each document."
             )
         if name is None:
             raise DataError(
                 f"{where}: the fold in '{self._settings.column}' is {cut(repr(fold), MOST_OF_VALUE)}; expected a "
-                "number or a name. Repair the file, or let split.folds.column name another column."
+                "number or a name."
             )
         self._met[name] += 1
         return self._splits.get(name, 0)
@@ -83,19 +72,15 @@ class FoldSplits:
         if extra := self._without_document:
             raise DataError(
                 f"{self._settings.file}: {len(extra)} ids have no document, such as {min(extra)!r}. Expected those of "
-                "the source; check that both belong together, that 'id' names the column of the ids, and that "
-                "'dialect.encoding_errors' does not drop these documents."
+                "the source, in its column 'id'."
             )
         if absent := sorted(self._splits.keys() - self._met):
-            raise DataError(
-                f"split.folds: no document is in fold {' or '.join(absent)}; there are the folds "
-                f"{_counted(self._met)}. Name two of them."
-            )
+            raise DataError(f"split.folds: no document is in fold {' or '.join(absent)}, of {_counted(self._met)}.")
         others = Counter({name: count for name, count in self._met.items() if name not in self._splits})
         if unknown := self._unknown(others):
             raise DataError(
-                f"split.folds: no setting gives a split to {_counted(unknown)}. One of them may be misspelt. Correct "
-                "the file, or name all folds that train under 'split.folds.train'."
+                f"split.folds: no setting gives a split to {_counted(unknown)}. Expected all folds that train under "
+                "'split.folds.train'."
             )
         folds = {split: Counter[str]() for split in SPLITS}
         for name, count in self._met.items():
@@ -112,25 +97,5 @@ class FoldSplits:
 
 
 def _counted(folds: Counter[str]) -> str:
-    """Return the names of the first folds, each with its number of documents."""
-    named = ", ".join(f"{cut(name, MOST_OF_VALUE)} ({folds[name]:,} documents)" for name in sorted(folds)[:_MOST_NAMED])
-    return named if len(folds) <= _MOST_NAMED else f"{named} and {len(folds) - _MOST_NAMED:,} more"
-
-
-def _read(path: Path, column: str) -> dict[str, Any]:
-    rows = read_rows(path, Columns("id", column, None), Dialect())
-    folds: dict[str, Any] = {}
-    try:
-        for identity, fold, *_ in rows:
-            if str(identity) in folds:
-                raise DataError(f"{path}: has the id {identity!r} twice. Expected one fold per document.")
-            folds[str(identity)] = fold
-    except DataError as error:
-        # Its remedies are settings for the files of documents only.
-        problem, *_ = _REMEDY.split(str(error), maxsplit=1)
-        raise DataError(
-            f"{problem}. Expected a table of folds with one row per document and the columns 'id' and '{column}' "
-            "(split.folds.column): CSV with commas, TSV, JSON Lines or Parquet, in UTF-8. Save it so, or correct "
-            "split.folds."
-        ) from error
-    return folds
+    """Return the names of the folds, each with its number of documents."""
+    return cut(", ".join(f"{name} ({folds[name]:,} documents)" for name in sorted(folds)), 5 * MOST_OF_VALUE)

@@ -25,7 +25,7 @@ def generate(
     generator_name: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the raw files of a generated corpus, those of `lib.preparing.generators.RAW_FILES`.
+    """Write the raw files of a generated corpus, those of `lib.preparing.generators.raw_files`.
 
     Args:
         corpus: name of the corpus; corpora of other names get other documents.

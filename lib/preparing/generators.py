@@ -96,21 +96,11 @@ def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterat
             yield f"documents: {sentence}"
 
 
-class _RawFiles(Mapping[str, dict[str, dict[str, list[str]]]]):
-    """Asks a generator for its files when they are looked up."""
+def raw_files(name: str, kind: str = "files") -> dict[str, list[str]]:
+    """Return the raw files that a generator makes, by part, in dataset order.
 
-    def __getitem__(self, name: str) -> dict[str, dict[str, list[str]]]:
-        if name not in generators():
-            raise KeyError(name)
-        found = generator(name)
-        return {"files": found.FILES, "ground_truth": found.GROUND_TRUTH}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(generators())
-
-    def __len__(self) -> int:
-        return len(generators())
-
-
-RAW_FILES = _RawFiles()
-"""Raw files that the generators make: `files` and `ground_truth` by generator, each by part, in dataset order."""
+    Args:
+        name: name of the generator, one of `generators()`.
+        kind: `files`, or `ground_truth` for files of labels.
+    """
+    return getattr(generator(name), kind.upper())

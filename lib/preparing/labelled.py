@@ -70,36 +70,24 @@ def prepare_dataset(
         SplitError: there are too few documents for the split.
     """
     split = settings.split
-    halve = split.held_out in files and len(files) > 1
-    parts = list(files) if halve or split.join is None else split.join
-    if split.held_out and not halve and len(files) > 1:
+    halved = split.held_out if len(files) > 1 and split.given is None else None
+    named: list[str] = list(SPLITS) if split.published else split.join or ([halved] if halved else [])
+    if set(named) - set(files) or (split.published and len(files) > len(named)):
         raise ConfigError(
-            f"split.held_out: names the part '{split.held_out}', but the source has {list(files)}. Name one of these, "
-            "or set it to null to join and split all."
+            f"split: names the parts {named}, but the source has {list(files)}. Expected "
+            f"{'these, and no others, since published is true' if split.published else 'some of the source'}."
         )
-    if split.published and set(files) != set(SPLITS):
-        raise ConfigError(
-            f"split.published: expected the parts {list(SPLITS)}, but the source has {list(files)}. Name its parts so, "
-            "or set it to false to split them by class."
-        )
-    if split.published:
-        parts = list(SPLITS)
-    if absent := [part for part in parts if part not in files]:
-        raise ConfigError(
-            f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
-            "null to join all."
-        )
-    if len(parts) > 1 and not halve and split.join is None and split.given is None:
+    parts = list(files) if halved or not named else named
+    if len(parts) > 1 and not named and split.given is None:
         logger.warning(
-            "the parts %s are joined and split again. Set split.published: true to keep train, validation and test as "
-            "they are, split.held_out to keep one part out of training, or split.join to join them on purpose",
+            "the parts %s are joined and split again; split.published, split.held_out and split.join say otherwise",
             ", ".join(parts),
         )
     with atomic_path(target) as folder:
         folder.mkdir()
         candidates = folder / "candidates.parquet"
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
-        assignment = _assignment(index, settings, parts.index(split.held_out) if halve and split.held_out else None)
+        assignment = _assignment(index, settings, parts.index(halved) if halved else None)
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
@@ -195,6 +183,13 @@ class Index:
         return np.frombuffer(self._texts, np.uint64)
 
 
+_OF_FILES = (
+    "text", "text_pair", "id", "label", "label_per", "labels", "label_range", "values", "group", "dialect",
+    "ground_truth_dialect",
+)  # fmt: skip
+"""Settings of a preparation that the reading of its files has, too."""
+
+
 def _collect(
     files: Mapping[str, Sequence[str | Path]],
     ground_truth: Mapping[str, Sequence[str | Path]] | None,
@@ -212,22 +207,13 @@ def _collect(
     remove = regex.compile(settings.remove) if settings.remove is not None else None
     folds = settings.split.folds
     splits = None if folds is None else FoldSplits(folds)
+    unlabelled = () if settings.split.test_labels else ("test",)
     records = read_records(
         files,
-        text=settings.text,
-        id=settings.id,
-        label=settings.label,
-        labels=settings.labels,
-        label_per=settings.label_per,
-        group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
         ground_truth=ground_truth,
-        text_pair=settings.text_pair,
-        label_range=settings.label_range,
-        unlabelled=_unlabelled(settings.split),
-        values=settings.values,
-        dialect=settings.dialect,
-        ground_truth_dialect=settings.ground_truth_dialect,
+        unlabelled=unlabelled,
+        **{name: getattr(settings, name) for name in _OF_FILES},
     )
     with PartWriter(candidates, _schema(settings, None if settings.group is None else pa.string())) as writer:
         for record in records:
@@ -240,26 +226,23 @@ def _collect(
                     f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Expected a pattern "
                     "without repetitions of repetitions, such as (a+)+."
                 ) from error
-            text, *second = texts
-            counts = index.counts[record.part]
+            counts, label, per = index.counts[record.part], record.label, settings.label_per
             counts["read"] += 1
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            label = record.label
-            if label is None and record.part not in _unlabelled(settings.split):
+            if label is None and record.part not in unlabelled:
                 counts["unlabelled"] += 1
-            elif any(not each or each.isspace() for each in (text, *second)):
+            elif not all(map(str.strip, texts)):
                 counts["empty"] += 1
-            elif min(map(len, (text, *second))) < settings.min_chars:
+            elif min(map(len, texts)) < settings.min_chars:
                 counts["short"] += 1
-            elif settings.max_chars is not None and max(map(len, (text, *second))) > settings.max_chars:
+            elif settings.max_chars is not None and max(map(len, texts)) > settings.max_chars:
                 counts["long"] += 1
             else:
-                per = settings.label_per
+                text, *second = texts
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
                         f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
-                        "space separates them after 'remove' (null = no label). Repair the file, or set 'label_per' to "
-                        "document."
+                        "space separates them after 'remove' (null = no label)."
                     )
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)
@@ -267,14 +250,8 @@ def _collect(
     if splits is not None:
         splits.check_spent()
     for part, counts in index.counts.items():
-        if counts["empty"]:
-            what = "text" if settings.text_pair is None else "one of their texts"
-            logger.warning("%s: dropped %d documents without %s", part, counts["empty"], what)
-        logger.info(
-            "%s: read %d, dropped %d without a label, %d below min_chars and %d above max_chars",
-            part,
-            *(counts.get(name, 0) for name in ("read", "unlabelled", "short", "long")),
-        )
+        said = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "files")
+        logger.log(logging.WARNING if counts["empty"] else logging.INFO, "%s: documents: %s", part, said)
     return index
 
 
@@ -324,11 +301,6 @@ def _first_of_each(texts: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     return stays
 
 
-def _unlabelled(split: Split) -> tuple[str, ...]:
-    """Return the parts whose documents have no label."""
-    return () if split.test_labels else ("test",)
-
-
 def assign_splits(
     labels: np.ndarray,
     names: Sequence[str],
@@ -363,20 +335,15 @@ def assign_splits(
     for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
         wanted = split.documents.get(name, len(chosen))
         if wanted > len(chosen):
-            raise SplitError(
-                f"split.documents.{name}: asks for {wanted:,} documents, but there are {len(chosen):,} "
-                f"({_by_class(labels[chosen], names)}). Expected at most those."
-            )
+            raise SplitError(f"split.documents.{name}: {wanted:,}, but there are {_by_class(labels[chosen], names)}")
         if wanted < len(chosen):
             chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
         if name == "train" or given is None:
             _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         elif not len(chosen):
-            raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one; name more.")
-        elif split.test_labels or name != "test":
-            absent = [label for label, count in _class_counts(labels[chosen], names).items() if not count]
-            if absent:
-                logger.warning("%s: has no document of the classes %s", name, ", ".join(absent))
+            raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one.")
+        elif (absent := np.setdiff1d(range(len(names)), labels[chosen])).size and (split.test_labels or name != "test"):
+            logger.warning("%s: has no document of the classes %s", name, ", ".join(names[n] for n in absent))
         assignment[chosen] = number
     return assignment
 
@@ -416,17 +383,15 @@ def _halves(
         return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
         raise SplitError(
-            f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class, at a share of "
-            f"{second_share:g}. Expected one document of every class at least on each side. Add documents, or change "
-            "split.validation and split.test."
+            f"{_by_class(labels[group], names)} are too few to split by class, at a share of {second_share:g}. "
+            "Expected one document of every class at least on each side."
         ) from error
 
 
 def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
     if np.bincount(labels, minlength=len(names)).min() < needed:
         raise SplitError(
-            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class. Add "
-            "documents."
+            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class."
         )
 
 
@@ -494,5 +459,5 @@ def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
     }
     for pair, count in shared.items():
         if count:
-            logger.warning("texts of %s: %d documents. Set duplicates: drop to keep one of each text", pair, count)
+            logger.warning("texts of %s: %d documents; duplicates: drop keeps one of each text", pair, count)
     return summary

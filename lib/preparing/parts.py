@@ -95,15 +95,29 @@ _BATCH = 512
 """Documents held in memory at once."""
 
 
-def read_part(path: str | Path) -> Iterator[dict[str, Any]]:
+def read_part(path: str | Path, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield the documents of a prepared part, without holding it in memory.
+
+    Args:
+        path: the part.
+        columns: those to read; None = all.
 
     Raises:
         DataError: it cannot be read.
     """
-    with _readable(path), pq.ParquetFile(path, pre_buffer=False) as file:
-        for batch in file.iter_batches(_BATCH):
+    with opened_part(path) as file:
+        for batch in file.iter_batches(_BATCH, columns=columns):
             yield from batch.to_pylist()
+
+
+def texts_of_part(path: str | Path) -> Iterator[tuple[str, ...]]:
+    """Yield the text of each document of a prepared part, or both texts of each pair.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    columns = [name for name in ("text", "text_pair") if name in schema_of_part(path).names]
+    return (tuple(row.values()) for row in read_part(path, columns))
 
 
 def schema_of_part(path: str | Path) -> pa.Schema:
@@ -112,13 +126,19 @@ def schema_of_part(path: str | Path) -> pa.Schema:
     Raises:
         DataError: it cannot be read.
     """
-    with _readable(path):
-        return pq.read_schema(path)
+    with opened_part(path) as file:
+        return file.schema_arrow
 
 
 @contextlib.contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
+def opened_part(path: str | Path) -> Iterator[pq.ParquetFile]:
+    """Open a prepared part.
+
+    Raises:
+        DataError: it cannot be read.
+    """
     try:
-        yield
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            yield file
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the dataset again.") from error

@@ -42,11 +42,12 @@ def half_found(value: str, encoding: str) -> str:
     half = HALF.search(value)
     assert half is not None  # the caller checks this
     code = ord(half[0])
-    what, remedy = f"half of a surrogate pair (U+{code:04X})", "repair the file"
-    if 0xDC80 <= code <= 0xDCFF:
-        what = f"the byte 0x{code - 0xDC00:02X}, which is not {encoding}"
-        remedy = "name the file's own encoding under 'dialect.encoding', for instance windows-1252"
-    return f"has at character {half.start() + 1} {what}. Expected text in {encoding}; {remedy}"
+    is_byte = 0xDC80 <= code <= 0xDCFF
+    what = f"the byte 0x{code - 0xDC00:02X}" if is_byte else f"half of a surrogate pair (U+{code:04X})"
+    return (
+        f"has at character {half.start() + 1} {what}, which is not {encoding}. Expected the file's own encoding under "
+        "'dialect.encoding', for instance windows-1252, or a file without such damage"
+    )
 
 
 def whole_number(text: str) -> int | None:

@@ -3,25 +3,15 @@
 The content of the files is not checked here.
 """
 
-import hashlib
 import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import requests
 from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    RemoteEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import EntryNotFoundError, RemoteEntryNotFoundError
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential
 
 from lib.core.errors import DownloadError
@@ -35,8 +25,6 @@ _COMMIT = "[0-9a-f]{40}"
 _TIMEOUT_S = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 
-_PASSING_FAULTS = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
-
 
 class NoSuchFileError(DownloadError):
     """A repository has no file of that name; without a network, the cache has none."""
@@ -49,14 +37,12 @@ def download_hub(
     *,
     revision: str = "main",
     repo_type: str = "dataset",
-    attempts: int = 4,
-    pause_s: float = 2.0,
 ) -> str:
     """Fetch one file of a hub repository to `target`, and return the commit that it is of.
 
-    The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`) and offline mode
-    apply. The cached file is linked to the target, or copied where the cache is on another file system. A revision that
-    is not a commit may name other content later; the log then warns of it, with the commit to pin.
+    The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`), offline mode and
+    repeated tries apply. The cached file is linked to the target, or copied where the cache is on another file system.
+    A revision that is not a commit may name other content later; the log then warns of it, with the commit to pin.
 
     Args:
         repository: `owner/name`.
@@ -64,8 +50,6 @@ def download_hub(
         target: file to appear.
         revision: commit, tag or branch.
         repo_type: `dataset` or `model`.
-        attempts: tries while the hub cannot be reached or answers with a fault of its own.
-        pause_s: seconds before the second try, doubled before each later one.
 
     Raises:
         NoSuchFileError: the file does not exist.
@@ -74,12 +58,15 @@ def download_hub(
     """
     place = f"{repository}, revision {revision}, file {path} ({constants.ENDPOINT})"
     try:
-        cached = _retrying(_hub_fault_may_pass, attempts, pause_s)(
-            hf_hub_download, repository, path, repo_type=repo_type, revision=revision
-        )
+        cached = hf_hub_download(repository, path, repo_type=repo_type, revision=revision)
     except Exception as error:  # the HTTP client of the library has its own errors
-        page = f"{constants.ENDPOINT}/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
-        raise _explained(error, place, page) from error
+        uncached = isinstance(error, EntryNotFoundError) and constants.is_offline_mode()
+        missing = uncached or isinstance(error, RemoteEntryNotFoundError)
+        said = " ".join(str(each) for each in (error, error.__cause__) if isinstance(each, Exception)).split()
+        raise (NoSuchFileError if missing else DownloadError)(
+            f"{place}: cannot be fetched ({' '.join(said)}). Check the spelling, the connection and HF_ENDPOINT; a "
+            "private or gated repository needs a token that may read it in HF_TOKEN."
+        ) from error
     blob = Path(cached).resolve()
     # The cache names a large file by its sha256, which the library does not compare after a plain transfer.
     if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := file_digest(blob)) != blob.name:
@@ -96,12 +83,9 @@ def download_hub(
     commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
     if not re.fullmatch(_COMMIT, revision):
         logger.warning(
-            "%s: the revision is not a commit, so the same configuration may fetch other content later. Fetched commit "
-            "%s. To pin it, set 'revision: %s' next to 'repository: %s' in the configuration.",
-            place,
-            commit,
-            commit,
-            repository,
+            "%s: the revision is not a commit, so the same configuration may fetch other content later. To pin what "
+            "was fetched, set 'revision: %s' next to 'repository: %s' in the configuration.",
+            *(place, commit, repository),
         )
     return commit
 
@@ -157,162 +141,78 @@ def download_url(
             leads to an address that is not safe.
     """
     with atomic_path(target) as partial:
-        transfer = _Transfer(url, partial, size)
+        transfer = _Transfer(url, partial)
         try:
-            _retrying(_url_fault_may_pass, attempts, pause_s)(transfer.attempt)
-        except requests.HTTPError as error:
-            answer = error.response
-            answered = "with an error" if answer is None else f"{answer.status_code} {answer.reason}"
-            raise DownloadError(
-                f"{url}: the server answered {answered}; expected the file. Check the URL in the configuration."
-            ) from error
-        except _PASSING_FAULTS as error:
-            what = f"the transfer broke off after {transfer.received:,} bytes" if transfer.received else "not reachable"
-            raise DownloadError(
-                f"{url}: {what}, in {attempts} attempts ({_first_line(error)}). Check the connection and run again; or "
-                "download the file by other means and name it as a local source."
-            ) from error
+            Retrying(
+                retry=retry_if_exception(_may_pass),
+                stop=stop_after_attempt(attempts),
+                wait=wait_exponential(multiplier=pause_s, max=60),
+                before_sleep=before_sleep_log(logger, logging.WARNING),
+                reraise=True,
+            )(transfer.attempt)
         except requests.RequestException as error:
-            raise DownloadError(f"{url}: cannot be fetched ({_first_line(error)}). Check the URL.") from error
-        transfer.check_size(transfer.received)
-        found = transfer.digest.hexdigest()
-        if sha256 is not None and found != sha256:
+            answer = error.response  # its text may show an address with a signature, to which the server led
+            what = _first_line(error) if answer is None else f"the server answered {answer.status_code} {answer.reason}"
             raise DownloadError(
-                f"{url}: the sha256 of the file is {found}, expected {sha256}. It was deleted. Run again, or, if the "
-                "publisher replaced the file, correct 'sha256' and 'size' in the configuration."
-            )
+                f"{url}: cannot be fetched ({what}); {transfer.received:,} bytes came. Check the URL and the "
+                "connection, or download the file by other means and name it as a local source."
+            ) from error
+        found = {"size": transfer.received, "sha256": file_digest(partial)}
+        for name, wanted in (("size", size), ("sha256", sha256)):
+            if wanted not in (None, found[name]):
+                raise DownloadError(
+                    f"{url}: the {name} of the file is {found[name]}, expected {wanted}. It was not kept. If the "
+                    "publisher replaced the file, correct 'size' and 'sha256' in the configuration."
+                )
     if sha256 is None:
         logger.warning(
-            "%s: no sha256 is given, so the same configuration may fetch other content later. Fetched %s bytes with "
-            "sha256 %s. To pin them, set 'size: %s' and 'sha256: %s' next to this URL in the configuration.",
-            url,
-            transfer.received,
-            found,
-            transfer.received,
-            found,
+            "%s: no sha256 is given, so the same configuration may fetch other content later. To pin what was fetched, "
+            "set 'size: %s' and 'sha256: %s' next to this URL in the configuration.",
+            *(url, *found.values()),
         )
 
 
 class _Transfer:
-    """One download, over all its attempts."""
+    """One download, over all its attempts. It is resumed where the server tells a version of the file."""
 
-    def __init__(self, url: str, path: Path, size: int | None):
+    def __init__(self, url: str, path: Path):
         self.url = url
         self.path = path
-        self.size = size
-        self._restart()
-
-    def _restart(self) -> None:
         self.received = 0
-        self.digest = hashlib.sha256()
         self.version: str | None = None
 
-    def check_size(self, found: int) -> None:
-        if self.size is not None and found != self.size:
-            raise DownloadError(
-                f"{self.url}: the file has {found:,} bytes, expected {self.size:,}. It was not kept. Check the URL, "
-                "or, if the publisher replaced the file, correct 'size' and 'sha256' in the configuration."
-            )
-
     def attempt(self) -> None:
+        start = self.received if self.version else 0
         # Any compression on the way would make ranges and sizes mean something else.
         headers = {"Accept-Encoding": "identity"}
-        if self.received:
-            headers["Range"] = f"bytes={self.received}-"
-            if self.version is not None:
-                headers["If-Range"] = self.version
+        if self.version and start:
+            headers |= {"Range": f"bytes={start}-", "If-Range": self.version}
         with requests.get(self.url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
             if not all(is_safe_address(each.url) for each in (*response.history, response)):
                 raise DownloadError(
-                    f"{self.url}: leads to {response.url}, where the file could be changed on its way. Expected https "
-                    "all along; fetch it by hand and name it as a local source, or give another URL."
+                    f"{self.url}: leads to an address where the file could be changed on its way. Expected https all "
+                    "along; fetch it by hand and name it as a local source, or give another URL."
                 )
-            if response.status_code == requests.codes.requested_range_not_satisfiable:
-                self._restart()
-                raise requests.ConnectionError("the server's file is shorter than what came before")
             response.raise_for_status()
             if response.status_code != requests.codes.partial_content:
-                self._restart()
-            elif not response.headers.get("Content-Range", "").startswith(f"bytes {self.received}-"):
-                self._restart()
+                start = 0
+            elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                self.version = None
                 raise requests.ConnectionError("the server resumed at another place than asked")
             etag = response.headers.get("ETag", "")
             self.version = etag if etag.startswith('"') else None  # weak ones (W/"...") cannot vouch for bytes
-            length = response.headers.get("Content-Length")
-            total = None if length is None else self.received + int(length)
-            if total is not None:
-                self.check_size(total)
-            with self.path.open("ab" if self.received else "wb") as file:
+            self.received = start
+            with self.path.open("ab" if start else "wb") as file:
                 for chunk in response.iter_content(_CHUNK_BYTES):
                     file.write(chunk)
-                    self.digest.update(chunk)
                     self.received += len(chunk)
-        if total is not None and self.received != total:
-            raise requests.ConnectionError(f"{self.received:,} of {total:,} bytes came")
 
 
-def _retrying(may_pass: Callable[[BaseException], bool], attempts: int, pause_s: float) -> Retrying:
-    return Retrying(
-        retry=retry_if_exception(may_pass),
-        stop=stop_after_attempt(attempts),
-        wait=wait_exponential(multiplier=pause_s, max=60),
-        before_sleep=before_sleep_log(logger, logging.WARNING),
-        reraise=True,
-    )
-
-
-def _url_fault_may_pass(error: BaseException) -> bool:
+def _may_pass(error: BaseException) -> bool:
     if isinstance(error, requests.HTTPError):
-        return error.response is not None and _status_may_pass(error.response.status_code)
-    return isinstance(error, _PASSING_FAULTS)
-
-
-def _hub_fault_may_pass(error: BaseException) -> bool:
-    if (answer := _answer(error)) is not None:
-        return _status_may_pass(answer.response.status_code)
-    return isinstance(error, Exception) and not isinstance(error, HFValidationError) and not constants.is_offline_mode()
-
-
-def _answer(error: BaseException) -> HfHubHTTPError | None:
-    """Return the answer of the hub, which the library may hide behind a file that is not in the cache."""
-    return next((each for each in (error, error.__cause__) if isinstance(each, HfHubHTTPError)), None)
-
-
-def _explained(error: Exception, place: str, page: str) -> DownloadError:
-    """Return the problem with downloading the file at `place` of the repository at `page`."""
-    answer = _answer(error)
-    if answer is not None and _asks_for_a_token(answer):
-        return DownloadError(
-            f"{place}: the hub gives this file only to those who are allowed to read it, and say so by a token. Accept "
-            f"the licence on {page} with your account, make a token that may read it on {constants.ENDPOINT}/settings/"
-            f"tokens, and run again with HF_TOKEN set to it, or after `hf auth login`. ({_first_line(answer)})"
-        )
-    things = {
-        RepositoryNotFoundError: "repository",
-        RevisionNotFoundError: "revision",
-        RemoteEntryNotFoundError: "file",
-    }
-    for kind, thing in things.items():
-        if isinstance(error, kind):
-            return (NoSuchFileError if thing == "file" else DownloadError)(
-                f"{place}: the hub has no such {thing}, or not for you. Check the spelling in the configuration; for a "
-                f"private or gated repository set HF_TOKEN. ({_first_line(error)})"
-            )
-    uncached = isinstance(error, EntryNotFoundError) and constants.is_offline_mode()
-    return (NoSuchFileError if uncached else DownloadError)(
-        f"{place}: cannot be fetched ({_first_line(error)}). Check the connection and HF_ENDPOINT, and run again; or "
-        "download the file by other means and name it as a local source."
-    )
-
-
-def _asks_for_a_token(answer: HfHubHTTPError) -> bool:
-    if isinstance(answer, RepositoryNotFoundError):  # answered with 401, too, whether there is one or not
-        return isinstance(answer, GatedRepoError)
-    return answer.response.status_code in (requests.codes.unauthorized, requests.codes.forbidden)
-
-
-def _status_may_pass(status: int) -> bool:
-    return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
+        status = 0 if error.response is None else error.response.status_code
+        return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
+    return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
 
 
 def _first_line(error: BaseException) -> str:

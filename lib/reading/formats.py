@@ -10,13 +10,12 @@ import functools
 import itertools
 import json
 import tempfile
-import xml.sax
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import defusedxml.sax
+import defusedxml.ElementTree
 import pyarrow as pa
 import pyarrow.parquet as pq
 from defusedxml import DefusedXmlException
@@ -39,10 +38,7 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
     row = characters = 0
     try:
         if path.exists() and not path.is_file():
-            raise DataError(
-                f"{path}: is a folder, a pipe or a device. Expected a file, since it is read more than once; write the "
-                "documents to one."
-            )
+            raise DataError(f"{path}: is a folder, a pipe or a device. Expected a file, which is read more than once.")
         with opened(path) as (suffix, stream):
             most = unpacked_bytes(path)
             for values in _reader(path, suffix, dialect)(stream, path, columns, dialect):
@@ -53,25 +49,17 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
                 yield values
     except DataError:
         raise
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error, dialect)}"
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole file of the format "
+            f"that its name says, and text in {dialect.encoding}.{WRITTEN}"
         ) from error
 
 
-def _remedy(error: Exception, dialect: Dialect) -> str:
-    if isinstance(error, UnicodeError):
-        return f"Expected {dialect.encoding}; name the file's own encoding under 'dialect.encoding', or convert it."
-    whole = "Expected a whole, readable file; fetch or make it again."
-    return f"{whole}{WRITTEN}" if isinstance(error, csv.Error) else whole
-
-
-# ValueError covers broken JSON and refused XML, too.
 _OF_TABLES = ("columns", "quotes", "quotechar", "escape", "comment", "skiprows")
-_DAMAGE = (*DAMAGE, csv.Error, pa.ArrowException, xml.sax.SAXException, DefusedXmlException)
+# ValueError covers broken JSON and refused XML, LookupError an unknown encoding of XML.
+_DAMAGE = (*DAMAGE, LookupError, csv.Error, pa.ArrowException, defusedxml.ElementTree.ParseError, DefusedXmlException)
 
 
 def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
@@ -81,8 +69,8 @@ def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
         return read_table
     if suffix == ".txt" and any(getattr(dialect, name) is not None for name in _OF_TABLES):
         raise DataError(
-            f"{path}: 'dialect' describes a table, but a .txt file has one document per line. Expected a delimiter of "
-            f"its fields; set 'dialect.delimiter', or leave {', '.join(_OF_TABLES)} out."
+            f"{path}: 'dialect' describes a table, but a .txt file is one only with 'dialect.delimiter'. Set it, or "
+            f"leave {', '.join(_OF_TABLES)} out."
         )
     if suffix not in _READERS:
         raise DataError(f"{path}: {unknown_format(suffix)}.")
@@ -103,7 +91,10 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -
         check_columns(file.schema_arrow.names, columns, str(path))
         wanted = [name for name in columns if name is not None]
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
-            values = [itertools.repeat(None) if name is None else _each(batch.column(name)) for name in columns]
+            values = [
+                itertools.repeat(None) if name is None else (value.as_py() for value in batch.column(name))
+                for name in columns
+            ]
             yield from zip(*values, strict=False)
 
 
@@ -151,17 +142,6 @@ def class_names(path: Path, column: str) -> list[str]:
     return []
 
 
-def _each(column: pa.Array) -> Iterator[Any]:
-    """Yield the values of a column one by one, so that memory holds one document at a time."""
-    for value in column:
-        try:
-            yield value.as_py()
-        except UnicodeDecodeError:
-            if not isinstance(value, pa.StringScalar | pa.LargeStringScalar):
-                raise
-            yield value.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
-
-
 def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
     of_text, named = Columns(None, columns.text, None, text_pair=columns.text_pair), False
     for line_number, line in enumerate(text_lines(stream, path, dialect), start=1):
@@ -174,8 +154,8 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
             raise DataError(f"{where}: is not JSON ({error}). {_OBJECTS}") from error
         if not isinstance(entry, dict):
             raise DataError(f"{where}: is {cut(line.strip(), MOST_OF_VALUE)}, which has no names. {_OBJECTS}")
-        hint = " In JSON Lines the first document has all of them, null where it has none; each has its texts."
-        check_columns(list(entry), of_text if named else columns, where, hint, dialect.encoding)
+        # The first document has all columns, null where it has none; each has its texts.
+        check_columns(list(entry), of_text if named else columns, where, dialect.encoding)
         named = True
         yield tuple(None if name is None else entry.get(name) for name in columns)
 
@@ -183,10 +163,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
 def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entry := dict(pairs)) < len(pairs):
         doubled = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise DataError(
-            f"{where}: has the key {cut(repr(doubled), MOST_OF_VALUE)} twice. Expected every key once, or which value "
-            "holds would be a guess. Remove one of them."
-        )
+        raise DataError(f"{where}: has the key {cut(repr(doubled), MOST_OF_VALUE)} twice. Expected every key once.")
     return entry
 
 
@@ -207,76 +184,35 @@ def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dia
 
 
 def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
-    if any(value is not None for name, value in columns._asdict().items() if name not in allowed):
+    if extra := [name for name, value in columns._asdict().items() if value is not None and name not in allowed]:
         raise DataError(
-            f"{path}: plain text has one document per line (or per file: 'dialect.document'), no ids, no groups, no "
-            "folds and no pairs, and no labels but those of 'ground_truth'. Set 'id' and 'group' to null; for a table "
-            "without a suffix of its own, set 'dialect.delimiter'."
+            f"{path}: the format has no columns, so {', '.join(extra)} cannot be read from it. Expected labels in "
+            "'ground_truth', folds in 'split.folds.file', and nothing else; with 'dialect.delimiter' a .txt file is a "
+            "table."
         )
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:
-    if any(value is not None for name, value in columns._asdict().items() if name not in ("id", "text")):
-        raise DataError(
-            f"{path}: the XML of the articles holds no labels, groups, folds or pairs. Name its 'ground_truth' and "
-            "'split.folds.file', and set 'group' and 'text_pair' to null."
-        )
-    parser = defusedxml.sax.make_parser()
-    articles = _Articles()
-    parser.setContentHandler(articles)
-    found = False
-    while chunk := stream.read(_BUFFER_BYTES):
-        try:
-            parser.feed(chunk)
-        except LookupError as error:
-            raise DataError(
-                f"{path}: its first line names an encoding that does not exist ({error}). Expected that of the file, "
-                "such as utf-8; correct the line."
-            ) from error
-        found = found or bool(articles.finished)
-        yield from ((*article, None, None, None) for article in articles.finished)
-        articles.finished.clear()
-    parser.close()
-    if not found:
-        raise DataError(f"{path}: has no <article>. Expected the XML of SemEval-2019 task 4.")
-
-
-class _Articles(xml.sax.ContentHandler):
-    """Collects (id, text, hyperpartisan) of each article; nothing of an article outlives it.
+    """Yield (id, text, hyperpartisan) of each article.
 
     The text is all text of the article, that of links and after links and between paragraphs included; paragraphs
     are divided by line feeds.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.finished: list[tuple[str, str, str | None]] = []
-        self._paragraphs: list[str] = []
-        self._pieces: list[str] = []
-
-    def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802
-        if name == "article":
-            self._attributes = attrs.get("id", ""), attrs.get("hyperpartisan")
-            self._paragraphs = []
-            self._pieces = []
-        elif name == "p":
-            self._end_paragraph()
-
-    def endElement(self, name: str) -> None:  # noqa: N802
-        if name == "p":
-            self._end_paragraph()
-        elif name == "article":
-            self._end_paragraph()
-            identity, hyperpartisan = self._attributes
-            self.finished.append((identity, "\n".join(self._paragraphs), hyperpartisan))
-
-    def characters(self, content: str) -> None:
-        self._pieces.append(content)
-
-    def _end_paragraph(self) -> None:
-        if paragraph := "".join(self._pieces).strip():
-            self._paragraphs.append(paragraph)
-        self._pieces = []
+    _refuse_columns(path, columns, "id", "text")
+    root = None
+    found = False
+    for event, element in defusedxml.ElementTree.iterparse(stream, events=("start", "end")):
+        root = element if root is None else root
+        if event == "start" or element.tag != "article":
+            continue
+        for paragraph in element.iter("p"):  # XML holds no NUL, which marks where one begins and ends
+            paragraph.text, paragraph.tail = f"\0{paragraph.text or ''}", f"\0{paragraph.tail or ''}"
+        paragraphs = filter(None, map(str.strip, "".join(element.itertext()).split("\0")))
+        yield element.get("id", ""), "\n".join(paragraphs), element.get("hyperpartisan"), None, None, None
+        found = True
+        root.clear()  # nothing of an article outlives it
+    if not found:
+        raise DataError(f"{path}: has no <article>. Expected the XML of SemEval-2019 task 4.")
 
 
 _Reader = Callable[[IO[bytes], Path, Columns, Dialect], Iterator[tuple[Any, ...]]]

@@ -17,7 +17,7 @@ from lib.tokens.tokenizer_files import LAYOUTS, NEXT_TO_IT, layouts
 CONFIG = "config.json"
 
 
-def download_model(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
+def download_model(repository: str, folder: str | Path, *, revision: str) -> None:
     """Fetch configuration and weights of a model to `folder`, whole or not at all.
 
     Files that came before a break stay in the cache of `huggingface_hub`, so another call fetches only the others.
@@ -26,12 +26,11 @@ def download_model(repository: str, folder: str | Path, *, revision: str, **pati
         repository: `owner/name`.
         folder: to appear.
         revision: commit, tag or branch; all files are of the same commit.
-        patience: `attempts` and `pause_s` of `lib.reading.downloads.download_hub`.
 
     Raises:
         DownloadError: as `download_hub` raises it; or the repository holds no weights, or a damaged index of them.
     """
-    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
+    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model")
     with atomic_path(folder) as partial:
         commit = fetch(CONFIG, partial / CONFIG, revision=revision)
         for name in [form for weights in FORMS for form in (weights, f"{weights}.index.json")]:
@@ -54,22 +53,22 @@ def read_config(repository: str, *, revision: str) -> dict[str, Any]:
     """Return the `config.json` of a model, which stays in the cache of `huggingface_hub`; a commit is asked for once.
 
     Raises:
-        DownloadError: as `download_hub` raises it, after two attempts.
+        DownloadError: as `download_hub` raises it.
         ValueError: it is no JSON.
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / CONFIG
-        download_hub(repository, CONFIG, target, revision=revision, repo_type="model", attempts=2)
+        download_hub(repository, CONFIG, target, revision=revision, repo_type="model")
         return json.loads(target.read_text(encoding="utf-8"))
 
 
-def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
+def download_tokenizer(repository: str, folder: str | Path, *, revision: str) -> None:
     """Fetch a tokeniser of one of `LAYOUTS` to `folder`, whole or not at all; arguments as of `download_model`.
 
     Raises:
         DownloadError: as `download_hub` raises it; or the tokeniser needs sentencepiece.
     """
-    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
+    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model")
     with atomic_path(folder) as partial:
         commit = revision
         for layout in LAYOUTS:

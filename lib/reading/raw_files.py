@@ -86,41 +86,22 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     """Yield the lines of a text, divided by `newline` as by `io.TextIOWrapper`."""
     encoding = codecs.lookup(dialect.encoding).name
     if encoding == "utf-8":
-        _refuse_other(cast(io.BufferedReader, stream).peek(5)[:5], path)
         encoding = "utf-8-sig"
     text = io.TextIOWrapper(stream, encoding, "surrogateescape", newline)
+    first = True
     while line := text.readline(MOST_CHARACTERS):
+        if first and "\0" in line:
+            raise DataError(
+                f"{path}: has a NUL byte in its first line. Expected text in {encoding}; name its own encoding, such "
+                "as utf-16, under 'dialect.encoding', or let the name end as its format asks (.gz, .zip, .parquet)."
+            )
+        first = False
         if len(line) == MOST_CHARACTERS:
             raise DataError(
                 f"{path}: has a line of {MOST_CHARACTERS} characters or more. Expected documents that memory holds; "
                 "divide them, or check what the file unpacks to."
             )
         yield line
-
-
-_OTHER_CONTENTS = {
-    b"\x1f\x8b": ("gzipped", "add .gz to its name"),
-    b"PK\x03\x04": ("a zip archive or a spreadsheet", "let its name end in .zip, or save the sheet as CSV in UTF-8"),
-    b"PAR1\x15": ("Parquet", "let its name end in .parquet"),
-}
-"""Contents by their first bytes, each with a remedy."""
-
-
-def _refuse_other(head: bytes, path: Path) -> None:
-    """Refuse a file of UTF-8 whose first bytes are those of another format, or of UTF-16 or UTF-32."""
-    for mark, (content, remedy) in _OTHER_CONTENTS.items():
-        if head.startswith(mark):
-            raise DataError(f"{path}: is {content}, as its first bytes show. Expected text in UTF-8; {remedy}.")
-    marks = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}  # UTF-32's mark begins like that of UTF-16
-    marks |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-    found = next((name for mark, name in marks.items() if head.startswith(mark)), None)
-    if found is None and b"\0" in head[:2]:
-        found = "utf-16-be" if head.startswith(b"\0") else "utf-16-le"
-    if found is not None:
-        raise DataError(
-            f"{path}: is {found.upper()}, as its first bytes show. Expected UTF-8; set "
-            f"'dialect: {{encoding: {found}}}', or convert the file."
-        )
 
 
 def unpacked_bytes(path: Path) -> int:
@@ -136,33 +117,24 @@ def too_large(path: Path, most: int) -> DataError:
     )
 
 
-def check_columns(names: Sequence[str], columns: Columns, where: str, hint: str = "", encoding: str = "utf-8") -> None:
+def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: str = "utf-8") -> None:
     """Refuse names that lack or repeat a column to read.
 
     Args:
         names: of the columns that there are.
         columns: those to read.
         where: file, and line where there is one.
-        hint: end of the message about a lack.
         encoding: of the file.
     """
-    if not names:
-        raise DataError(
-            f"{where}: holds nothing, or nothing in its first line. Expected the names of columns, above documents; "
-            f"make the file again, or name their columns under 'dialect.columns'.{hint}"
-        )
-    missing = [name for name in columns if name is not None and name not in names]
-    of_interest = names if missing else [name for name in columns if name is not None]
-    if half := next(filter(HALF.search, of_interest), None):
+    wanted = [name for name in columns if name is not None]
+    missing = [name for name in wanted if name not in names]
+    if half := next(filter(HALF.search, names if missing else wanted), None):
         raise DataError(f"{where}: the name of the column {half!r} {half_found(half, encoding)}.")
     if missing:
         raise DataError(
-            f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns. A "
-            f"table has them in its first line, or under 'dialect.columns'.{hint}"
+            f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names)) or 'none'}. "
+            "Expected the names that the settings give. A table has them in its first line, or under "
+            "'dialect.columns'; if it is written in another way, say so under 'dialect'."
         )
-    if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
-        raise DataError(
-            f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each that is read; rename "
-            "the others."
-        )
+    if doubled := [name for name in wanted if names.count(name) > 1]:
+        raise DataError(f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each.")

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,7 +24,6 @@ from lib.reading.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
 
-_PROGRESS_ROWS = 100_000
 _MOST_OF_ID = 4_096
 
 
@@ -97,20 +96,16 @@ def read_records(
     seen: set[str] = set()
     for part, paths in files.items():
         asked = None if part in unlabelled else label
-        truth = _Truth(list(ground_truth.get(part, ())), part, id, asked, ground_truth_dialect or dialect)
-        if truth.paths and label_per != "document":
-            raise DataError(
-                f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
-                "leave the ground truth out."
-            )
-        if truth.paths and id is None:
-            other = ground_truth_dialect or dialect
-            _refuse_another_order(_Columned(paths, text, dialect), _Columned(ground_truth[part], str(asked), other))
+        labelled = _Columned(ground_truth.get(part, ()), asked or "", ground_truth_dialect or dialect)
+        of_truth = bool(asked and labelled.paths)
+        truth = values_by_id(labelled.paths, labelled.own, labelled.dialect, id, part) if of_truth else {}
+        if of_truth and id is None:
+            _refuse_another_order(_Columned(paths, text, dialect), labelled)
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = dropped = 0
             repaired: Counter[str] = Counter()
-            columns = Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
+            columns = Columns(id, text, None if of_truth else asked, group, fold, text_pair)
             if classes is not None and columns.label is not None:
                 classes.check_order(class_names(path, columns.label), path)
             for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
@@ -120,18 +115,17 @@ def read_records(
                 _refuse_half(raw_id, where, id or "id", dialect.encoding)
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
-                    identity = _identity(raw_id, where, id)
+                    identity = _identity(raw_id, where, id or "id")
                     if identity in seen:
-                        raise DataError(
-                            f"{where}: the id {identity!r} comes twice. Expected every id once, or the splits would "
-                            "leak. Remove one, or set 'id' to another column or to null."
-                        )
+                        raise DataError(f"{where}: the id {identity!r} comes twice. Expected every id once.")
                     seen.add(identity)
                 body = _body(raw_text, where, text, dialect)
                 second = None if text_pair is None else _body(raw_pair[0], where, text_pair, dialect)
                 blank += not body or body.isspace()
-                if truth.paths:
-                    raw_label = truth.label(identity, where)
+                if of_truth:
+                    if identity not in truth:
+                        raise DataError(f"{where}: {labelled} has no entry for the id {identity!r}. Expected one.")
+                    raw_label = truth.pop(identity)
                 if any(map(HALF.search, (body, second or ""))):
                     dropped += 1
                     continue
@@ -147,32 +141,18 @@ def read_records(
                     repaired.update(counts)
                 elif classes is not None:
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
-                if rows % _PROGRESS_ROWS == 0:
-                    logger.info("%s: %d documents", path, rows)
-                yield Record(
-                    part,
-                    identity,
-                    body,
-                    known,
-                    None if group is None else _group(raw_group, group, where),
-                    raw_fold,
-                    second,
-                )
+                of_group = None if group is None else _group(raw_group, group, where)
+                yield Record(part, identity, body, known, of_group, raw_fold, second)
             if dropped:
                 logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
             if repaired.total():
-                logger.warning(
-                    "%s: spans: clipped %d that overran their text, dropped %d without a character, united %d with the "
-                    "one that they overlap or touch",
-                    path,
-                    *(repaired[name] for name in ("clipped", "empty", "united")),
-                )
+                found = ", ".join(f"{name} {count}" for name, count in repaired.items())
+                logger.warning("%s: spans that overran their text, touched others or had no character: %s", path, found)
             if rows == blank and dialect.document == "line":
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
-                raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
-        truth.check_spent()
-    if classes is not None:
-        classes.warn()
+                raise DataError(f"{path}: {what}. Expected documents with text in '{text}'.")
+        if truth:
+            raise DataError(f"{labelled}: {len(truth)} entries have no document, such as {min(truth)!r}. Expected one.")
 
 
 class _Classes:
@@ -187,35 +167,44 @@ class _Classes:
 
     def __init__(self, column: str, names: Sequence[str], values: Mapping[str, str | None]):
         self._column = column
-        self._names = list(names)
-        by_name = {cell_text(name) or name: number for number, name in enumerate(names)}
-        self._values = {cell_text(value) or MISSING: label for value, label in values.items()}
-        listed = {value: None if label is None else names.index(label) for value, label in self._values.items()}
-        self._truths = {"false": 0, "true": 1} if len(names) == 2 else {}
-        own = {name: self._truths.get(name, _as_number(name)) for name in by_name}
-        self._misleading = [name for name, number in own.items() if number not in (None, by_name[name])]
-        self._numbered = not self._misleading and not listed.keys() - by_name.keys() - {MISSING}
-        by_number = {str(number): number for number in range(len(names))} | self._truths if self._numbered else {}
-        self._truths = {truth: number for truth, number in self._truths.items() if truth not in by_name | listed}
-        self._met: set[str] = set()
-        self._by_name = by_name
-        self._spellings: dict[str, int | None] = {**by_number, **listed, **by_name}
+        self._names = names
+        self._by_name = {cell_text(name) or name: number for number, name in enumerate(names)}
+        listed = {
+            cell_text(value) or MISSING: None if label is None else names.index(label)
+            for value, label in values.items()
+        }
+        truths = {"false": 0, "true": 1} if len(names) == 2 else {}
+        own = {name: truths.get(name, _as_number(name)) for name in self._by_name}
+        misleading = any(own[name] not in (None, number) for name, number in self._by_name.items())
+        self._numbered = not misleading and not listed.keys() - self._by_name.keys() - {MISSING}
+        by_number = {str(number): number for number in range(len(names))} | truths if self._numbered else {}
+        self._spellings: dict[str, int | None] = {**by_number, **listed, **self._by_name}
+        self._unexpected = truths.keys() - self._by_name.keys() - listed.keys()
 
     def number(self, value: Any, where: str) -> int | None:
         """Return the class of `value`; None if it means that there is no label."""
         text = cell_text(value)
         if text is None or text not in self._spellings:
-            raise DataError(f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; {self._expectation(text)}")
-        if text in self._truths:
-            self._met.add(text)
+            expected = ", ".join(spelling or "an empty value" for spelling in self._spellings)
+            raise DataError(
+                f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; expected one of "
+                f"{cut(expected, 5 * MOST_OF_VALUE)}. Check 'label: {self._column}' and 'labels'; 'values' says "
+                "what other values mean, or that documents with them are left out."
+            )
+        if text in self._unexpected:
+            logger.warning(
+                "'label: %s': false is read as %r, true as %r, in the order of 'labels'; 'values' says otherwise",
+                *(self._column, *self._names),
+            )
+            self._unexpected = set()  # one warning is enough
         return self._spellings[text]
 
     def numbers(self, values: Any, where: str) -> list[int]:
         """Return the classes of a list of labels; `IGNORED` for an entry without a label."""
         if not isinstance(values, list):
             raise DataError(
-                f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
-                f"and JSONL hold lists) and 'label: {self._column}', or set 'label_per' to document."
+                f"{where}: the labels are {values!r}; expected a list with an entry per word, as Parquet and JSONL "
+                f"have it. Check 'label: {self._column}' and 'label_per'."
             )
         no_label = {MISSING, str(IGNORED)} - self._spellings.keys()
         found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
@@ -232,45 +221,9 @@ class _Classes:
             meant = self._by_name.get(cell_text(name) or name, number)
             if self._numbered and meant != number and str(number) not in self._by_name:
                 raise DataError(
-                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has "
-                    f"{name!r} at place {meant}. Expected its order; set 'labels: "
-                    f"{json.dumps(list(names), ensure_ascii=False)}'."
+                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has {name!r} "
+                    f"at place {meant}. Expected its order: {json.dumps(list(names), ensure_ascii=False)}."
                 )
-
-    def warn(self) -> None:
-        """Warn of truth values that were read as classes."""
-        if self._met:
-            false, true = self._names
-            logger.warning(
-                "'label: %s': false was read as %r, true as %r, in the order of 'labels'. If that is wrong, say under "
-                "'values' what they mean",
-                self._column,
-                false,
-                true,
-            )
-
-    def _expectation(self, text: str | None) -> str:
-        """Return the expected labels."""
-        names = f"one of {'' if self._numbered else 'the names '}{_listed(self._names)}"
-        if self._values:
-            names += f" or of the values {_listed(self._values)}"
-        if self._misleading:
-            names += f" (numbers are names, since {self._misleading[0]!r} is not the number of its class)"
-        elif self._numbered:
-            names = f"a number from 0 to {len(self._names) - 1}, {names}{', true or false' if self._truths else ''}"
-        other = "say what other values mean under 'values'"
-        if text == MISSING:
-            other = "add '\"\": null' to 'values' to leave out documents without a label"
-        return f"expected {names}. Check 'label: {self._column}' and 'labels'; {other}."
-
-
-MOST_NAMED = 20
-"""Names that a message lists at most."""
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = [name or repr(name) for name in names]
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _as_number(name: str) -> float | None:
@@ -280,52 +233,36 @@ def _as_number(name: str) -> float | None:
         return None
 
 
-class _Truth:
-    """The labels of one part, if other files hold them: a label for every document, each used once."""
+def values_by_id(
+    paths: Sequence[str | Path], column: str, dialect: Dialect, id: str | None = "id", part: str = ""
+) -> dict[str, Any]:
+    """Return the values of a column by the ids of the documents that they belong to.
 
-    def __init__(
-        self, paths: Sequence[str | Path], part: str, id: str | None, label: str | None, dialect: Dialect
-    ) -> None:
-        self.paths = "" if label is None else ", ".join(map(str, paths))
-        self._labels: dict[str, Any] = {}
-        self._used: set[str] = set()
-        if label is None:
-            return
-        number = itertools.count()
-        for path in map(Path, paths):
-            is_xml = suffix_of(path) == ".xml"
-            columns = Columns(id, "" if is_xml else label, None)
-            for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
-                where = f"{path}, entry {row}"
-                for cell, name in ((raw_id, id or "id"), (value, label)):
-                    _refuse_half(cell, where, name, dialect.encoding)
-                identity = _identity(raw_id, where) if is_xml or id is not None else f"{part}-{next(number)}"
-                if identity in self._labels:
-                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
-                if is_xml and hyperpartisan not in ("true", "false"):
-                    raise DataError(
-                        f"{where}: hyperpartisan is {hyperpartisan!r}; expected 'true' or 'false'. Check that "
-                        "'ground_truth' names a ground-truth file."
-                    )
-                self._labels[identity] = hyperpartisan if is_xml else value
+    Args:
+        paths: files with them, such as labels or folds.
+        column: of the values; XML has those of its own.
+        dialect: how the files are written.
+        id: column of the ids; None = the documents are numbered, as those of `part`.
+        part: of the documents.
 
-    def label(self, identity: str, where: str) -> Any:
-        """Return the label of the document, as its file has it."""
-        if identity not in self._labels:
-            raise DataError(
-                f"{where}: the ground truth ({self.paths}) has no entry for the id {identity!r}. Expected one for each "
-                "document; check that both files belong together, and that 'id' names the column of the ids."
-            )
-        self._used.add(identity)
-        return self._labels[identity]
-
-    def check_spent(self) -> None:
-        """Refuse entries without a document."""
-        if extra := self._labels.keys() - self._used:
-            raise DataError(
-                f"{self.paths}: {len(extra)} entries have no document, such as {min(extra)!r}. Expected one document "
-                "for each entry; check that both files belong together."
-            )
+    Raises:
+        DataError: a file cannot be read, lacks a column, or has an id twice.
+    """
+    found: dict[str, Any] = {}
+    number = itertools.count()
+    for path in map(Path, paths):
+        is_xml = suffix_of(path) == ".xml"
+        columns = Columns(id, "" if is_xml else column, None)
+        for row, (raw_id, value, hyperpartisan, *_) in enumerate(read_rows(path, columns, dialect), start=1):
+            where = f"{path}, entry {row}"
+            for cell, name in ((raw_id, id or "id"), (value, column)):
+                _refuse_half(cell, where, name, dialect.encoding)
+            named = is_xml or id is not None
+            identity = _identity(raw_id, where, id or "id") if named else f"{part}-{next(number)}"
+            if identity in found:
+                raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
+            found[identity] = hyperpartisan if is_xml else value
+    return found
 
 
 class _Columned(NamedTuple):
@@ -335,10 +272,13 @@ class _Columned(NamedTuple):
     own: str
     dialect: Dialect
 
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
+
     def names(self) -> list[str]:
         """Return the other columns that all files have."""
-        columns = [column_names(Path(path), self.dialect) for path in self.paths]
-        return [name for name in columns[0] if name != self.own and all(name in names for names in columns)]
+        first, *others = [column_names(Path(path), self.dialect) for path in self.paths]
+        return [name for name in first if name != self.own and all(name in names for names in others)]
 
     def values(self, name: str) -> list[str | None]:
         """Return the values of a column as texts."""
@@ -357,22 +297,19 @@ def _refuse_another_order(texts: _Columned, labels: _Columned) -> None:
         identity = len({*own}) == len(own) and len({*theirs}) == len(theirs)
         if differ is not None and (identity or Counter(own) == Counter(theirs)):
             raise DataError(
-                f"{', '.join(map(str, labels.paths))}: without 'id', label n goes to text n, but in row {differ} "
+                f"{labels}: without 'id', label n goes to text n, but in row {differ} "
                 f"{name!r} is {cut(repr(theirs[differ - 1]), MOST_OF_VALUE)} here and "
-                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {', '.join(map(str, texts.paths))}. Set 'id: {name}' "
-                "to join them by it; or, if they belong together as they are, rename this column in one of the files."
+                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {texts}. Set 'id: {name}' "
+                "to join them by it, or rename this column if they belong together as they are."
             )
 
 
-def _identity(value: Any, where: str, column: str | None = None) -> str:
-    if cell_text(value) == MISSING:
-        remedy = "" if column is None else ", or set 'id' to null"
-        raise DataError(f"{where}: has no id. Expected one for each document; repair the file{remedy}.")
-    name = None if cell_text(value) is None or isinstance(value, bool) else str(value)
-    if name is None or len(name) > _MOST_OF_ID:
+def _identity(value: Any, where: str, column: str) -> str:
+    is_name = cell_text(value) not in (None, MISSING) and not isinstance(value, bool)
+    if not is_name or len(name := str(value)) > _MOST_OF_ID:
         raise DataError(
-            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of at most {_MOST_OF_ID} "
-            f"characters, or a number. Repair the file, or set 'id: {column}' to another column or to null."
+            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of 1 to {_MOST_OF_ID} characters, "
+            f"or a number, in '{column}'."
         )
     return name
 
@@ -382,8 +319,7 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
         spans = parse_spans(value)
     except ValueError as error:
         raise DataError(
-            f"{where}: {error}. Expected spans such as [[0, 12], [27, 46]], in characters. Check the file and "
-            f"'label: {column}'."
+            f"{where}: {error}. Expected spans such as [[0, 12], [27, 46]] in '{column}', in characters."
         ) from error
     return clean_spans(spans, characters, where)
 
@@ -400,16 +336,15 @@ def _number(
         if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
             return float(value)
     raise DataError(
-        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
-        f"'label: {column}' and 'label_range'; a value that is null under 'values' leaves its documents out."
+        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g} in '{column}', or one of "
+        "'values', whose documents are left out."
     )
 
 
 def _group(value: Any, column: str, where: str) -> str:
     if not (name := cell_text(value)):
         raise DataError(
-            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name. Check the file and "
-            f"'group: {column}', or set it to null."
+            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name in '{column}'."
         )
     return name
 
@@ -420,9 +355,7 @@ def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
         return ""
     if not isinstance(value, str):
         raise DataError(
-            f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}, which is not a text. Expected one in every "
-            "document; name another column, or write this value as a text: words with spaces between them, in JSON in "
-            "quotation marks, and each document in a line of its own."
+            f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}; expected a text (in JSON, in quotation marks)."
         )
     if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
         return value

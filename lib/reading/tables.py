@@ -2,17 +2,19 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.preparing.settings.sources import Dialect
-from lib.reading.cells import HALF
 from lib.reading.raw_files import DAMAGE, MOST_CHARACTERS, Columns, check_columns, opened, suffix_of, text_lines
 
 # The csv module refuses fields above 128 KiB, which a long document exceeds.
 csv.field_size_limit(MOST_CHARACTERS)
+
+WRITTEN = " If it is written in another way, say so under 'dialect'."
+"""End of a message about a table."""
 
 
 def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
@@ -22,26 +24,63 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
         DataError: a column is missing, a row has more or fewer fields, or the table can be read in two ways.
     """
     table = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
-    rows = _with_one_meaning(iter(table), path, columns, dialect)
+    rows = iter(table)
+    quoted = _quoted(path, dialect)
     header = dialect.columns or next(rows, [])
-    if not _has(header, columns) or any(name and HALF.search(name) for name in columns):
-        check_columns(header, columns, str(path), WRITTEN, dialect.encoding)
+    check_columns(header, columns, str(path), dialect.encoding)
     places = [None if name is None else header.index(name) for name in columns]
     names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
+    # Who says how marks are escaped, or which ones there are, says that there are some.
+    said = dialect.quotes is not None or dialect.quotechar or (quoted and dialect.escape)
+    unsaid: dict[str, bool | str] = {} if said else {"quotes": not quoted}
+    unsaid |= {"escape": "backslash"} if dialect.escape is None else {}
     for row in rows:
         if not row:
             continue
+        where = f"{path}, line {table.line}"
         if [row[0].removeprefix("\ufeff"), *row[1:]] == names:
-            raise DataError(
-                f"{path}, line {table.line}: has the names of the columns. Expected a document; remove this line, or "
-                "leave out 'dialect.columns' if it is the header."
-            )
+            raise DataError(f"{where}: has the names of the columns. Expected a document; remove this line.")
         if len(row) != len(header):
-            raise DataError(
-                f"{path}, line {table.line}: has {len(row)} fields; expected {len(header)} as in "
-                f"{'the header' if dialect.columns is None else 'dialect.columns'}. Repair the file.{WRITTEN}"
-            )
+            raise DataError(f"{where}: has {len(row)} fields; expected {len(header)}, as there are columns.{WRITTEN}")
+        for key in [key for key in unsaid if any(_is_sign(key, field, quoted, dialect) for field in row)]:
+            other = dialect.model_copy(update={key: unsaid.pop(key)})  # one look at the whole file is enough
+            # The lines of a table with one column fit without quotation marks, whatever they hold.
+            may_be_cut = key == "quotes" and not quoted
+            if (len(header) > 1 or not quoted) and _fits(path, columns, other, may_be_cut=may_be_cut):
+                raise DataError(
+                    f"{where}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
+                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
+                )
         yield tuple(None if place is None else row[place] for place in places)
+
+
+def _is_sign(key: str, field: str, quoted: bool, dialect: Dialect) -> bool:
+    """Return whether a field may be another one if quotation marks, or backslashes, have the other meaning.
+
+    These are a quotation mark that may enclose a field, a line feed that may be the end of a row, and a backslash that
+    may escape the end of a field.
+    """
+    mark = dialect.quotechar or '"'
+    if key == "escape":
+        return field.endswith("\\") or (quoted and f"\\{mark}" in field)
+    return "\n" in field if quoted else field.startswith(mark)
+
+
+def _fits(path: Path, columns: Columns, dialect: Dialect, *, may_be_cut: bool) -> bool:
+    """Return whether a table has the columns, and every row one field for each, by a dialect.
+
+    If it may be cut, an open quotation mark in its last line fits, too.
+    """
+    with opened(path) as (_, stream):
+        lines = text_lines(stream, path, dialect, newline="")
+        rows = iter(_Rows(lines, path, dialect))
+        try:
+            header = dialect.columns or next(rows, [])
+            return {*columns} - {None} <= {*header} and all(len(row) in (0, len(header)) for row in rows)
+        except csv.Error:
+            return may_be_cut and next(lines, None) is None
+        except DAMAGE:
+            return False
 
 
 class _Rows:
@@ -78,7 +117,6 @@ class _Rows:
 
 
 _HINT = re.compile("sep=.?", re.IGNORECASE)
-WRITTEN = " If it is written in another way, say so under 'dialect'."
 
 
 def _delimiter(path: Path, dialect: Dialect) -> str:
@@ -89,42 +127,6 @@ def _quoted(path: Path, dialect: Dialect) -> bool:
     if dialect.quotes is not None:
         return dialect.quotes
     return dialect.quotechar is not None or _delimiter(path, dialect) != "\t"
-
-
-def _has(header: Sequence[str], columns: Columns) -> bool:
-    return all(name is None or header.count(name) == 1 for name in columns)
-
-
-def _with_one_meaning(rows: Iterator[list[str]], path: Path, columns: Columns, dialect: Dialect) -> Iterator[list[str]]:
-    """Yield rows until one has the sign of a dialect that reads the table as well.
-
-    The signs are a quotation mark that may enclose a field, a line feed that may be the end of a row, and a backslash
-    that may escape the end of a field.
-    """
-    quoted, mark = _quoted(path, dialect), dialect.quotechar or '"'
-    signs: dict[str, Callable[[str], bool]] = {}
-    decided = dialect.quotechar or (quoted and dialect.escape)  # an escape is one of a quotation mark
-    if dialect.quotes is None and not decided:
-        signs["quotes"] = (lambda field: "\n" in field) if quoted else (lambda field: field.startswith(mark))
-    if dialect.escape is None:
-        signs["escape"] = lambda field: field.endswith("\\") or (quoted and f"\\{mark}" in field)
-    changes: dict[str, list[dict[str, Any]]] = {
-        "quotes": [{"quotes": False}] if quoted else [{"quotes": True}, {"quotes": True, "escape": "backslash"}],
-        "escape": [{"escape": "backslash"}],
-    }
-    for row in rows:
-        for key in [key for key, sign in signs.items() if any(map(sign, row))]:
-            del signs[key]  # one look at the whole file is enough
-            known = changes[key] if len(row) > 1 or not quoted else []  # lines of one field always fit
-            others = [each for each in known if all(getattr(dialect, name) is None for name in each)]
-            # A quotation mark without another one may be where a file was cut.
-            may_be_cut = key == "quotes" and not quoted
-            if any(_fits(path, columns, dialect, each, may_be_cut=may_be_cut) for each in others):
-                raise DataError(
-                    f"{path}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
-                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
-                )
-        yield row
 
 
 DELIMITERS = ",;\t|"
@@ -152,28 +154,3 @@ def table_header(stream: IO[bytes], path: Path, dialect: Dialect) -> list[str]:
     """Return the names of the columns of a table."""
     rows = _Rows(text_lines(stream, path, dialect, newline=""), path, dialect)
     return list(dialect.columns or next(iter(rows), []))
-
-
-def _fits(
-    path: Path, columns: Columns, dialect: Dialect, change: Mapping[str, Any], *, may_be_cut: bool = False
-) -> bool:
-    """Return whether a table has the columns, and every row one field for each, by a dialect with a change.
-
-    Args:
-        path: the table.
-        columns: the columns to read.
-        dialect: how to read it.
-        change: settings of the dialect to replace.
-        may_be_cut: whether it also fits if only its last line breaks the rules.
-    """
-    dialect = dialect.model_copy(update=dict(change))
-    with opened(path) as (_, stream):
-        lines = text_lines(stream, path, dialect, newline="")
-        rows = iter(_Rows(lines, path, dialect))
-        try:
-            header = dialect.columns or next(rows, [])
-            return _has(header, columns) and all(len(row) in (0, len(header)) for row in rows)
-        except csv.Error:
-            return may_be_cut and next(lines, None) is None
-        except DAMAGE:
-            return False

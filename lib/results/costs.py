@@ -17,57 +17,50 @@ class Cost(NamedTuple):
     how: Literal["sum", "max"]
     like: str | None
     """Column of the runs that must be the same; None = any two can be compared."""
-    obstacle: str = ""
-    """Why a model is not compared, in words."""
 
 
-CostName = Literal["memory", "total_minutes", "parameters"]
-
-COSTS: dict[CostName, Cost] = {
-    "memory": Cost("max", "peak_memory_kind", "memory of another kind"),
-    "total_minutes": Cost("sum", "machine", "no training, or one on other hardware"),
+COSTS = {
+    "memory": Cost("max", "peak_memory_kind"),
+    "total_minutes": Cost("sum", "machine"),
     "parameters": Cost("max", None),
 }
 """Quantities that are compared in per cent."""
 CONFIDENCE = 0.95
 """Confidence of the interval between repeated runs, unless a table sets it."""
-TOLERANCE = (
-    "Times that differ by at most this, in per cent, count as equal, where models have one run each; null = "
-    "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance."
-)
-"""Description of the setting `time_tolerance`."""
 
 
 def relative_cost(
-    scope: Scope, column: CostName, stages: Sequence[str], models: Sequence[str], of: str | None = None
+    scope: Scope, column: str, stages: Sequence[str], models: Sequence[str], of: str, other: str | None = None
 ) -> pd.DataFrame:
-    """Return by how many per cent the costs of models are above the reference's; below it, they are negative.
+    """Return by how many per cent the costs of models are above another's; below it, they are negative.
 
     Means over the seeds are compared. Of several stages, times add up and the greatest memory counts.
 
     Args:
-        scope: of a table that compares models with the reference.
-        column: what is compared.
+        scope: of a table that compares models.
+        column: what is compared, of `COSTS`.
         stages: names of the stages.
         models: rows.
-        of: stage whose runs are priced; None = on each dataset the last of `stages` that works on it.
+        of: stage whose runs are priced.
+        other: the model that others are compared with; None = the reference.
 
     Returns:
         Per cent by `dataset`, one column per model; NaN where there is no training to be timed, or the model's runs and
-        the reference's cannot be compared: times on other hardware, memory of another kind.
+        the other's cannot be compared: times on other hardware, memory of another kind.
 
     Raises:
         DataError: a run is missing, incomplete or duplicated.
     """
-    assert scope.reference is not None  # the study was checked
+    other = other or scope.reference
+    assert other is not None  # the study was checked
     cost, key = COSTS[column], ["dataset", "row"]
-    rows = list(dict.fromkeys([*models, scope.reference]))
+    rows = list(dict.fromkeys([*models, other]))
     source = quantity(column).source
     costs = scope.totals(source, stages, rows, cost.how, of).groupby(key).mean().unstack("row")
-    percent = 100 * (costs.div(costs[scope.reference], axis=0) - 1)
+    percent = 100 * (costs.div(costs[other], axis=0) - 1)
     if cost.like is not None:
         ways = measured(scope.trainings(source, stages, rows, of), cost.like).unstack("row")
-        percent = percent.where(ways.eq(ways[scope.reference], axis=0))
+        percent = percent.where(ways.eq(ways[other], axis=0))
     return percent.reindex(columns=list(models))
 
 
@@ -126,14 +119,6 @@ def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float |
     """
     repeated = _repetition_factor(costs, confidence)
     return repeated if repeated is not None else None if own is None else 1 + own / 100
-
-
-def without_time(stage: str, models: Sequence[str], time: Sequence[str]) -> str:
-    """Return the error message of a stage whose models have no training time at the stages `time`."""
-    return (
-        f"{stage}: no model of {', '.join(models)} has a training time at {', '.join(time)}. Name other stages under "
-        "`time`, or other models."
-    )
 
 
 def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:

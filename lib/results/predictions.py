@@ -148,30 +148,6 @@ def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
     return percent.groupby(["dataset", "row", "group"]).agg(["mean", "std"])
 
 
-def group_sizes_note(grid: pd.DataFrame, group: str, names: Sequence[str] | None, title: str | None = None) -> str:
-    """Return a sentence on how many labelled items of test each group of documents of a dataset has.
-
-    Args:
-        grid: runs on the dataset, as `Scope.grid` gives them.
-        group: the meaning of the groups, such as `distance`.
-        names: of the groups, by number; None = they are numbers.
-        title: of the dataset, where others are shown as well.
-
-    Raises:
-        DataError: the first run has no predictions by group.
-    """
-    sizes = load_items(grid["folder"].iloc[0], ["group"])["group"].value_counts().sort_index()
-    listed = ", ".join(f"{names[number] if names else number} ({size})" for number, size in sizes.items())
-    if len(sizes) > MOST_GROUPS:
-        listed = f"{sizes.min()} to {sizes.max()} each of {len(sizes)}"
-    on = f" on {title}" if title else ""
-    return f"Labelled items of test{on} by {group}: {listed}."
-
-
-MOST_GROUPS = 20
-"""Groups whose sizes a note lists at most."""
-
-
 def paired_predictions(grid: pd.DataFrame) -> Paired:
     """Return what runs predicted on the test documents of one dataset, models in the order of the grid's rows.
 
@@ -198,6 +174,15 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         classes=len(class_names(in_order[0])),
         runs=distinct,
     )
+
+
+def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
+    """Return F1 in percent and the ends of its interval: `score`, `low` and `high`, a row per model."""
+    scores = {}
+    for number, model in enumerate(paired.models):
+        score = paired.score(number)
+        scores[model] = [score.mean, *score.score_interval(confidence)]
+    return 100 * pd.DataFrame.from_dict(scores, orient="index", columns=["score", "low", "high"])
 
 
 def without_copies(grid: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-MACHINE = {"peak_memory_gib", "minutes_per_epoch", "minutes", "memory_delta_percent", "time_delta_percent", "on_front"}
+MACHINE = {"peak_memory_gib", "minutes_per_epoch", "minutes"}
 """Quantities that depend on the hardware."""
 IMPORTED = (
     "Both values come from runs of the study's own code: ours is made from its records, the other was printed. "

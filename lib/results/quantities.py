@@ -38,6 +38,8 @@ class Quantity:
     """Decimals that the study printed."""
     score: bool = False
     """Whether it is a result, whose spread over seeds is of interest."""
+    of_part: bool = False
+    """Whether it is of a part, which models may lack."""
 
     def difference_label(self, words: str) -> str:
         """Return the label of a difference of two values, `words` after the name; of two percentages, in points."""
@@ -73,7 +75,7 @@ OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
 STATE = "state_bytes"
 """Column of the state size of a model, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
 
-QUANTITIES = {
+_MEASURED = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 4, 2),
     "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 3, 2),
@@ -81,23 +83,10 @@ QUANTITIES = {
     "lora_rank": Quantity("lora_rank", "lora_rank", "LoRA rank (0 = none)", 1, 0, 0),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
     "f1": Quantity("test_score", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
-    "validation_f1": Quantity("eval_score", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True),
     "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
-    "validation_accuracy": Quantity(
-        "eval_accuracy", "validation_accuracy_percent", "validation accuracy [%]", 100, 2, 2, score=True
-    ),
     "matthews": Quantity("test_matthews", "matthews", "Matthews correlation", 1, 4, 4, score=True),
-    "validation_matthews": Quantity(
-        "eval_matthews", "validation_matthews", "validation Matthews correlation", 1, 4, 4, score=True
-    ),
     "pearson": Quantity("test_pearson", "pearson", "Pearson correlation", 1, 4, 4, score=True),
-    "validation_pearson": Quantity(
-        "eval_pearson", "validation_pearson", "validation Pearson correlation", 1, 4, 4, score=True
-    ),
     "spearman": Quantity("test_spearman", "spearman", "Spearman correlation", 1, 4, 4, score=True),
-    "validation_spearman": Quantity(
-        "eval_spearman", "validation_spearman", "validation Spearman correlation", 1, 4, 4, score=True
-    ),
     "sequence_accuracy": Quantity(
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True
     ),
@@ -108,6 +97,23 @@ QUANTITIES = {
     "approximated": Quantity("approximated", "approximated_percent", "documents approximated [%]", 100, 1, 1),
     "epochs": Quantity("epochs", "epochs", "epochs", 1, 1, 0),
 }
+_VALIDATED = {
+    f"validation_{name}": replace(
+        each,
+        source=each.source.replace("test_", "eval_"),
+        name=f"validation_{each.name}",
+        label=f"validation {each.label}",
+    )
+    for name, each in _MEASURED.items()
+    if name in ("f1", "accuracy", "sequence_accuracy", "matthews", "pearson", "spearman")
+}
+PARTS = ("embeddings", "attention", "feed_forward", "recurrence", "norms", "other", "backbone", "head", "trainable")
+"""Parts of a model whose weights run records count; `backbone` is all but the head, `trainable` what adapters leave."""
+_COUNTED = {
+    name: Quantity(name, name, name.replace("_", " "), 1, 0, 0, of_part=True)
+    for name in (f"parameters_{part}" for part in PARTS)
+}
+QUANTITIES = _MEASURED | _VALIDATED | _COUNTED
 
 
 def quantity(column: str) -> Quantity:
@@ -115,6 +121,14 @@ def quantity(column: str) -> Quantity:
     metric, of_class, name = column.partition(OF_CLASS)
     label = (metric + of_class).replace("_", " ") + name
     return QUANTITIES.get(column) or Quantity(column, column, label, 1, 4, 4, score=True)
+
+
+def of_validation(metric: str) -> Quantity:
+    """Return the quantity that a metric on validation is: `f1` is F1 of characters in percent."""
+    if metric in F1_NAMES:
+        return QUANTITIES["validation_f1"].of(metric)
+    column = f"eval_{metric}"
+    return next((each for each in QUANTITIES.values() if each.source == column), quantity(column))
 
 
 def time_unit(minutes: float) -> tuple[str, int]:

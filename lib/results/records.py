@@ -11,7 +11,7 @@ import pandas as pd
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import COMPARED_PACKAGES, CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord, read_record
+from lib.core.record import COMPARED_PACKAGES, CONFIG, PREDICTIONS, RUN, RunRecord, read_record
 from lib.results.quantities import F1_NAMES, OF_CLASS
 
 INSTRUCTIONS, HARDWARE, PRECISION = "instruction set", "hardware", "precision"
@@ -111,37 +111,31 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    of_trainings = HARDWARE, PRECISION
-    found: dict[str, dict[str, dict[str, None]]] = {
-        name: {} for name in (*COMPARED_PACKAGES, INSTRUCTIONS, *of_trainings)
-    }
-    for record in records:
-        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
-            if name in found and value is not None:
-                found[name].setdefault(value, {})[record.model] = None
-    trainings: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
-    for record in [record for record in records if record.epochs]:
-        for name, value in zip(of_trainings, (_machine(record), record.precision), strict=True):
-            if value is not None:  # an imported run may not say
-                place = trainings.setdefault((name, record.stage, record.dataset), {})
-                place.setdefault(value, {})[record.model] = None
-    for (name, *_), values in trainings.items():
-        if len(values) > 1:
-            for value, models in values.items():
-                found[name].setdefault(value, {}).update(models)
-    differing = {
-        name: [f"{value} ({', '.join(models)})" for value, models in values.items()]
-        for name, values in found.items()
-        if len(values) > 1
-    }
-    sets, hardware, precisions = (differing.pop(name, []) for name in (INSTRUCTIONS, *of_trainings))
-    versions = [f"{package} {value}" for package, values in differing.items() for value in values]
+    facts = [
+        (name, "", value, record.model)
+        for record in records
+        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items()
+    ]
+    facts += [
+        (name, f"{record.stage}/{record.dataset}", value, record.model)
+        for record in records
+        for name, value in ((HARDWARE, _machine(record)), (PRECISION, record.precision))
+        if record.epochs
+    ]
+    frame = pd.DataFrame(facts, columns=["name", "place", "value", "model"]).dropna(subset="value")
+    frame = frame[frame.groupby(["name", "place"])["value"].transform("nunique") > 1]
+    differing: dict[str, list[str]] = {}
+    for (name, value), models in frame.groupby(["name", "value"], sort=False)["model"]:
+        differing.setdefault(name, []).append(f"{value} ({', '.join(models.unique())})")
+    versions = [f"{package} {value}" for package in COMPARED_PACKAGES for value in differing.get(package, [])]
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     sentences = {
         "The runs were made with different versions": versions,
-        "The processors had different instruction sets": sets,
-        "Trainings ran on different hardware, so their times cannot be compared": hardware,
-        "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
+        "The processors had different instruction sets": differing.get(INSTRUCTIONS, []),
+        "Trainings ran on different hardware, so their times cannot be compared": differing.get(HARDWARE, []),
+        "Trainings computed in different precision, so their times and memory differ by that, too": differing.get(
+            PRECISION, []
+        ),
         "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
         "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }
@@ -189,46 +183,29 @@ def copies_note(files: Iterable[str | Path]) -> str | None:
     return f"Seeds that repeat one evaluation count once: {', '.join(dict.fromkeys(found))}." if found else None
 
 
-def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run and evaluation: what names the run, `epoch`, and what its history holds.
+def load_tables(runs: pd.DataFrame, name: str, types: Mapping[str, type] | None = None) -> pd.DataFrame:
+    """Return the rows of the table called `name` of every run that trained, with what names the run.
 
     Args:
-        runs: frame of `load_runs`; those without a training loop have no history.
-
-    Raises:
-        DataError: histories are missing or damaged; all of them are named.
-    """
-    return _load_tables(runs, HISTORY, "history", ["epoch"])
-
-
-def load_geometries(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that runs measured: what names the run, and the columns of the measurement.
-
-    Args:
-        runs: frame of `load_runs`; those without a training loop measure nothing.
+        runs: frame of `load_runs`; those without a training loop have no such table.
+        name: of the file, such as `history.csv`.
+        types: of columns that are not read as numbers.
 
     Raises:
         DataError: tables are missing or damaged; all of them are named.
     """
-    return _load_tables(runs, GEOMETRY, "table of geometry", ["step"], {"head": str})
-
-
-def _load_tables(
-    runs: pd.DataFrame, name: str, noun: str, columns: list[str], types: dict[str, type] | None = None
-) -> pd.DataFrame:
-    """Return the rows of the table called `name` of every run that trained, behind what names the run."""
     frames, problems = [], []
     for run in runs[runs["epochs"] > 0].itertuples():
         path = Path(run.folder) / name
         try:
-            table = pd.read_csv(path, dtype=types)
+            table = pd.read_csv(path, dtype=dict(types or {}))
         except (OSError, ValueError) as error:
-            problems.append(f"{path}: not a {noun} ({error}). Delete the run's folder and run it again.")
+            problems.append(f"{path}: not a table ({error}). Delete the run's folder and run it again.")
             continue
         frames.append(table.assign(**{field: getattr(run, field) for field in KEY}))
     if problems:
         raise DataError("\n".join(problems))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, *columns])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, "epoch"])
 
 
 def select_grid(
@@ -252,11 +229,10 @@ def select_grid(
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
     """
-    grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
+    grid = runs.reindex(columns=list(dict.fromkeys([*runs, *KEY, "epochs", *columns])))
     cells = {(model, dataset) for dataset, names in models.items() for model in names}
     named = [pair in cells for pair in zip(grid["model"], grid["dataset"], strict=True)]
     grid = grid[pd.Series(named, grid.index, bool) & (grid["stage"] == stage) & grid["variant"].isin(variants)]
-    grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
     cell = ["model", "dataset", "variant", "seed"]
     keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
     expected = [
@@ -268,7 +244,7 @@ def select_grid(
     ]
     problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
-    trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
+    trained = grid["epochs"].fillna(1) > 0
     for column in columns:
         empty, called = grid.loc[grid[column].isna() & trained, cell], SCORES.get(column, column)
         problems += [f"{_name(stage, *key)}: no value of {called}" for key in empty.itertuples(index=False)]

@@ -11,9 +11,10 @@ import pandas as pd
 
 from lib.core import program
 from lib.core.kinds import Axis
+from lib.core.record import HISTORY
 from lib.core.search_space import Setting, variant_name
 from lib.results.quantities import CHARACTERS, MACRO, STATE, Quantity, quantity
-from lib.results.records import load_geometries, load_histories, load_runs, select_grid
+from lib.results.records import load_runs, load_tables, select_grid
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,8 @@ class Scope:
 
     @functools.cached_property
     def histories(self) -> pd.DataFrame:
-        """One row per epoch of every run, as `lib.results.records.load_histories` gives them."""
-        return load_histories(self.runs)
-
-    @functools.cached_property
-    def geometries(self) -> pd.DataFrame:
-        """The geometry of attention that runs measured, see `lib.results.records.load_geometries`."""
-        return load_geometries(self.runs)
+        """One row per evaluation of every run, as `lib.results.records.load_tables` gives them."""
+        return load_tables(self.runs, HISTORY)
 
     @property
     def trained(self) -> list[str]:
@@ -152,16 +148,6 @@ class Scope:
         return self.row_of.get(model, model)
 
     @property
-    def behind(self) -> dict[str, dict[str, set[str]]]:
-        """The stages that runs of any row start from, directly or not, by stage and dataset of these runs."""
-        found: dict[str, dict[str, set[str]]] = {stage: {} for stage in self.stages}
-        for stage, of_rows in self.origins.items():
-            for of_datasets in of_rows.values():
-                for dataset, runs in of_datasets.items():
-                    found[stage].setdefault(dataset, set()).update(runs)
-        return found
-
-    @property
     def note(self) -> str | None:
         """Sentences on generated texts, names of rows, and models without a row; None if there are none of these."""
         same = [f"{model} (as {row})" for model, row in self.row_of.items()]
@@ -177,9 +163,7 @@ class Scope:
         """Return the model that names the runs of a row at a stage on a dataset; None = it has none there."""
         return self.owners[stage].get(row, {}).get(dataset)
 
-    def trainings(
-        self, column: str, stages: Sequence[str], models: Sequence[str] | None = None, of: str | None = None
-    ) -> pd.DataFrame:
+    def trainings(self, column: str, stages: Sequence[str], models: Sequence[str], of: str) -> pd.DataFrame:
         """Return the runs whose costs add up to those of each row on each dataset.
 
         At every one of `stages` that is the run from which the row's run starts, directly or not, such as a pretraining
@@ -189,8 +173,8 @@ class Scope:
         Args:
             column: column that each run with a training loop needs a value in.
             stages: names of the stages.
-            models: rows; None = all.
-            of: stage whose runs are priced; None = on each dataset the last of `stages` that works on it.
+            models: rows.
+            of: stage whose runs are priced.
 
         Returns:
             The columns of the runs, with `row`, and with `dataset` and `seed` of the run that is priced.
@@ -199,12 +183,10 @@ class Scope:
             DataError: see `grid`.
         """
         counted = []
-        for row in self.models if models is None else models:
-            for dataset in dict.fromkeys(name for stage in ([of] if of else stages) for name in self.stages[stage]):
-                priced = of or self._last(stages, row, dataset)
-                if priced is not None and (owner := self.owner(priced, row, dataset)) is not None:
-                    behind = [found for stage in stages if (found := self._behind(priced, row, dataset, stage))]
-                    counted += [(row, dataset, (priced, owner, dataset), *found) for found in behind]
+        for row in models:
+            for dataset, owner in self.made_for(of, row).items():
+                behind = [found for stage in stages if (found := self._behind(of, row, dataset, stage))]
+                counted += [(row, dataset, (of, owner, dataset), *found) for found in behind]
         wanted: dict[str, dict[str, list[str]]] = {}
         for *_, priced_run, run, _ in counted:
             for stage, owner, entry in (priced_run, run):
@@ -222,27 +204,21 @@ class Scope:
         return pd.concat(parts, ignore_index=True)
 
     def totals(
-        self,
-        column: str,
-        stages: Sequence[str],
-        models: Sequence[str] | None = None,
-        how: Literal["sum", "max"] = "sum",
-        of: str | None = None,
+        self, column: str, stages: Sequence[str], models: Sequence[str], how: Literal["sum", "max"], of: str
     ) -> pd.Series:
         """Return a column over stages as one, of the runs that `trainings` returns.
 
         Args:
             column: see `trainings`, as of `stages`, `models` and `of`.
             stages: names of the stages.
-            models: rows; None = all.
+            models: rows.
             how: what becomes of the values of several stages: times add up, of peaks the greatest counts.
             of: stage whose runs are priced.
 
         Returns:
             Sums, or greatest values, by `dataset`, `row` and `seed`; NaN where no stage has a value.
         """
-        runs = self.trainings(column, stages, models, of)
-        cells = runs.groupby(["dataset", "row", "seed"], sort=False)[column]
+        cells = self.trainings(column, stages, models, of).groupby(["dataset", "row", "seed"], sort=False)[column]
         return cells.sum(min_count=1) if how == "sum" else cells.max()
 
     def _behind(
@@ -258,12 +234,6 @@ class Scope:
             return (stage, owner, entry), dict(seeds)
         made = self.made_for(stage, row)
         return ((stage, made[dataset], dataset), {}) if dataset in made else None
-
-    def _last(self, stages: Sequence[str], row: str, dataset: str) -> str | None:
-        """Return the last stage where a row has runs on a dataset, in the order of training; None = none."""
-        working = [stage for stage in stages if dataset in self.made_for(stage, row)]
-        depth = {stage: len(self.origins.get(stage, {}).get(row, {}).get(dataset, {})) for stage in working}
-        return max(reversed(working), key=depth.__getitem__, default=None)
 
 
 def generated_note(names: Sequence[str]) -> str | None:

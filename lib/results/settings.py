@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.core.extensions import claim, load, packages
 from lib.core.files import files_in
 from lib.core.kinds import Axis, KindSettings
-from lib.core.settings import check, repeats
+from lib.core.settings import ModelName, check, repeats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,10 +72,10 @@ class ResultSettings(KindSettings):
     """Whether it adds up what runs cost over several stages."""
     has_intervals: ClassVar[bool] = False
     """Whether its notes say how independent its seeds are."""
-    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}
-    """Names of rows that it makes itself, which no model or dataset that it shows may have."""
 
-    models: list[str] | None = Field(None, description="Models, in order; null = all models that pass its stages.")
+    models: list[ModelName] | None = Field(
+        None, description="Models, in order; null = all models that pass its stages."
+    )
     datasets: list[str] | None = Field(
         None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
     )
@@ -140,28 +140,8 @@ MODEL = "model"
 """Column of the rows' names."""
 
 
-class ColumnNames(NamedTuple):
-    """Names of a study that become parts of the columns of a table."""
-
-    stages: Mapping[str, Sequence[str]]
-    """Datasets of each stage."""
-    rows: Sequence[str]
-    against: Sequence[str]
-    """Reference and baseline, as far as the table uses them."""
-    searched: Sequence[str]
-    """Settings that its stages search, by their short names."""
-    behind: Mapping[str, Mapping[str, Collection[str]]]
-    """The stages that runs start from, directly or not, by stage and dataset of these runs."""
-    groups: Sequence[str]
-    """What its datasets call the groups of their documents."""
-
-
 class TableSettings(ResultSettings):
     """Base of the settings of every kind of table."""
-
-    def columns_made(self, names: ColumnNames) -> Iterable[Hashable]:
-        """Return the columns that are made of names of the study, and those that they may meet."""
-        return ()
 
     def make(self, scope: Scope) -> Table:
         """Return the table.

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
+from lib.core.errors import DataError
 from lib.core.files import csv_cell, write_text
 from lib.results.escapes import latex, markdown, page, unquoted
 from lib.results.quantities import shown_decimals, time_unit, times_note
@@ -78,7 +79,7 @@ class Table:
         labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
         for names in (labels, list(map(str, self.frame))):
             if len(set(names)) < len(names):
-                raise ValueError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
+                raise DataError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
 
     def write(self, files: Iterable[str | Path]) -> None:
         """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""

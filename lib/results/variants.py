@@ -21,7 +21,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     """Return a score of every variant, as tables show it, in the order of datasets, rows and variants.
 
     Returns:
-        `mean` and standard deviation `std` over the seeds (NaN with one seed), their number `size`, and `best`, true
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), the greatest score `max` and the least
+        `min`, the number of seeds `size`, and `best`, true
         for the highest mean of a row on a dataset, of a loss or an error for the lowest, and for the first of equal
         ones; by `dataset`, `row` and `variant`. NaN and false where a row has no runs on a dataset.
 
@@ -32,32 +33,13 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     if silent := sorted(set(grid.loc[grid[score.source].isna(), "row"])):
         called = SCORES.get(score.source, score.source)
         raise DataError(f"{stage}: {', '.join(silent)} has no {called}. Name models that have it, or another score.")
-    names = [variant_name(settings) for settings in scope.variants[stage]]
+    names = [variant_name(settings) for settings in scope.variants.get(stage, [{}])]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
     cells = without_copies(grid).groupby(list(order.names))[score.source]
-    found = (score.factor * cells.agg(["mean", "std"])).assign(size=cells.size()).reindex(order)
+    found = (score.factor * cells.agg(["mean", "std", "max", "min"])).assign(size=cells.size()).reindex(order)
     ranked = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"])
     best = ranked.idxmin() if score.smaller_is_better else ranked.idxmax()
     return found.assign(best=found.index.isin(best))
-
-
-def of_best_variants(scope: Scope, stage: str, by: Quantity) -> pd.DataFrame:
-    """Return the runs of a stage as `Scope.grid` does, of each row and dataset those of its best variant alone.
-
-    Args:
-        scope: whose runs.
-        stage: with variants or without.
-        by: score on validation; the variant with the best mean over the seeds is taken.
-
-    Raises:
-        DataError: as `variant_scores`.
-    """
-    grid = scope.grid(stage, [by.source])
-    if stage not in scope.variants:
-        return grid
-    best = variant_scores(scope, stage, by)["best"]
-    chosen = best[best].index
-    return grid[pd.MultiIndex.from_frame(grid[["dataset", "row", "variant"]]).isin(chosen)]
 
 
 def best_settings(scope: Scope) -> dict[str, Setting]:

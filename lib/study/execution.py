@@ -133,14 +133,6 @@ class Execution(BaseSettings):
     job: Job = Field(default_factory=Job, description="Resources of one training job.")
 
     @check
-    def _one_process_finds_what_fits(self) -> Iterator[str]:
-        if self.training.auto_micro_batch and self.gpus_per_run > 1:
-            yield (
-                f"training.auto_micro_batch: does nothing with gpus_per_run = {self.gpus_per_run}, since processes "
-                "would have to agree. Leave it out, and lower training.micro_batch_tokens where memory runs out"
-            )
-
-    @check
     def _folders_hold_nothing_else(self) -> Iterator[str]:
         results, resources = (Path(os.path.realpath(folder)) for folder in (self.results, self.resources))
         if results.is_relative_to(resources) or resources.is_relative_to(results):

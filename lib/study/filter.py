@@ -1,21 +1,22 @@
 """A filter of the runs of a study."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, Name, Seed
+from lib.core.settings import BaseSettings, EntryName, ModelName, Seed, StageName
 from lib.study.graph import Graph
-from lib.study.names import known
 from lib.study.runs import Run
 
 
 class Filter(BaseSettings):
     """The runs with one of the named models, stages, datasets and seeds; null = with any."""
 
-    models: list[Name] | None = Field(None, min_length=1, description="Models; null = all.")
-    stages: list[Name] | None = Field(None, min_length=1, description="Stages; null = all.")
-    datasets: list[Name] | None = Field(None, min_length=1, description="Datasets and corpora of the runs; null = all.")
+    models: list[ModelName] | None = Field(None, min_length=1, description="Models; null = all.")
+    stages: list[StageName] | None = Field(None, min_length=1, description="Stages; null = all.")
+    datasets: list[EntryName] | None = Field(
+        None, min_length=1, description="Datasets and corpora of the runs; null = all."
+    )
     seeds: list[Seed] | None = Field(None, min_length=1, description="Seeds; null = all.")
 
     def of(self, runs: list[Run], graph: Graph) -> list[Run]:
@@ -36,22 +37,6 @@ class Filter(BaseSettings):
         ]
 
     def errors(self, runs: list[Run], graph: Graph) -> Iterator[str]:
-        """Yield the names that the study does not have, each with its place below `only`."""
-        experiment = graph.experiment
-        entries = list(dict.fromkeys(dataset for _, _, dataset in graph.places))
-        seeds = sorted({run.id.seed for run in runs})
-        named: dict[str, tuple[Sequence[object] | None, Collection[object]]] = {
-            "models": (self.models, experiment.models),
-            "stages": (self.stages, experiment.stages),
-            "datasets": (self.datasets, entries),
-            "seeds": (self.seeds, seeds),
-        }
-        errors = [
-            f".{key}: there is no '{name}'. {known(map(str, there))}"
-            for key, (names, there) in named.items()
-            for name in names or ()
-            if name not in there
-        ]
-        yield from errors
-        if not errors and not self.of(runs, graph):
+        """Yield that no run matches, with its place below `only`."""
+        if not self.of(runs, graph):
             yield ": no run of the study matches all of them. Remove one"

@@ -238,8 +238,9 @@ class Graph:
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
-        asked, abilities = self.experiment.stages[stage].geometry, self.backbone_at(model, stage, dataset).abilities
-        return asked is not None and "queries_and_keys" in abilities and self.trains(model, stage, dataset)
+        section, abilities = self.experiment.stages[stage], self.backbone_at(model, stage, dataset).abilities
+        asked = section.geometry is not None and section.tuning is None  # trials keep none
+        return asked and "queries_and_keys" in abilities and self.trains(model, stage, dataset)
 
     def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
         """Return the splits that a run reads."""
@@ -288,7 +289,6 @@ class Graph:
         """Return everything that determines the runs of a model at a stage, earlier ones included, as text."""
         key = (model, stage, dataset)
         if key not in self._run_keys:
-            self._run_keys[key] = ""  # ends the recursion in a circle of searches, which `lib.study.relations` reports
             before = repr(self.experiment.models[model].start)
             if parent := self.parent_stage(model, stage):
                 source = self.parent_dataset(stage, parent, dataset)

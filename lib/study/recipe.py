@@ -70,19 +70,9 @@ class Recipe(BaseSettings):
     )
 
     @check
-    def _something_to_freeze(self) -> Iterator[str]:
-        if self.freeze_epochs is not None and not self.freezes:
-            yield (
-                f"freeze_epochs = {self.freeze_epochs}, but nothing is frozen. Set freeze_layers or freeze_embeddings, "
-                "or leave it out"
-            )
-
-    @check
     def _a_model_is_kept(self) -> Iterator[str]:
         if self.keep is not None and not {"best", "last"} & set(self.keep):
             yield f"keep = {self.keep} names no model. Add 'best' or 'last'"
-        if self.keep is not None and len(set(self.keep)) < len(self.keep):
-            yield f"keep = {self.keep} names something twice. Name each once"
 
     @check
     def _adapters_train_alone(self) -> Iterator[str]:
@@ -90,8 +80,6 @@ class Recipe(BaseSettings):
             return
         if self.freezes:
             yield "freeze_layers and freeze_embeddings do nothing with lora, which freezes the backbone. Leave them out"
-        if self.backbone_lr_multiplier == 0:
-            yield "backbone_lr_multiplier = 0 keeps the adapters of lora from training. Raise it, or leave lora out"
         if "state" in (self.keep or ()):
             yield (
                 f"keep = {self.keep}: with lora there is no 'state' to resume from, since checkpoints lack the weights "

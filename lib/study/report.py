@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.analysis.settings import AnyAnalysis
 from lib.core.extensions import ROOT, extensions
-from lib.core.settings import BaseSettings, Name, check
+from lib.core.settings import BaseSettings, ModelName, Name, check
 from lib.results.settings import AnyFigure, AnyTable
 
 
@@ -23,8 +23,10 @@ class ReportSettings(BaseSettings):
     analyses: dict[Name, AnyAnalysis] = Field(
         default_factory=dict, description="Analyses of the models by name; each gives a table and a figure."
     )
-    reference: str | None = Field(None, description="Model that the others are compared with.")
-    baseline: str | None = Field(None, description="Model without a training loop that all others should surpass.")
+    reference: ModelName | None = Field(None, description="Model that the others are compared with.")
+    baseline: ModelName | None = Field(
+        None, description="Model without a training loop that all others should surpass."
+    )
     opens_with: list[Name] | None = Field(
         None,
         min_length=1,

@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lib.backbones.settings import AnyBackbone, Precision
+from lib.backbones.settings import AnyBackbone, BackboneSettings, Precision
 from lib.core.extensions import in_use, use
 from lib.core.record import MODEL
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
 from lib.study.recipe import Geometry, Recipe, quantization_error
-from lib.tasks.settings import AnyTask
+from lib.tasks.settings import AnyTask, TaskSettings
 
 
 class Start(BaseSettings):
@@ -91,41 +91,49 @@ class RunSettings(BaseSettings):
 
     @check
     def _parts_fit(self) -> Iterator[str]:
-        task, abilities = self.task, self.backbone.abilities
-        trainable = task.trains(self.backbone)
-        if self.trains and not trainable:
-            yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
-        if not self.trains and not task.evaluates(self.backbone) and not (trainable and task.predicts):
-            yield f"the backbone {self.backbone.kind} cannot evaluate without a recipe the task {task.kind}"
-        if not self.trains and self.reads_tokens and self.start is None:
-            yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
-        if self.recipe and self.recipe.lora:
-            if reason := self.recipe.lora.error(self.backbone.linear_layers):
-                yield f"recipe.lora: the backbone {self.backbone.kind} {reason}. Leave it out"
-            if self.start is None and not self.recipe.lora.merge:
-                yield "recipe.lora.merge: false without a start would lose the random weights. Set it to true"
-            if self.start is not None and not self.start.load_only_model_state:
-                yield (
-                    "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
-                    "lacks the frozen weights. Start from a model, and set it to true"
-                )
-        if self.backbone.quantized and (reason := quantization_error(self.recipe)):
-            yield f"the backbone {self.backbone.kind} {reason}"
+        task, labelled = self.task, self.task.labelled and not self.task.numbers
+        yield from parts_errors(task, self.recipe, self.backbone, starts=self.start is not None)
+        if self.recipe and self.recipe.lora and self.start and not self.start.load_only_model_state:
+            yield (
+                "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
+                "lacks the frozen weights. Start from a model, and set it to true"
+            )
         if self.reads_tokens and self.tokenizer is None:
             yield "tokenizer is missing. Give the folder of the tokeniser"
-        if self.geometry is not None and not self.trains:
-            yield "geometry is measured while a run trains, but there is no recipe. Leave it out"
-        if self.geometry is not None and "queries_and_keys" not in abilities:
-            yield (
-                f"geometry: the backbone {self.backbone.kind} has no separate queries and keys to measure. Leave it out"
-            )
-        yield from (f"task.{error}" for error in task.backbone_errors(self.backbone))
-        if task.numbers:
-            pass  # labels that are numbers have no names
-        elif task.labelled and not self.labels:
+        if self.geometry is not None and "queries_and_keys" not in self.backbone.abilities:
+            yield f"geometry: the backbone {self.backbone.kind} has no separate queries and keys to measure"
+        if labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
-        elif task.labelled:
+        elif labelled:
             yield from (f"task.{error}" for error in task.label_errors(self.labels or ()))
         needed = task.splits_read(fits=self.trains or not self.reads_tokens)
         if missing := [split for split in needed if split not in self.data]:
             yield f"data: {', '.join(missing)} is missing, which the task {task.kind} reads"
+
+
+def parts_errors(
+    task: TaskSettings, recipe: Recipe | None, backbone: BackboneSettings, *, starts: bool
+) -> Iterator[str]:
+    """Yield why a backbone cannot do a task by a recipe, each with the setting.
+
+    Args:
+        task: what is learnt or evaluated.
+        recipe: how it trains; None = it does not.
+        backbone: what trains or is evaluated.
+        starts: whether its first weights come from another model.
+    """
+    trainable, kind = task.trains(backbone), backbone.kind
+    if recipe is not None and not trainable:
+        yield f"task: the backbone {kind} cannot train the task {task.kind}"
+    elif recipe is None and not task.evaluates(backbone) and not (trainable and task.predicts):
+        yield f"task: the backbone {kind} cannot do {task.kind}" + (" without a recipe" if trainable else "")
+    elif recipe is None and not starts and "states" in backbone.abilities:
+        yield "recipe: missing, so a trained model is needed, but the weights are random. Add one, or a start"
+    if backbone.quantized and (reason := quantization_error(recipe)):
+        yield f"recipe: the backbone {kind} {reason}"
+    if recipe and recipe.lora:
+        if reason := recipe.lora.error(backbone.linear_layers):
+            yield f"recipe.lora: the backbone {kind} {reason}"
+        if not starts and not recipe.lora.merge:
+            yield "recipe.lora.merge: false without a start would lose the random weights. Set it to true"
+    yield from (f"task.{error}" for error in task.backbone_errors(backbone))

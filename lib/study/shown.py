@@ -1,46 +1,49 @@
 """Check that runs leave what tables, figures and analyses show, and choose the models of an analysis.
 
-Names have been checked before (`lib.study.names`), and runs can be derived (`lib.study.relations`).
+Names have been checked before (`lib.study.names`), and runs can be derived (`lib.study.derivable`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from lib.analysis.settings import AnalysisSettings
-from lib.core.search_space import short_name
 from lib.results.quantities import OF_NUMBERS, quantity
-from lib.results.settings import ColumnNames, ResultSettings, TableSettings
+from lib.results.settings import ResultSettings
+from lib.study.fits import SEARCHED
 from lib.study.graph import Graph
-from lib.study.names import rule_name
-from lib.study.relations.searches import SEARCHED
+from lib.study.names import MEASURED, rule_name, same_names
 from lib.study.report import ReportSettings
-from lib.study.rows import divided, results_of, rows_of, shown_entries
+from lib.study.rows import results_of, rows_of, shown_entries
 
 
 def report_errors(graph: Graph, report: ReportSettings) -> Iterator[str]:
     """Yield why results of a report cannot be made from the runs of its study, each with its place."""
-    yield from _analyses(graph, report)
     yield from _files(graph, report)
+    for name, analysis in report.analyses.items():
+        yield from (f"report.analyses.{name}{error}" for error in _analysis(graph, analysis))
     for place, settings in report.results():
-        for relation in (
-            _models,
-            _comparisons,
-            _differences,
-            _costs,
-            _columns,
-            _own_rows,
-            _baseline,
-            _printed_values,
-            _reference,
-            _training,
-            _geometry,
-            _state,
-            _searches,
-            _scores,
-            _predictions,
-            _documents,
-        ):
-            yield from (f"{place}{error}" for error in relation(graph, report, settings))
+        if settings.reads == "documents":
+            yield from (f"{place}{error}" for error in _documents(graph, settings))
+        elif settings.reads == "runs":
+            for check in (_models, _reference, _differences, _searches, _runs, _scores):
+                yield from (f"{place}{error}" for error in check(graph, report, settings))
+
+
+def not_kept(report: ReportSettings, runs: str) -> Iterator[str]:
+    """Yield the results that need files which `imported` or `archived` runs do not have."""
+    for place, settings in report.results() if runs == "imported" else ():
+        needs = {
+            "predictions": settings.needs_predictions,
+            "geometry": settings.needs_geometry,
+            "trials": settings.takes_tuning == "needed",
+        }
+        for name in (name for name, needed in needs.items() if needed):
+            yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
+    for name in report.analyses:
+        yield f"report.analyses.{name}: needs models, which {runs} runs do not leave. Take it out (null)"
+
+
+# Analyses
 
 
 def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
@@ -50,9 +53,9 @@ def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
 
 def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
     """Return the models of an analysis, in order: those that it names, or all that can be analysed."""
-    place = (analysis.stage, analysed_dataset(graph, analysis))
-    passing = [model for model, *where in graph.places if tuple(where) == place]
-    return analysis.models or [model for model in passing if _reason_against(graph, analysis, model) is None]
+    return analysis.models or [
+        model for model in _passing(graph, analysis) if not _not_analysed(graph, analysis, model)
+    ]
 
 
 def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
@@ -60,264 +63,93 @@ def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
 
     One that reads only a part of each text is none: without some words, that part has others.
     """
-    place = (analysis.stage, analysed_dataset(graph, analysis))
-    passing = [model for model, *where in graph.places if tuple(where) == place]
-    backbones = {model: graph.backbone_at(model, *place) for model in passing}
-    reading = (model for model, backbone in backbones.items() if getattr(backbone, "part", None) is None)
-    return next((model for model in reading if backbones[model].kind == analysis.text_baseline), None)
-
-
-def _reason_against(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:
-    """Return why a model with runs at the stage cannot be analysed; None = it can."""
-    stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
-    backbone = graph.backbone_at(model, stage, dataset)
-    reach = backbone.longest()
-    if analysis.needs not in backbone.abilities:
-        return f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
-    if analysis.needs_single_tokens and not backbone.per_token:
-        return f"{model} has a backbone of kind {backbone.kind}, which gives no states of single tokens"
-    if not graph.trains(model, stage, dataset):
-        return f"{model} does not train at {stage}, which therefore leaves no model of it"
-    if analysis.needs_task not in (None, task := graph.work(model, stage, dataset).task.kind):
-        return f"{model} learns {task} at {stage}, but the analysis needs {analysis.needs_task}"
-    if reason := graph.work(model, stage, dataset).no_model_reason:
-        return f"{model} cannot be analysed, since {stage} {reason}"
-    if reach is not None and analysis.tokens_needed is not None and analysis.tokens_needed > reach:
-        return f"{model} reads {reach} tokens at most, but length = {analysis.tokens_needed}"
+    for model in _passing(graph, analysis):
+        backbone = graph.backbone_at(model, analysis.stage, analysed_dataset(graph, analysis))
+        if backbone.kind == analysis.text_baseline and getattr(backbone, "part", None) is None:
+            return model
     return None
 
 
-def _analyses(graph: Graph, report: ReportSettings) -> Iterator[str]:
-    for name, analysis in report.analyses.items():
-        place, stage = f"report.analyses.{name}", analysis.stage
-        asked, dataset = analysis.models or list(graph.experiment.models), analysed_dataset(graph, analysis)
-        passing = [model for model in asked if graph.has_runs(model, stage, dataset)]
-        if analysis.models:
-            for model in asked:
-                if model not in passing:
-                    yield f"{place}.models: {model} {_skips(graph, model, {stage: [dataset]})}. Leave it out"
-        if search := graph.experiment.stages[stage].search:
-            yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
-        if analysis.needs_labels and dataset in graph.experiment.corpora:
-            yield f"{place}.dataset: {dataset} has no labels, which the comparison of states needs. Name a dataset"
-        if (section := graph.experiment.datasets.get(dataset)) and section.texts != "single":
-            yield f"{place}.dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
-        elif section and analysis.needs_labels and (section.label_range or not section.split.test_labels):
-            yield f"{place}.dataset: test documents of {dataset} have no classes, which it compares. Name another"
-        reasons = [text for model in passing if (text := _reason_against(graph, analysis, model))]
-        if analysis.models:
-            yield from (f"{place}.models: {reason}. Leave it out" for reason in reasons)
-        elif len(reasons) == len(passing):
-            listed = "; ".join(reasons) or "none has runs at the stage"
-            yield f"{place}: no model can be analysed: {listed}. Take it out"
+def _passing(graph: Graph, analysis: AnalysisSettings) -> list[str]:
+    """Return the models with runs at the place of an analysis."""
+    return [model for model, *place in graph.places if place == [analysis.stage, analysed_dataset(graph, analysis)]]
 
 
-def not_kept(report: ReportSettings, runs: str) -> Iterator[str]:
-    """Yield the results that need files which `imported` or `archived` runs do not have."""
-    for place, settings in report.results():
-        for needed, name in (
-            (settings.needs_predictions, "predictions"),
-            (settings.needs_geometry, "geometry"),
-            (settings.takes_tuning == "needed", "trials"),
-        ):
-            if needed and runs == "imported":
-                yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
-    for name in report.analyses:
-        yield f"report.analyses.{name}: needs models, which {runs} runs do not leave. Take it out (null)"
+def _not_analysed(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:
+    """Return why a model cannot be analysed, as the end of a sentence; None = it can."""
+    place = model, analysis.stage, analysed_dataset(graph, analysis)
+    if not graph.has_runs(*place):
+        return f"has no run at {analysis.stage} on {place[-1]}"
+    backbone, work = graph.backbone_at(*place), graph.work(*place)
+    reach, needed = backbone.longest(), analysis.tokens_needed
+    if analysis.needs not in backbone.abilities:
+        return f"has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
+    if analysis.needs_single_tokens and not backbone.per_token:
+        return f"has a backbone of kind {backbone.kind}, which gives no states of single tokens"
+    if not graph.trains(*place):
+        return f"does not train at {analysis.stage}, which therefore leaves no model of it"
+    if analysis.needs_task not in (None, work.task.kind):
+        return f"learns {work.task.kind} at {analysis.stage}, but the analysis needs {analysis.needs_task}"
+    if work.no_model_reason:
+        return f"cannot be analysed, since {analysis.stage} {work.no_model_reason}"
+    if reach is not None and needed is not None and needed > reach:
+        return f"reads {reach} tokens at most, but length = {needed}"
+    return None
 
 
-def sharing_errors(graph: Graph, processes: int) -> Iterator[str]:
-    """Yield the trainings of a study that this number of processes cannot share."""
-    experiment = graph.experiment
-    sizes = [
-        (f"stages.{name}.data.{entry}.recipe.batch_size", work.recipe.batch_size)
-        for name, stage in experiment.stages.items()
-        for entry, work in stage.data.items()
-        if work.recipe
-    ]
-    for model, stage in graph.model_stages:
-        if graph.changed_work(model, stage):
-            sizes += [
-                (f"models.{model}.changes.{stage}.recipe.batch_size", work.recipe.batch_size)
-                for work in graph.works(model, stage).values()
-                if work.recipe
-            ]
-    for name, section in experiment.stages.items():
-        varied = section.variants.get("recipe.batch_size", [])
-        sizes += [(f"stages.{name}.variants.recipe.batch_size", size) for size in varied if isinstance(size, int)]
-    for place, size in sizes:
-        if size < processes:
-            yield (
-                f"execution.gpus_per_run: {processes} processes cannot share the {size} documents of "
-                f"experiment.{place}. Lower it, or raise the batch size"
-            )
+def _analysis(graph: Graph, analysis: AnalysisSettings) -> Iterator[str]:
+    stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
+    section = graph.experiment.datasets.get(dataset)
+    if search := graph.experiment.stages[stage].search:
+        yield f".stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
+    if section and section.texts != "single":
+        yield f".dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
+    elif analysis.needs_labels and (not section or section.label_range or not section.split.test_labels):
+        yield f".dataset: test documents of {dataset} have no classes, which it compares. Name another"
+    asked = analysis.models or _passing(graph, analysis)
+    reasons = [f"{model} {reason}" for model in asked if (reason := _not_analysed(graph, analysis, model))]
+    if analysis.models:
+        yield from (f".models: {reason}. Leave it out" for reason in reasons)
+    elif len(reasons) == len(asked):
+        yield f": no model can be analysed: {'; '.join(reasons) or 'none has runs at the stage'}. Take it out"
 
 
 def _files(graph: Graph, report: ReportSettings) -> Iterator[str]:
-    """Yield the results whose files or rules would be named like those of another, as `f1_imdb` of `f1` on imdb."""
-    for section in ("tables", "figures"):
-        first: dict[str, str] = {}
+    """Yield the results whose files or rules would be called like others, as `f1_imdb` and the file of `f1` on imdb."""
+    for section, measured in MEASURED.items():
         made = [
             (f"report.{section}.{entry}" + (f" on {dataset}" if dataset else ""), name)
             for entry, settings in getattr(report, section).items()
             for name, dataset in results_of(graph, entry, settings).items()
         ]
-        for place, name in [*made, *((f"report.analyses.{name}", name) for name in report.analyses)]:
-            other = first.setdefault(rule_name("result", name).lower(), place)
-            if other != place:
-                yield f"{place}: makes {section} called {name}, a name of those of {other}. Rename one of them"
+        made += [(f"report.analyses.{name}", name) for name in report.analyses]
+        bench = [("`make bench`", name) for name in measured]
+        yield from same_names((place, rule_name("result", name)) for place, name in [*bench, *made])
 
 
 # Checks of one table or figure: their errors begin with the setting below it
 
 
-def _skips(graph: Graph, model: str, entries: Mapping[str, Sequence[str]]) -> str:
-    """Return why a model has no runs at stages on any of those entries, as a sentence without its subject."""
-    made_for = graph.experiment.models[model].datasets or []
-    if skipped := [stage for stage in entries if not graph.has_runs(model, stage)]:
-        return f"skips {', '.join(skipped)}"
-    names = dict.fromkeys(name for of_stage in entries.values() for name in of_stage)
-    return f"has no run on {', '.join(names)} (its datasets: {', '.join(made_for)})"
+def _documents(graph: Graph, settings: ResultSettings) -> Iterator[str]:
+    for name in settings.datasets or graph.experiment.datasets:
+        dataset = graph.experiment.datasets[name]
+        has_classes = dataset.label_per == "document" and dataset.label_range is None and dataset.split.test_labels
+        if dataset.texts != "single" or not has_classes:
+            yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
 
 
 def _models(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    entries = {stage: shown_entries(graph, settings, stage) for stage in graph.experiment.stages}
-
-    def has_runs(model: str, stage: str) -> bool:
-        return any(graph.has_runs(model, stage, entry) for entry in entries[stage])
-
-    models, stages, added = graph.experiment.models, settings.stages_passed(), settings.stages_added()
-    skipped = {name: [stage for stage in stages if not has_runs(name, stage)] for name in models}
-    if not stages:  # then a model has runs at one of the others, at least
-        stages = added
-        skipped = {name: [] if any(has_runs(name, stage) for stage in added) else added for name in models}
-    for model in settings.models or []:
-        if skipped[model]:
-            missing = {stage: entries[stage] for stage in skipped[model]}
-            yield f".models: {model} {_skips(graph, model, missing)}. Leave it out"
-    if stages and not settings.models and all(skipped.values()):
-        if all(set(stages) & set(model.skip) for model in models.values()):
-            yield (
-                f".stage: every model skips {' and '.join(stages)} (experiment.models.<name>.skip). Take the stages "
-                "out of a model's skip, or name others"
-            )
-        else:
-            yield f".stage: no model passes {' and '.join(stages)}. Name others"
-
-
-def _comparisons(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    rows = rows_of(graph, settings) if settings.reads == "runs" else None
-    for place, *sides in settings.compared():
-        assert rows is not None  # only runs are compared
-        if missing := [model for side in sides for model in side if model not in rows.row_of]:
-            yield f".{place}: {', '.join(missing)} passes no stage that is shown. Name another model"
-        elif len({frozenset(rows.row_of[model] for model in side) for side in sides}) == 1:
-            one, other = (" and ".join(side) for side in sides)
-            yield f".{place}: the runs of {one} are those of {other}, so there is no difference. Name another model"
-
-
-def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if not settings.needs_another:
-        return
+    stages = settings.stages_passed() or settings.stages_added()
+    compared = [model for _, *sides in settings.compared() for side in sides for model in side]
     rows = rows_of(graph, settings)
-    against = [name for each in settings.compares_with if (name := getattr(report, each)) in rows.row_of]
-    pairs = [(one, other) for _, (one,), (other,) in settings.compared()]
-    pairs = pairs or [(row, other) for row in rows.shown for other in against]
-    if pairs and all(
-        made.get(entry, owner) == owner
-        for one, other in pairs
-        for stage, made in rows.owners.get(one, {}).items()
-        for entry, owner in rows.owners.get(other, {}).get(stage, {}).items()
-    ):
-        yield (
-            f": no model has other runs than {' and '.join(dict.fromkeys(other for _, other in pairs))} on the "
-            "same dataset, so there is nothing to compare. Name others, or take this out"
-        )
-
-
-def _costs(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if not settings.adds_costs:
-        return
-    rows = rows_of(graph, settings)
-    for stage in settings.stages_added():
-        counted = any(
-            stage in graph.origins(row, passed, dataset) or dataset in rows.owners[row].get(stage, ())
-            for row in rows.shown
-            for passed in settings.stages_passed()
-            for dataset in rows.owners[row][passed]
-        )
-        if rows.shown and not counted:
-            passed = " and ".join(settings.stages_passed())
-            yield (
-                f".time: {stage} adds nothing, since no run of {passed} that is shown starts from it, and it does not "
-                "work on the same datasets. Leave it out"
-            )
-
-
-def _columns(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if settings.reads != "runs" or not isinstance(settings, TableSettings):
-        return
-    stages = [*settings.stages_passed(), *settings.stages_added()]
-    each = [rows_of(graph, settings)]
-    if settings.divided != "never":
-        each = list(divided(graph, settings).values())
-    for rows in each:
-        against = [rows.row_of.get(name) for name in (report.reference, report.baseline) if name]
-        datasets = {name: graph.experiment.datasets.get(name) for names in rows.stages.values() for name in names}
-        names = ColumnNames(
-            stages=rows.stages,
-            rows=rows.shown,
-            against=[name for name in against if name],
-            searched=[short_name(place) for stage in stages for place in graph.experiment.stages[stage].variants],
-            behind={
-                stage: {
-                    dataset: {
-                        earlier
-                        for row in rows.shown
-                        if dataset in rows.owners[row].get(stage, ())
-                        for earlier in graph.origins(row, stage, dataset)
-                    }
-                    for dataset in entries
-                }
-                for stage, entries in rows.stages.items()
-            },
-            groups=[dataset.group for dataset in datasets.values() if dataset and dataset.group],
-        )
-        counts = Counter(map(str, dict.fromkeys(settings.columns_made(names))))
-        if twice := [name for name, count in counts.items() if count > 1]:
-            yield (
-                f": would have two columns called {', '.join(twice)} (_sd is a standard deviation). Rename one of the "
-                "stages, datasets or models, or show them in different tables"
-            )
-
-
-def _baseline(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if not settings.leaves_out_baseline or report.baseline is None:
-        return
-    rows = rows_of(graph, settings)
-    if rows.shown and set(rows.shown) == {rows.row_of.get(report.baseline)}:
-        yield (
-            f".models: shows only {report.baseline}, which is report.baseline and has no row in the kind "
-            f"{settings.kind}. Name other models"
-        )
-
-
-def _own_rows(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if not settings.own_rows:
-        return
-    rows = rows_of(graph, settings)
-    shown = {
-        "models": rows.shown,
-        "datasets": [name for stage in settings.stages_passed() for name in rows.stages[stage]],
-    }
-    for kind, name in settings.own_rows.items():
-        if name in shown[kind]:
-            yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"
-
-
-def _printed_values(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    if settings.needs_published and report.published is None:
-        yield ": shows printed values, but report.published is null. Name the study that printed them"
+    for model in dict.fromkeys([*(settings.models or ()), *compared]):
+        if model not in rows.row_of:
+            on = list(dict.fromkeys(entry for stage in stages for entry in rows.stages[stage]))
+            yield f".models: {model} has no run at {' and '.join(stages)} on {', '.join(on)}. Leave it out"
+    without = rows.row_of.get(report.baseline or "") if settings.leaves_out_baseline else None
+    if stages and not set(rows.shown) - {without}:
+        besides = f", besides report.baseline = {report.baseline}" if without else ""
+        yield f".stage: no model that it shows passes {' and '.join(stages)}{besides}. Name others"
 
 
 def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
@@ -326,155 +158,113 @@ def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -
         return  # pairs that are named need no reference
     if reference is None:
         yield ": compares models, but report.reference is null. Name the model to compare with there"
-    elif skipped := [stage for stage in settings.stages_passed() if not graph.has_runs(reference, stage)]:
-        yield f": compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
-    else:
-        for stage in [*settings.stages_passed(), *settings.stages_added()]:
-            for entry in shown_entries(graph, settings, stage) if graph.has_runs(reference, stage) else ():
-                if not graph.has_runs(reference, stage, entry):
-                    yield (
-                        f": compares models with {reference} on {entry}, which its datasets leave out. Name other "
-                        "datasets here, or add it to them"
-                    )
-        row_of = rows_of(graph, settings).row_of
-        if settings.needs_lead and row_of.get(reference) == row_of.get(report.baseline or ""):
-            yield (
-                f": asks that {reference} is above report.baseline, which has the same runs. Name another reference or "
-                "baseline, or set report.baseline to null"
-            )
+        return
+    stages = [*settings.stages_passed(), *(each for each in settings.stages_added() if graph.has_runs(reference, each))]
+    for stage in stages:
+        if missing := [
+            each for each in shown_entries(graph, settings, stage) if not graph.has_runs(reference, stage, each)
+        ]:
+            yield f": compares models with {reference}, without a run at {stage} on {', '.join(missing)}. Name others"
 
 
-def _training(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    experiment = graph.experiment
-    for stage in settings.stages_passed() if settings.needs_training else []:
-        models = [each for each in settings.models or experiment.models if graph.has_runs(each, stage)]
-        still = [
-            each for each in models if not any(graph.trains(each, stage, entry) for entry in graph.entries(each, stage))
-        ]
-        if settings.models:
-            for model in still:
-                yield f".models: {model} does not train at {stage}. Leave it out"
-        elif models and still == models:
-            yield f".stage: no model trains at {stage}. Name another stage"
-
-
-def _geometry(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    experiment = graph.experiment
-    if settings.needs_geometry and len(settings.stages_added()) > 1:
-        for row in (rows := rows_of(graph, settings)).shown:
-            counts = Counter(entry for entries in rows.owners[row].values() for entry in entries)
-            for entry in [entry for entry, count in counts.items() if count > 1]:
-                yield f".stage: {row} trains at several of them on {entry}, but a line is of one stage. Name one"
-    for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
-        if experiment.stages[stage].geometry is None:
-            yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
-            continue
-        for model in [each for each in settings.models or experiment.models if graph.has_runs(each, stage)]:
-            for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
-                if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
-                    yield (
-                        f".models: {model} has a backbone of kind {backbone.kind}, which has no separate queries "
-                        "and keys to measure. Name the other models"
-                    )
-
-
-def _state(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    for stage in settings.stages_passed() if settings.needs_state else []:
-        for model in [each for each in settings.models or graph.experiment.models if graph.has_runs(each, stage)]:
-            for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
-                if backbone.state_numbers(1) is None:
-                    yield (
-                        f".models: shows how much of a text models keep, but the backbone of {model}, of kind "
-                        f"{backbone.kind}, does not say it. Name the other models, or give its parameters a method "
-                        "`state_numbers`"
-                    )
+def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
+    """Check that some of the models that are compared have different runs."""
+    if not settings.needs_another and not settings.needs_lead:
+        return
+    rows = rows_of(graph, settings)
+    pairs: list[tuple[str | None, str | None]] = [(one, other) for _, (one,), (other,) in settings.compared()]
+    named: list[tuple[str | None, str | None]] = [
+        (row, getattr(report, each)) for row in rows.shown for each in settings.compares_with
+    ]
+    pairs = pairs or ([(report.reference, report.baseline)] if settings.needs_lead else named)
+    owners = [(rows.owners.get(one, {}), rows.owners.get(other, {})) for one, other in pairs if one and other]
+    differ = any(
+        owner != made[stage].get(entry, owner)
+        for made, others in owners
+        for stage in made
+        for entry, owner in others.get(stage, {}).items()
+    )
+    if owners and not differ:
+        yield ": compares no models with different runs on the same dataset. Name others, or take this out"
 
 
 def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    added = "time" if "time" in type(settings).model_fields else "stage"
-    named = dict.fromkeys(settings.stages_added(), added) | dict.fromkeys(settings.stages_passed(), "stage")
-    for stage, setting in named.items():
+    for stage in dict.fromkeys([*settings.stages_passed(), *settings.stages_added()]):
         section = graph.experiment.stages[stage]
-        if not section.variants and settings.takes_variants == "needed":
-            yield f".{setting}: {stage} has no variants. Name a stage that has"
-        if section.variants and settings.takes_variants == "none":
-            yield (
-                f".{setting}: {stage} has variants, which the kind {settings.kind} would mix. "
-                "Name another stage, or choose the kind search"
-            )
-        if not section.tuning and settings.takes_tuning == "needed":
-            yield f".{setting}: {stage} has no tuning. Name a stage that has"
-        if section.tuning and settings.takes_tuning == "none":
-            yield (
-                f".{setting}: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
-                "not show. Name another stage, or choose the kind trials"
-            )
+        for search, takes, kind in (
+            ("variants", settings.takes_variants, "search"),
+            ("tuning", settings.takes_tuning, "trials"),
+        ):
+            if takes == "needed" and not getattr(section, search):
+                yield f".stage: {stage} has no {search}. Name a stage that has"
+            elif takes == "none" and getattr(section, search):
+                yield f".stage: {stage} has {search}, which the kind {settings.kind} would mix. Choose the kind {kind}"
+
+
+SOME = ("a training", "geometry")
+"""What all runs that are shown may lack but one, unless their models are named."""
+
+
+def _lacks(graph: Graph, settings: ResultSettings, model: str, stage: str, entry: str) -> list[str]:
+    """Return what a run lacks that a table or figure shows."""
+    task, dataset = graph.work(model, stage, entry).task, graph.experiment.datasets.get(entry)
+    predictions = settings.needs_predictions
+    needs = {
+        "a training": settings.needs_training and not graph.trains(model, stage, entry),
+        "geometry": settings.needs_geometry and not graph.measures(model, stage, entry),
+        "predictions": predictions and not task.predicts,
+        "classes": predictions and (task.numbers or (settings.needs_classes and task.label_per == "span")),
+        "probabilities": settings.needs_probabilities and task.label_per != "document",
+        f"labels of {entry} on test (datasets.{entry}.split.test_labels)": predictions
+        and dataset
+        and not dataset.split.test_labels,
+        f"groups of {entry} (datasets.{entry}.group)": settings.needs_groups and dataset and dataset.group is None,
+        "how much of a text models keep": settings.needs_state
+        and graph.backbone_at(model, stage, entry).state_numbers(1) is None,
+    }
+    return [reason for reason, lacking in needs.items() if lacking]
+
+
+def _runs(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
+    added = settings.stages_added() if settings.needs_geometry else []
+    rows = rows_of(graph, settings)
+    for row in rows.shown if len(added) > 1 else ():
+        entries = Counter(entry for of_stage in rows.owners[row].values() for entry in of_stage)
+        if twice := [entry for entry, count in entries.items() if count > 1]:
+            yield f".stage: {row} has runs at several on {', '.join(twice)}, but a line is of one stage. Name one"
+    for stage in [*settings.stages_passed(), *added]:
+        shown = [
+            (model, entry)
+            for model, at, entry in graph.places
+            if at == stage
+            and model in (settings.models or graph.experiment.models)
+            and entry in shown_entries(graph, settings, stage)
+        ]
+        lacking: dict[str, list[str]] = {}
+        for model, entry in shown:
+            for reason in _lacks(graph, settings, model, stage, entry):
+                lacking.setdefault(reason, []).append(model)
+        for reason, models in lacking.items():
+            if settings.models or reason not in SOME or len(models) == len(shown):
+                names = ", ".join(dict.fromkeys(models))
+                yield f".stage: shows {reason}, which runs of {names} at {stage} lack. Leave it out, or name others"
 
 
 def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    datasets = graph.experiment.datasets
-    for stage in [*settings.stages_passed(), *settings.stages_added()]:
-        shown = {}
-        for column in settings.columns_shown(stage) if stage in settings.stages_passed() else []:
-            split, _, metric = quantity(column).source.partition("_")
-            if split in ("eval", "test"):
-                shown[column] = split, metric
-        for entry in shown_entries(graph, settings, stage) if shown else ():
-            task = graph.experiment.stages[stage].data[entry].task
-            if not task.labelled or entry not in datasets:
+    for stage in settings.stages_passed():
+        for entry in shown_entries(graph, settings, stage):
+            task, dataset = graph.experiment.stages[stage].data[entry].task, graph.experiment.datasets.get(entry)
+            if dataset is None or not task.labelled:
                 continue
-            for column, (split, metric) in shown.items():
+            for column in settings.columns_shown(stage):
+                split, _, metric = quantity(column).source.partition("_")
+                if split not in ("eval", "test"):
+                    continue
                 if metric != "loss" and (metric in OF_NUMBERS) != task.numbers:
-                    kind, asked = ("numbers", "classes") if task.numbers else ("classes", "numbers")
-                    yield (
-                        f": {column} is a score of {asked}, but {task.kind}, the task of {stage} on {entry}, predicts "
-                        f"{kind}. Name other columns, or other datasets"
-                    )
-                elif split == "test" and not datasets[entry].split.test_labels:
+                    predicted = "numbers" if task.numbers else "classes"
+                    yield f": {column} is no score of {task.kind}, the task of {stage} on {entry}, with its {predicted}"
+                elif split == "test" and not dataset.split.test_labels:
                     yield (
                         f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name a score "
                         "on validation (validation_f1, ...), or other datasets"
                     )
-
-
-def _documents(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    datasets = graph.experiment.datasets
-    for name in (settings.datasets or datasets) if settings.reads == "documents" else ():
-        dataset = datasets.get(name)
-        if dataset and (
-            dataset.texts != "single"
-            or dataset.label_per != "document"
-            or dataset.label_range is not None
-            or not dataset.split.test_labels
-        ):
-            yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
-
-
-def _predictions(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
-    datasets = graph.experiment.datasets
-    asked = settings.stages_passed() if settings.needs_predictions else []
-    for model, stage in graph.model_stages:
-        if stage not in asked or model not in (settings.models or graph.experiment.models):
-            continue
-        for entry, work in graph.works(model, stage).items():
-            if entry not in shown_entries(graph, settings, stage):
-                continue
-            task = f"{work.task.kind}, the task of {stage},"
-            if not work.task.predicts:
-                yield f": {task} leaves no predictions. Leave it out"
-            elif settings.needs_classes and work.task.label_per == "span":
-                yield f": {task} predicts no classes. Leave it out"
-            elif work.task.numbers:
-                yield f": {task} predicts numbers, no classes. Leave it out, or name other datasets"
-            elif entry in datasets and not datasets[entry].split.test_labels:
-                yield (
-                    f": compares predictions with labels on test, but datasets.{entry}.split.test_labels is false. "
-                    "Leave it out, or name other datasets"
-                )
-            elif settings.needs_probabilities and work.task.label_per != "document":
-                yield f": {task} leaves no probabilities. Leave it out"
-            elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
-                yield (
-                    f": shows scores by group, but datasets.{entry}.group is null. Name the column of its groups "
-                    "there, or leave this out"
-                )

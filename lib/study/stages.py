@@ -9,9 +9,23 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.attention.settings import EXPECTED, each_of
-from lib.core.files import MOST_RUNS, check_expansion, mapping_text
+from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.settings import BaseSettings, Name, Seeds, check, overlaid, sentences
+from lib.core.settings import (
+    BackboneName,
+    BaseSettings,
+    DatasetName,
+    EntryName,
+    MechanismName,
+    ModelName,
+    Name,
+    Seeds,
+    StageName,
+    TokenizerName,
+    check,
+    overlaid,
+    sentences,
+)
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.preparing.settings.document_form import MaxTokens
 from lib.study.recipe import Geometry, Recipe
@@ -41,18 +55,13 @@ def _mechanism(value: Any) -> Any:
     return value
 
 
-MechanismNames = Annotated[str | list[str] | None, BeforeValidator(_mechanism)]
-
-
-def _entries(section: Any) -> list[Any]:
-    """Return the entries of a section; none if it is no section."""
-    return list(section.values()) if isinstance(section, dict) else []
+MechanismNames = Annotated[MechanismName | list[MechanismName] | None, BeforeValidator(_mechanism)]
 
 
 class Override(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
-    backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
+    backbone: BackboneName | None = Field(None, description="Name of a backbone that can take over the weights.")
     mechanism: MechanismNames = Field(
         None,
         description="Name of an attention mechanism that can take over the weights, or a list of names that repeats "
@@ -107,13 +116,13 @@ class Model(BaseSettings):
     description: str | None = Field(
         None, min_length=1, description="Meaning of its name, in a few words below the tables and figures that show it."
     )
-    backbone: str = Field(description="Name of its backbone.")
+    backbone: BackboneName = Field(description="Name of its backbone.")
     mechanism: MechanismNames = Field(
         None,
         description="Name of its attention mechanism, if its backbone takes one, or a list of names that repeats over "
         "the layers.",
     )
-    tokenizer: str | None = Field(
+    tokenizer: TokenizerName | None = Field(
         None,
         description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not "
         "a published model's.",
@@ -128,15 +137,15 @@ class Model(BaseSettings):
         description="First weights of the first stage that it does not skip; `scratch` = random weights, even if "
         "that stage starts from another one; null = the weights that the stages name.",
     )
-    skip: list[str] = Field(
+    skip: list[StageName] = Field(
         default_factory=list, description="Stages that it leaves out; later ones start from the one before."
     )
-    changes: dict[str, Change] = Field(
+    changes: dict[StageName, Change] = Field(
         default_factory=dict,
         description="What it changes at a stage: backbone and mechanism for this stage and all that start from it, "
         "task and recipe for this stage only.",
     )
-    datasets: list[str] | None = Field(
+    datasets: list[DatasetName] | None = Field(
         None,
         min_length=1,
         description="Labelled datasets that it is made for; on the others, tables leave it out or show a dash. It "
@@ -147,23 +156,6 @@ class Model(BaseSettings):
     def mechanisms(self) -> list[str]:
         """Names of its attention mechanisms, which repeat over the layers; [] = it names none."""
         return each_of(self.mechanism)
-
-    @classmethod
-    def prepared(cls, values: Any) -> Any:
-        """Refuse the former key `deviations`, with the line that replaces it."""
-        if isinstance(values, dict) and isinstance(former := values.get("deviations"), dict):
-            now = values.get("changes") or {}
-            if not all(isinstance(each, dict | None) for part in (former, now) for each in (part, *_entries(part))):
-                raise ValueError(
-                    "deviations: task and recipe are changes, too. Write each stage with its settings in `changes`, "
-                    "such as 'changes: {classify: {recipe: {epochs: 1}}}', and remove `deviations`"
-                )
-            changes = {stage: dict(change or {}) for stage, change in now.items()}
-            for stage, settings in former.items():
-                changes[stage] = changes.get(stage, {}) | (settings or {})
-            line = mapping_text(changes, one_line=True)
-            raise ValueError(f"deviations: task and recipe are changes, too. Write 'changes: {line}' in place of both")
-        return values
 
 
 class Work(BaseSettings):
@@ -212,8 +204,8 @@ class Stage(BaseSettings):
         description="How it trains, for all entries of `data`. If it is null here and there, nothing trains: models "
         "are evaluated as they are, with the head of the stage that they start from.",
     )
-    start: str | None = Field(None, description="Stage whose weights it starts from; null = random weights.")
-    models: list[str] | None = Field(
+    start: StageName | None = Field(None, description="Stage whose weights it starts from; null = random weights.")
+    models: list[ModelName] | None = Field(
         None, min_length=1, description="Models that pass it; null = all models that do not skip it."
     )
     seeds: Seeds | None = Field(
@@ -236,14 +228,16 @@ class Stage(BaseSettings):
         description="Search by trials that learn from each other, instead of `variants`: one run per entry of "
         "`data`, with the first seed, which keeps no model; null = no search.",
     )
-    settings_from: str | None = Field(
+    settings_from: StageName | None = Field(
         None,
         description="Stage with `variants` or `tuning` whose best settings on the same dataset every run that "
         "trains takes: those of the variant with the highest mean macro-F1 on validation, over the seeds, or of the "
         "trial with the best validation score of its task. A model that passes that stage takes its own; if only one "
         "does, all take its.",
     )
-    data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
+    data: dict[EntryName, Work] = Field(
+        min_length=1, description="Corpora and datasets that it works on, one run each."
+    )
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
@@ -281,11 +275,6 @@ class Stage(BaseSettings):
         return self.tuning.examples() if self.tuning else self.combinations()
 
     @check
-    def _what_is_measured_trains(self) -> Iterator[str]:
-        if self.geometry is not None and not any(work.recipe for work in self.data.values()):
-            yield "geometry: is measured while models train, but the stage has no recipe. Add one, or leave it out"
-
-    @check
     def _searches_once(self) -> Iterator[str]:
         if self.variants and self.tuning:
             yield "variants and tuning are both set. Leave one of them out"
@@ -300,15 +289,7 @@ class Stage(BaseSettings):
 
     @check
     def _tuning_finds_what_it_needs(self) -> Iterator[str]:
-        if self.tuning is None:
-            return
-        several = {"seeds": self.seeds} | {f"data.{name}.seeds": work.seeds for name, work in self.data.items()}
-        for place, seeds in several.items():
-            if len(seeds or []) > 1:
-                yield f"{place}: {seeds} are several, but all trials of a tuning have the same. Give one"
-        if self.geometry is not None:
-            yield "geometry: is not kept of the trials of a tuning. Leave it out"
-        for name, work in self.data.items():
+        for name, work in self.data.items() if self.tuning else ():
             if "validation" not in work.task.splits:
                 yield f"tuning: {work.task.kind}, the task of data.{name}, has no score on validation. Name another"
 

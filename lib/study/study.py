@@ -7,16 +7,17 @@ from typing import Any
 from pydantic import Field
 
 from lib.core.extensions import use
-from lib.core.settings import BaseSettings, check
+from lib.core.settings import BaseSettings, check, references
+from lib.study.derivable import derivation_errors
 from lib.study.execution import Execution
 from lib.study.experiment import Experiment
 from lib.study.filter import Filter
+from lib.study.fits import fit_errors
 from lib.study.graph import Graph
 from lib.study.names import name_errors
-from lib.study.relations import derivation_errors, fit_errors
 from lib.study.report import ReportSettings
 from lib.study.runs import Run, resolve
-from lib.study.shown import not_kept, report_errors, sharing_errors
+from lib.study.shown import not_kept, report_errors
 
 
 class Study(BaseSettings):
@@ -63,12 +64,12 @@ class Study(BaseSettings):
     @check
     def _fits_together(self) -> Iterator[str]:
         # A check relies on the names that the checks before it have found to exist.
-        if errors := list(name_errors(self.experiment, self.report)):
+        if errors := list(name_errors(self.experiment, self.report, references(self))):
             yield from errors
         elif errors := list(derivation_errors(self.graph)):
             yield from (f"experiment.{error}" for error in errors)
         else:
-            yield from (f"experiment.{error}" for error in fit_errors(self.graph))
+            yield from (f"experiment.{error}" for error in fit_errors(self.graph, self.execution.gpus_per_run))
             yield from report_errors(self.graph, self.report)
             if self.execution.runs != "made":
                 yield from not_kept(self.report, self.execution.runs)
@@ -76,5 +77,3 @@ class Study(BaseSettings):
                 yield from (f"only{error}" for error in self.only.errors(self.runs, self.graph))
             if self.experiment.precision == "fp16" and self.execution.training.device == "cpu":
                 yield "experiment.precision: fp16 needs a GPU, but execution.training.device is cpu. Use bf16 or fp32"
-            if self.execution.gpus_per_run > 1:
-                yield from sharing_errors(self.graph, self.execution.gpus_per_run)

@@ -64,10 +64,7 @@ class Tuning(BaseSettings):
 
     @check
     def _startup_leaves_trials(self) -> Iterator[str]:
-        learns = self.sampler != "random" or self.pruner != "none"
-        if self.startup is not None and not learns:
-            yield f"startup = {self.startup} does nothing with sampler: random and pruner: none. Leave it out"
-        elif self.startup is not None and self.startup >= self.trials:
+        if self.startup is not None and self.startup >= self.trials:
             yield f"startup = {self.startup} leaves none of {self.trials} trials to learn. Lower it, or raise trials"
 
 

@@ -33,6 +33,6 @@ class Task(LanguageModelTask):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.next_token import NextTokenCollator
+        from lib.tokens.batches import NextTokenCollator
 
         return NextTokenCollator(tokenizer.pad_token_id)

@@ -119,5 +119,10 @@ class Task(ABC):
         raise TypeError(f"{type(self).__name__} has no method `evaluate`, but its parameters declare it")
 
 
+def groups(tokens: Dataset) -> dict[str, Sequence[Any]]:
+    """Return the column `group` of predictions, if the documents belong to groups."""
+    return {"group": tokens["group"][:]} if "group" in tokens.column_names else {}
+
+
 Evaluation = tuple["pd.DataFrame", dict[str, float]]
 Collator = Callable[[Sequence[Mapping[str, Any]]], "dict[str, Tensor]"]

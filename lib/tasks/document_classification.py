@@ -54,7 +54,7 @@ class DocumentClassification(contract.Task):
         """See `lib.tasks.contract.Task.collator`."""
         from lib.tokens.batches import ClassificationCollator
 
-        return ClassificationCollator(tokenizer.pad_token_id)
+        return ClassificationCollator(tokenizer.pad_token_id, numbers=self.parameters.numbers)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """See `lib.evaluation.metrics.classification_metrics`."""
@@ -69,8 +69,7 @@ class DocumentClassification(contract.Task):
         from scipy.special import softmax
 
         probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
-        groups = tokens["group"][:] if "group" in tokens.column_names else None
-        return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
+        return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, contract.groups(tokens))
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
@@ -88,7 +87,8 @@ class DocumentClassification(contract.Task):
             if rows["label"].notna().all():
                 scores = classification_metrics(rows["label"], probabilities, self.labels)
                 metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
-            found = class_predictions(rows["id"], rows["label"], probabilities, rows.get("group"))
+            groups = {"group": rows["group"]} if "group" in rows else {}
+            found = class_predictions(rows["id"], rows["label"], probabilities, groups)
             frames.append(found.assign(split=split))
         return pd.concat(frames, ignore_index=True), metrics
 
@@ -99,7 +99,7 @@ def _texts(documents: pd.DataFrame) -> pd.Series | pd.DataFrame:
 
 
 def class_predictions(
-    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Sequence[int | str] | None
+    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Mapping[str, Sequence[Any]]
 ) -> pd.DataFrame:
     """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
 
@@ -107,7 +107,7 @@ def class_predictions(
         ids: ids of the documents [n].
         labels: classes of the documents [n]; all missing if unknown.
         probabilities: probabilities of the classes [n, C].
-        groups: groups of the documents [n].
+        groups: `group` of the documents [n], if there are groups.
     """
     import pandas as pd
 
@@ -118,4 +118,4 @@ def class_predictions(
         "prediction": probabilities.argmax(axis=-1),
         "probabilities": list(probabilities),
     }
-    return pd.DataFrame(columns if groups is None else columns | {"group": list(groups)})
+    return pd.DataFrame(columns | {name: list(values) for name, values in groups.items()})

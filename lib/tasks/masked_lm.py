@@ -67,14 +67,5 @@ class Task(LanguageModelTask):
         """See `lib.tasks.contract.Task.collator`."""
         from lib.tokens.masking import MlmCollator, TokenMasker
 
-        masker = TokenMasker.of(
-            tokenizer,
-            seed=self.seed,
-            mask_token=self.parameters.mask_token,
-            masking=self.parameters.masking,
-            span_length=self.parameters.span_length,
-            mask_probability=self.parameters.mask_probability,
-            mask_token_probability=self.parameters.mask_token_probability,
-            random_token_probability=self.parameters.random_token_probability,
-        )
+        masker = TokenMasker.of(tokenizer, seed=self.seed, **self.parameters.model_dump(exclude={"kind", "objective"}))
         return MlmCollator(masker, tokenizer.pad_token_id, at_previous=self.parameters.objective == "mntp")

@@ -1,16 +1,10 @@
 """Classification of pairs of texts that are read separately."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from lib.backbones.settings import Ability
 from lib.preparing.settings.document_form import Texts
-from lib.tasks import contract
 from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 class Settings(ClassifierSettings):
@@ -32,9 +26,3 @@ class Task(DocumentClassification):
         from lib.backbones.heads.pair_classification import PairClassification
 
         return PairClassification.auto_model
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
-        """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.batches import PairCollator
-
-        return PairCollator(tokenizer.pad_token_id)

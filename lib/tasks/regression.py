@@ -8,12 +8,12 @@ import numpy as np
 
 from lib.preparing.settings.document_form import Texts
 from lib.tasks import contract
-from lib.tasks.document_classification import ClassifierSettings
+from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
 
 if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset
-    from transformers import EvalPrediction, PreTrainedTokenizerBase
+    from transformers import EvalPrediction
     from transformers.trainer_utils import PredictionOutput
 
 
@@ -30,7 +30,7 @@ class Settings(ClassifierSettings):
     kind: Literal["regression"]
 
 
-class Task(contract.Task):
+class Task(DocumentClassification):
     """Predict a number. The best epoch has the highest Pearson correlation with the labels on validation."""
 
     best: ClassVar[str] = "pearson"
@@ -42,17 +42,9 @@ class Task(contract.Task):
 
         return SequenceClassification.auto_model
 
-    def model_options(self) -> dict[str, Any]:
-        """See `lib.tasks.contract.Task.model_options`: head, with one output."""
-        fields = ClassifierSettings.model_fields.keys() - {"kind"}
-        names = {"id2label": {0: NAME}, "label2id": {NAME: 0}}
-        return self.parameters.model_dump(include=fields) | names | {"problem_type": "regression"}
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
-        """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.batches import RegressionCollator
-
-        return RegressionCollator(tokenizer.pad_token_id)
+    def class_names(self) -> dict[str, Any]:
+        """Return the fields of a model's configuration with the name of its only output."""
+        return {"id2label": {0: NAME}, "label2id": {NAME: 0}, "problem_type": "regression"}
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """See `lib.evaluation.metrics.regression_metrics`."""
@@ -69,5 +61,4 @@ class Task(contract.Task):
             "label": np.array(tokens["label"][:], dtype=np.float64),
             "prediction": output.predictions[:, 0].astype(np.float64),
         }
-        groups = {"group": tokens["group"][:]} if "group" in tokens.column_names else {}
-        return pd.DataFrame(columns | groups)
+        return pd.DataFrame(columns | contract.groups(tokens))

@@ -55,9 +55,9 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        from lib.tokens.batches import TokenClassificationCollator
+        from lib.tokens.batches import ClassificationCollator
 
-        return TokenClassificationCollator(tokenizer.pad_token_id)
+        return ClassificationCollator(tokenizer.pad_token_id)
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
         """Return, for each document, the logits [B, M, C] and labels [B, M] of its labelled tokens, in order.
@@ -112,4 +112,4 @@ class Task(contract.Task):
             "label": known if has_labels(tokens) else None,
             "prediction": [row[places].tolist() for row, places in zip(predicted, is_labelled, strict=True)],
         }
-        return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))
+        return pd.DataFrame(columns | contract.groups(tokens))

@@ -6,7 +6,7 @@ Shapes: B batch, N tokens, M tokens of second texts, C classes.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,65 +115,63 @@ def rounded(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 class ClassificationCollator:
-    """Makes batches of classification, as long as their longest example.
+    """Makes batches of documents, pairs or labelled tokens, as long as their longest example.
+
+    Args:
+        pad_token_id: id of the padding.
+        numbers: whether the label of a document is a number rather than a class.
+    """
+
+    def __init__(self, pad_token_id: int, *, numbers: bool = False) -> None:
+        self._pad_token_id = pad_token_id
+        self._numbers = numbers
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return input_ids [B, N], attention_mask [B, N] and labels.
+
+        Labels are [B, N] if tokens bear them, else [B]; -100 = none, or NaN of numbers, which are in float. Pairs also
+        have token_type_ids [B, N] or, if their texts are read separately, pair_ids and pair_mask [B, M].
+
+        Raises:
+            DataError: a text has no token.
+        """
+        batch = pad_examples(examples, self._pad_token_id)
+        if "pair_ids" in examples[0]:
+            seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
+            second = pad_examples(seconds, self._pad_token_id)
+            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        if "labels" in examples[0]:
+            labels, _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
+            return batch | {"labels": labels}
+        unlabelled, kind = (math.nan, torch.float32) if self._numbers else (IGNORED, torch.long)
+        known = [unlabelled if example["label"] is None else example["label"] for example in examples]
+        return batch | {"labels": torch.tensor(known, dtype=kind)}
+
+
+class NextTokenCollator:
+    """Makes batches that predict every token but the first, as long as their longest example.
 
     Args:
         pad_token_id: id of the padding.
     """
 
-    unlabelled: ClassVar[float] = IGNORED
-    """Label of an example that has none."""
-    label_type: ClassVar[torch.dtype] = torch.long
-
     def __init__(self, pad_token_id: int) -> None:
         self._pad_token_id = pad_token_id
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N] and labels [B], -100 = none; of pairs also token_type_ids.
+        """Return input_ids, attention_mask and labels, each [B, N].
 
         Raises:
             DataError: an example has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        labels = [self.unlabelled if example["label"] is None else example["label"] for example in examples]
-        batch["labels"] = torch.tensor(labels, dtype=self.label_type)
-        return batch
+        tokens = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, IGNORED)
+        return batch | {"labels": at_previous(tokens)}
 
 
-class PairCollator(ClassificationCollator):
-    """Makes batches of pairs whose texts are read separately; arguments as of `ClassificationCollator`."""
-
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return what `ClassificationCollator` does of first texts, and of second ones pair_ids, pair_mask [B, M].
-
-        Raises:
-            DataError: a text has no token.
-        """
-        seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
-        second = pad_examples(seconds, self._pad_token_id)
-        named = {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
-        return super().__call__(examples) | named
-
-
-class RegressionCollator(ClassificationCollator):
-    """Makes batches of documents whose labels are numbers, in float, NaN = none; else as `ClassificationCollator`."""
-
-    unlabelled: ClassVar[float] = math.nan
-    label_type: ClassVar[torch.dtype] = torch.float32
-
-
-class TokenClassificationCollator(ClassificationCollator):
-    """Makes batches of the classification of tokens; arguments as of `ClassificationCollator`."""
-
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids, attention_mask and labels, each [B, N]; padding has no label (-100).
-
-        Raises:
-            DataError: an example has no token.
-        """
-        batch = pad_examples(examples, self._pad_token_id)
-        batch["labels"], _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
-        return batch
+def at_previous(labels: torch.Tensor) -> torch.Tensor:
+    """Return labels [B, N], each moved to the position before its token's; the first token has none to move to."""
+    return torch.cat([labels[:, 1:], labels.new_full((len(labels), 1), IGNORED)], dim=1)
 
 
 class KeyedSampler(Sampler[tuple[int, int]]):

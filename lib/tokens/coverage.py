@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tokenizers import models, normalizers
-
 from lib.core.errors import DataError
 from lib.tokens.tokenizer import TextTokenizer
 
@@ -18,6 +16,11 @@ MOST_LOST = 0.01
 """Share of tokens, documents or characters that may be lost without a warning."""
 MOST_EMPTY = 0.5
 """Share of documents without a known token above which a split is refused."""
+UNKNOWN_REMEDY = (
+    "Set algorithm: bpe and source: trained for the tokeniser, which knows every text of any script, or name a "
+    "published tokeniser for the language of these texts."
+)
+DROPPED_REMEDY = "Set strip_accents: false for a tokeniser of WordPiece, or algorithm: bpe with source: trained."
 _ASCII = re.compile(r"[\x00-\x7f]+")
 
 
@@ -62,12 +65,12 @@ class Coverage:
         if max(lost["unknown"], lost["empty"]) > MOST_LOST:
             found.append(
                 f"{lost['unknown']:.1%} of the tokens are unknown to the vocabulary, and {lost['empty']:.1%} of the "
-                f"documents have no known token. {self._vocabulary_remedy}"
+                f"documents have no known token. {UNKNOWN_REMEDY}"
             )
         if lost["dropped"] > MOST_LOST:
             found.append(
                 f"the tokeniser drops {lost['dropped']:.1%} of the characters, such as accents and vowel signs, so "
-                f"that different words become one. {self._accents_remedy}"
+                f"that different words become one. {DROPPED_REMEDY}"
             )
         return found
 
@@ -82,30 +85,13 @@ class Coverage:
         """
         documents, empty = self.counts["documents"], self.counts["empty"]
         if empty > MOST_EMPTY * documents:
-            remedy = self._vocabulary_remedy if self.counts["tokens"] else "Raise max_tokens, or check the texts."
+            remedy = UNKNOWN_REMEDY if self.counts["tokens"] else "Raise max_tokens, or check the texts."
             raise DataError(
                 f"{place}: {empty:,} of {documents:,} documents have no token that the vocabulary knows, so there is "
                 f"nothing to learn or to score. {remedy}"
             )
         for warning in self.warnings():
             logger.warning("%s: %s", place, warning)
-
-    @property
-    def _vocabulary_remedy(self) -> str:
-        remedy = (
-            "Set algorithm: bpe and source: trained for the tokeniser, which knows every text of any script, or name a "
-            "published tokeniser for the language of these texts."
-        )
-        if isinstance(self._core.model, models.WordPiece):
-            longest = self._core.model.max_input_chars_per_word
-            return f"WordPiece knows no word of more than {longest} characters, and no rare character. {remedy}"
-        return remedy
-
-    @property
-    def _accents_remedy(self) -> str:
-        if isinstance(self._core.normalizer, normalizers.BertNormalizer):
-            return "Set strip_accents: false for the tokeniser, or algorithm: bpe with source: trained."
-        return "Set algorithm: bpe with source: trained for the tokeniser, or name another published one."
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float | None]:

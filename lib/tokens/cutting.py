@@ -5,14 +5,15 @@ alike.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from lib.core.enclosing import enclosing
+from tokenizers import Encoding
+
 from lib.core.files import write_json
 from lib.preparing.settings.document_form import Cut
-from lib.tokens.tokenizer import TextTokenizer, require_room
+from lib.tokens.tokenizer import TextTokenizer, words_begun
 
 CONFIG = "tokenizer_config.json"
 KEY = "cut"
@@ -20,8 +21,6 @@ HEAD_SHARE = 128 / 510
 """Share of a cut text that is its head, if the rest is its tail: the first 128 of 510 tokens, as in Sun et al. 2019."""
 WHOLE = 2**31
 """More tokens than any text has."""
-
-Entry = TypeVar("Entry")
 
 
 def note_cut(folder: str | Path, cut: Cut) -> None:
@@ -51,24 +50,22 @@ def encode_cut(tokenizer: TextTokenizer, texts: Sequence[str], max_tokens: int) 
     Source:
         Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", for `head_tail`.
     """
-    if cut_of(tokenizer.backend) == "head":
-        return tokenizer.encode_ragged(texts, max_tokens)
-    require_room(max_tokens)
-    return _ends(tokenizer, tokenizer.encode_ragged(texts, WHOLE), max_tokens)
+    return [[encoding.ids[place] for place in kept] for encoding, kept in _kept(tokenizer, texts, max_tokens)]
 
 
 def encode_cut_words(
     tokenizer: TextTokenizer, texts: Sequence[str], max_tokens: int
 ) -> tuple[list[list[int]], list[list[int | None]]]:
-    """Return the ids that a tokeniser keeps of each text, and which word each begins.
+    """Return the ids that a tokeniser keeps of each text, and which word each begins (`words_begun`).
 
-    Arguments and errors are those of `encode_cut`, and words those of `TextTokenizer.encode_words`.
+    Arguments and errors are those of `encode_cut`.
     """
-    if cut_of(tokenizer.backend) == "head":
-        return tokenizer.encode_words(texts, max_tokens)
-    require_room(max_tokens)
-    ids, begun = tokenizer.encode_words(texts, WHOLE)
-    return _ends(tokenizer, ids, max_tokens), _ends(tokenizer, begun, max_tokens)
+    ids, begun = [], []
+    for text, (encoding, kept) in zip(texts, _kept(tokenizer, texts, max_tokens, fast=False), strict=True):
+        of_text = words_begun(encoding, text)
+        ids.append([encoding.ids[place] for place in kept])
+        begun.append([of_text[place] for place in kept])
+    return ids, begun
 
 
 def encode_cut_pairs(
@@ -76,30 +73,35 @@ def encode_cut_pairs(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the ids that a tokeniser keeps of each pair of texts, as one sequence, and the segment of each token.
 
-    The note does not change the number of tokens that each text keeps. With `head_tail`, they are its head and tail.
-    Arguments and errors are those of `TextTokenizer.encode_pairs`.
+    The sequence is the tokeniser's result for a pair, such as [CLS] first [SEP] second [SEP]; segments are 0 or 1, as
+    the tokeniser has them (some give 0 to all). The longer text is cut until both fit; the note does not change the
+    number of tokens that each text keeps.
+
+    Raises:
+        ConfigError: as `TextTokenizer.require_pairs` raises it.
     """
-    ids, segments, texts = tokenizer.encode_pairs(pairs, max_tokens)
+    tokenizer.require_pairs(max_tokens)
+    found = list(_kept(tokenizer, pairs, max_tokens))
+    ids = [[encoding.ids[place] for place in kept] for encoding, kept in found]
+    return ids, [[encoding.type_ids[place] for place in kept] for encoding, kept in found]
+
+
+def _kept(
+    tokenizer: TextTokenizer, texts: Sequence[Any], max_tokens: int, *, fast: bool = True
+) -> Iterator[tuple[Encoding, Sequence[int]]]:
+    """Yield the tokens of each text or pair, and the places of those that are kept."""
+    cut = tokenizer.encodings(texts, max_tokens, fast=fast)
     if cut_of(tokenizer.backend) == "head":
-        return ids, segments
-    found: tuple[list[list[int]], list[list[int]]] = ([], [])
-    for kept, *whole, whole_texts in zip(texts, *tokenizer.encode_pairs(pairs, WHOLE), strict=True):
-        places = {place for place, text in enumerate(whole_texts) if text is None}
+        yield from ((encoding, range(len(encoding))) for encoding in cut)
+        return
+    for part, whole in zip(cut, tokenizer.encodings(texts, WHOLE, fast=fast), strict=True):
+        of_texts = whole.sequence_ids
+        places = [place for place, text in enumerate(of_texts) if text is None]
         for text in (0, 1):
-            of_text = [place for place, each in enumerate(whole_texts) if each == text]
-            places |= set(_head_and_tail(of_text, kept.count(text)))
-        for rows, row in zip(found, whole, strict=True):
-            rows.append([row[place] for place in sorted(places)])
-    return found
-
-
-def _ends(tokenizer: TextTokenizer, rows: Sequence[list[Entry]], max_tokens: int) -> list[list[Entry]]:
-    """Return the head and the tail of each row, with the tokens that enclose it."""
-    before, behind = enclosing(tokenizer.backend)
-    return [_head_and_tail(row, max_tokens, before, behind) for row in rows]
-
-
-def _head_and_tail(row: list[Entry], kept: int, before: int = 0, behind: int = 0) -> list[Entry]:
-    """Return the head and the tail of a row, `kept` entries in all; `before` and `behind` of them enclose the text."""
-    head = before + round((kept - before - behind) * HEAD_SHARE)
-    return row if len(row) <= kept else row[:head] + row[len(row) - kept + head :]
+            of_text, count = (
+                [place for place, each in enumerate(of_texts) if each == text],
+                part.sequence_ids.count(text),
+            )
+            head = round(count * HEAD_SHARE) if count < len(of_text) else count
+            places += of_text[:head] + of_text[len(of_text) - count + head :]
+        yield whole, sorted(places)

@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
-from lib.tokens.batches import pad_examples, pad_ids
-from lib.tokens.next_token import at_previous
+from lib.tokens.batches import at_previous, pad_examples, pad_ids
 from lib.tokens.word_edges import WordEdges, word_edges
 
 
@@ -137,20 +136,11 @@ class TokenMasker:
 
 
 def _mask_token_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int:
-    name = tokenizer.name_or_path or "the tokeniser"
-    if token is None:
-        if tokenizer.mask_token_id is None:
-            raise ConfigError(
-                f"mask_token: missing, and {name} has none of its own. Name a token of its vocabulary that texts "
-                "hardly need, such as '_'."
-            )
-        return tokenizer.mask_token_id
-    found = tokenizer.get_vocab().get(token)
+    found = tokenizer.mask_token_id if token is None else tokenizer.get_vocab().get(token)
     if found is None:
-        pieces = ", ".join(map(repr, tokenizer.tokenize(token)))
         raise ConfigError(
-            f"mask_token = {token!r}: not one token of {name}, which makes {pieces or 'none'} of it. Expected a token "
-            "as the vocabulary spells it; name another one."
+            f"mask_token = {token!r}: {tokenizer.name_or_path or 'the tokeniser'} has no such token, or none of its "
+            "own. Name a token as its vocabulary spells it, which texts hardly need, such as '_'."
         )
     return found
 

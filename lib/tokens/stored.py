@@ -1,7 +1,9 @@
 """Tokenised corpora as stored: memory-mapped, ragged. Making them is `lib.tokens.tokenizing`."""
 
+import hashlib
 import itertools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from datasets import Dataset, load_from_disk
 
 from lib.core.errors import DataError
 from lib.core.labels import UNKNOWN
+from lib.preparing.parts import texts_of_part
 from lib.preparing.settings.document_form import Texts
+from lib.reading.same_texts import text_digest
 
 EVALUATION = "evaluation"
 """Epoch of an example that was asked for outside training: its masks never change."""
@@ -113,3 +117,33 @@ def _rows_of(column: pa.Array) -> Sequence[Any]:
         return column.to_pylist()
     values, ends = column.values.to_numpy(), column.offsets.to_pylist()
     return [values[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def shared_documents(data: Mapping[Any, str | Path]) -> dict[str, float]:
+    """Return which share of the documents of each other split has the text of a training document.
+
+    Args:
+        data: file of prepared documents by split, or folder of tokenised ones, whose tokens are compared as far as
+            they are read. Without `train`, nothing is shared.
+    """
+    digests = {split: _digests(Path(place)) for split, place in data.items()} if "train" in data else {}
+    training = set(digests.pop("train", ()))
+    return {split: sum(each in training for each in found) / len(found) for split, found in digests.items() if found}
+
+
+def _digests(place: Path) -> list[bytes]:
+    """Return a digest of each document, of all its windows and both texts of a pair."""
+    if place.is_file():
+        return [text_digest(*texts) for texts in texts_of_part(place)]
+    found: defaultdict[str, Any] = defaultdict(lambda: hashlib.blake2b(digest_size=8))
+    for name, content in _tokens(place):
+        found[name].update(content)
+    return [each.digest() for each in found.values()]
+
+
+def _tokens(folder: Path) -> Iterator[tuple[str, bytes]]:
+    tokens = load_tokens(folder)
+    columns = [name for name in ("input_ids", "pair_ids") if name in tokens.column_names]
+    for batch in tokens.select_columns(["id", *columns]).with_format("numpy").iter(512):
+        for name, *texts in zip(batch["id"], *(batch[column] for column in columns), strict=True):
+            yield str(name), b"|".join(text.tobytes() for text in texts)

@@ -9,29 +9,37 @@ statistics alike. The length of a pair of texts that is read separately is that 
 """
 
 import contextlib
+import itertools
 import logging
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.labels import IGNORED, UNKNOWN, words
+from lib.preparing.parts import opened_part, read_part, texts_of_part
 from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.reading.spans import marked, token_labels
 from lib.tokens.coverage import Coverage, shares
-from lib.tokens.cutting import encode_cut, encode_cut_pairs, encode_cut_words
+from lib.tokens.cutting import encode_cut, encode_cut_pairs, encode_cut_words, note_cut
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words
+from lib.tokens.vocabularies import (
+    add_sentinels,
+    from_published,
+    from_vocabulary,
+    save_bytes,
+    train_byte_pairs,
+    train_wordpiece,
+    train_words,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +59,32 @@ class StoredTexts:
 
     def __iter__(self) -> Iterator[str]:
         for path in self._paths:
-            with _opened(path, ["text"]) as file:
-                columns = [name for name in ("text", "text_pair") if name in file.schema_arrow.names]
-            for row in _read([path], columns):
-                yield from row.values()
+            for texts in texts_of_part(path):
+                yield from texts
+
+
+def make_tokenizer(settings: Tokenizer, sources: Sequence[str], target: str | Path) -> None:
+    """Make the folder of a tokeniser as its settings say.
+
+    Args:
+        settings: of the tokeniser.
+        sources: a vocab.txt, the folder of a published tokeniser, or prepared files of texts; none for bytes.
+        target: folder to appear.
+
+    Raises:
+        ConfigError: the vocabulary has a token to be added, or gaps in its ids that leave no id for it.
+        DataError: a source cannot be read, or none holds a word.
+    """
+    with atomic_path(target) as partial_folder:
+        if settings.algorithm == "published":
+            from_published(sources[0], partial_folder, settings.mask_token)
+        elif settings.source in ("hub", "local"):
+            from_vocabulary(sources[0], partial_folder, settings.lowercase, settings.strip_accents, settings.enclose)
+        else:
+            train_tokenizer(StoredTexts(sources), settings, partial_folder)
+        if settings.sentinels:
+            add_sentinels(partial_folder, settings.sentinels)
+        note_cut(partial_folder, settings.cut)
 
 
 def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Path) -> None:
@@ -104,36 +134,30 @@ def tokenize_corpus(
         ConfigError: a slice's `max_tokens` leaves no room for [CLS] and [SEP].
         DataError: a shard cannot be read, or all together hold fewer articles than the slices ask for.
     """
-    articles = _read(shards, ["id", "text"])
-
-    def take(part: Slice) -> tuple[Iterator[dict[str, Any]], int]:
-        return islice(articles, part.articles), part.max_tokens
-
+    articles = itertools.chain.from_iterable(read_part(shard, ["id", "text"]) for shard in shards)
     with contextlib.ExitStack() as stack:
-        train, validation = (
-            stack.enter_context(atomic_path(Path(folder) / split)) for split in ("train", "validation")
-        )
-        training = _write([take(short), take(long)], tokenizer, train)
-        rest = _write([take(held_out)], tokenizer, validation)
-        (short_lengths, long_lengths), (held_out_lengths,) = training.lengths, rest.lengths
-        kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
+        written = {}
+        for split, slices in (("train", (short, long)), ("validation", (held_out,))):
+            target = stack.enter_context(atomic_path(Path(folder) / split))
+            parts = [(itertools.islice(articles, part.articles), part.max_tokens) for part in slices]
+            written[split] = _write(parts, tokenizer, target)
+        (of_short, of_long), (of_held_out,) = (each.lengths for each in written.values())
+        kept = len(of_short) + len(of_long) + len(of_held_out)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
                 f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles "
                 f"{short.articles} + long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} "
-                "are asked for. Name more `files` of the source, about "
-                f"{-(-wanted * len(shards) // max(kept, 1))} in all if the others are alike (documents, if generated); "
-                "or lower these settings or min_keywords."
+                "are asked for. Name more `files` of the source (documents, if generated), or lower these settings."
             )
-        training.coverage.check(f"the training articles of {shards[0]}")
-        rest.coverage.check(f"the held-out articles of {shards[0]}")
-    covered = shares(training.coverage.counts)
+        for split, each in written.items():
+            each.coverage.check(f"the articles of {split}, {shards[0]}")
+    longest = max(short.max_tokens, long.max_tokens)
+    training, validation = written.values()
     statistics = {
-        "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens))
-        | covered,
-        "train_short": _describe(short_lengths, short.max_tokens) | covered,
-        "train_long": _describe(long_lengths, long.max_tokens) | covered,
-        "validation": _describe(held_out_lengths, held_out.max_tokens) | shares(rest.coverage.counts),
+        "train": _describe(np.concatenate([of_short, of_long]), longest, training),
+        "train_short": _describe(of_short, short.max_tokens, training),
+        "train_long": _describe(of_long, long.max_tokens, training),
+        "validation": _describe(of_held_out, held_out.max_tokens, validation),
     }
     write_json(lengths, statistics)
 
@@ -175,60 +199,27 @@ def tokenize_dataset(
     with contextlib.ExitStack() as stack:
         for split, source in sources.items():
             target = stack.enter_context(atomic_path(Path(folder) / split))
-            with _opened(source, ["id", "text", "label"]) as file:
+            with opened_part(source) as file:
                 prepared = file.schema_arrow
                 without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
-            documents = _read([source], prepared.names)
             label_per = _label_per(prepared)
-            completed = partial(_with_unknown, label_per) if without_labels else _labelled
-            rows = [(map(completed, documents), max_tokens)]
-            written = _write(rows, tokenizer, target, prepared, window_stride, separately)
+            rows = (_completed(row, label_per, without_labels) for row in read_part(source))
+            written = _write([(rows, max_tokens)], tokenizer, target, prepared, window_stride, separately)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
-            if label_per == "word" and not written.labelled:
+            if label_per != "document" and not written.labelled and not without_labels:
                 raise DataError(
-                    f"{source}: none of its {written.labels:,} labels belongs to one of the first {max_tokens} tokens "
-                    "of a document. Raise max_tokens, or check the labels."
+                    f"{source}: none of its {written.labels:,} labels (of words) or spans belongs to a token, so there "
+                    f"is nothing to learn or to score. Check the labels, or raise max_tokens = {max_tokens}."
                 )
-            if label_per == "span" and not written.labelled and not without_labels:
-                raise DataError(
-                    f"{source}: none of its {written.labels:,} spans holds a token, so there is nothing to learn or to "
-                    "score. Check the column of the spans, and which documents are in this split."
-                )
-            if written.labelled < written.labels:
-                logger.warning(
-                    "%s: %d of %d labels have no token, since their words lie behind the first %d tokens (spans never "
-                    "do) or hold no character that the tokeniser keeps",
-                    source,
-                    written.labels - written.labelled,
-                    written.labels,
-                    max_tokens,
-                )
+            if lost := written.labels - written.labelled:
+                reasons = "their words are cut off, or of characters that the tokeniser drops"
+                logger.warning("%s: %d of %d labels have no token: %s", source, lost, written.labels, reasons)
             written.coverage.check(source)
             limit = 2 * max_tokens if separately else max_tokens
-            statistics[split] = _describe(split_lengths, limit) | shares(written.coverage.counts)
+            statistics[split] = _describe(split_lengths, limit, written)
     write_json(lengths, statistics)
-
-
-def _read(paths: Sequence[str | Path], columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of Parquet files, without holding a file in memory."""
-    for path in paths:
-        with _opened(path, columns) as file:
-            for batch in file.iter_batches(_BATCH, columns=columns):
-                yield from batch.to_pylist()
-
-
-@contextlib.contextmanager
-def _opened(path: str | Path, columns: list[str]) -> Iterator[pq.ParquetFile]:
-    """Open a prepared file that has these columns."""
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            if missing := [column for column in columns if column not in file.schema_arrow.names]:
-                raise DataError(f"{path}: has no column {', '.join(missing)}. Prepare the corpus again.")
-            yield file
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
 
 
 def _label_per(prepared: pa.Schema) -> str:
@@ -287,7 +278,7 @@ def _write(
     with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for rows, max_tokens in parts:
             of_part = array("i")
-            while batch := list(islice(rows, _BATCH)):
+            while batch := list(itertools.islice(rows, _BATCH)):
                 if label_per == "span":
                     columns, with_token = _windows(batch, tokenizer, max_tokens, window_stride, schema.names)
                     labels += sum(len(row["label"] or ()) for row in batch)
@@ -331,13 +322,10 @@ def _tokenised(
         columns["input_ids"] = encode(texts, max_tokens)
     if "label" in names:
         columns["label"] = [row["label"] for row in rows]
-    columns["length"] = [len(ids) for ids in columns["input_ids"]]
     if "pair_ids" in names:
         columns["pair_ids"] = encode_cut(tokenizer, [row["text_pair"] for row in rows], max_tokens)
-        seconds = [len(ids) for ids in columns["pair_ids"]]
-        _require_tokens({"id": columns["id"], "length": columns["length"]})
-        _require_tokens({"id": columns["id"], "length": seconds})
-        columns["length"] = [sum(both) for both in zip(columns["length"], seconds, strict=True)]
+    both = zip(columns["input_ids"], columns.get("pair_ids", itertools.repeat(())), strict=False)
+    columns["length"] = [len(first) + len(second) for first, second in both]
     return columns
 
 
@@ -369,37 +357,27 @@ def _windows(
 
 
 def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
-    if 0 in columns["length"]:
-        raise DataError(
-            f"document {columns['id'][columns['length'].index(0)]}: has no token, since its text holds no character "
-            "that the tokeniser keeps. Remove it, or set the tokeniser's 'enclose' to true."
-        )
+    for texts in (columns["input_ids"], columns.get("pair_ids", ())):
+        for document, ids in zip(columns["id"], texts, strict=False):
+            if not len(ids):
+                raise DataError(
+                    f"document {document}: has no token, since its text holds no character that the tokeniser keeps. "
+                    "Remove it, or set the tokeniser's 'enclose' to true."
+                )
 
 
-def _labelled(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a document that has a label."""
+def _completed(row: dict[str, Any], label_per: str, without_labels: bool) -> dict[str, Any]:
+    """Return a document with its label; if words of a split without labels have some, with unknown ones."""
+    if without_labels:
+        return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_per == "word" else row
     if row["label"] is None:
         raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
     return row
 
 
-def _with_unknown(label_per: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a document without a label; if words have labels, each of its words has an unknown one."""
-    return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_per == "word" else row
-
-
-def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:
-    if not lengths.size:
-        return {"max_tokens": max_tokens, "documents": 0} | dict.fromkeys(
-            ("mean", "std", "median", "min", "max", "at_limit")
-        )
-    return {
-        "max_tokens": max_tokens,
-        "documents": int(lengths.size),
-        "mean": float(lengths.mean()),
-        "std": float(lengths.std()),
-        "median": float(np.median(lengths)),
-        "min": int(lengths.min()),
-        "max": int(lengths.max()),
-        "at_limit": float((lengths == max_tokens).mean()),
-    }
+def _describe(lengths: np.ndarray, max_tokens: int, written: _Written) -> dict[str, float | int | None]:
+    found: dict[str, float | int | None] = {"max_tokens": max_tokens, "documents": lengths.size}
+    for name in ("mean", "std", "median", "min", "max"):
+        found[name] = getattr(np, name)(lengths).item() if lengths.size else None
+    found["at_limit"] = float((lengths == max_tokens).mean()) if lengths.size else None
+    return found | shares(written.coverage.counts)

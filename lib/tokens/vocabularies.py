@@ -6,30 +6,28 @@ A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of
 import json
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertTokenizerFast, PreTrainedTokenizerFast
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError, panics_are_errors
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import not_fetched
 from lib.core.labels import words
-from lib.core.model_folder import in_time
-from lib.tokens.sentinels import sentinel, sentinel_ids
+from lib.tokens.sentinels import sentinel
 from lib.tokens.tokenizer import (
     INPUTS,
-    PUBLISHED,
     SPECIAL_TOKENS,
-    VOCABULARY,
     TextTokenizer,
     bert,
     check_core,
+    opening,
     read_core,
-    read_vocabulary,
     require_several,
 )
-from lib.tokens.tokenizer_files import NEXT_TO_IT, fields_of, layout_of, slow_tokenizer
+from lib.tokens.tokenizer_files import LAYOUTS, NEXT_TO_IT, layout_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +37,6 @@ _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
 _STRAY = 0.01
 """Largest share of tokens with capitals in a vocabulary of lower-cased texts; in a cased one it is far larger."""
-_FLAGGED = " \u00c9a\u4e2d\u6587"
-"""A space, a capital, an accent and two ideographs, which the flags below concern."""
-_FLAGS: dict[type, tuple[str, ...]] = {
-    normalizers.BertNormalizer: ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
-    pre_tokenizers.ByteLevel: ("add_prefix_space",),
-}
-"""Fields of a tokenizer_config.json that transformers sets in parts of a tokeniser, whatever tokenizer.json says."""
 
 
 def train_wordpiece(
@@ -87,17 +78,13 @@ def train_wordpiece(
         show_progress=False,
     )
     core.train_from_iterator(texts, trainer)
-    vocabulary = core.get_vocab()
     _require_words(alphabet, tokenizer_dir)
+    vocabulary = core.get_vocab()
     if len(vocabulary) > vocab_size:
         logger.warning(
-            "vocab_size = %d: the vocabulary has %d entries, since each of the %d characters of the texts needs one at "
-            "the beginning of a word and one inside. Expected at least %d. Raise it, or set algorithm: bpe, whose "
+            "vocab_size = %d: the vocabulary has %d entries, two for each of %d characters. Set algorithm: bpe, whose "
             "smallest vocabulary has 262 entries",
-            vocab_size,
-            len(vocabulary),
-            len(alphabet),
-            len(vocabulary),
+            *(vocab_size, len(vocabulary), len(alphabet)),
         )
     return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
 
@@ -169,27 +156,15 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
 
     Raises:
         ConfigError: the vocabulary has that token already, or gaps in its ids that leave no id for it.
-        DataError: the tokeniser needs sentencepiece, cannot be read, has no token that could serve as padding, or its
-            tokenizer.json differs from the tokeniser that transformers reads with the files next to it.
+        DataError: the tokeniser needs sentencepiece, cannot be read, or has no token that could serve as padding.
     """
     folder = Path(published)
     files = layout_of(folder)
-    described = read_core(folder) if files == (PUBLISHED,) else None
-    try:
-        with panics_are_errors(), in_time(folder):
-            own = _loader(folder).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    fields = "a config.json with its model_type or a tokenizer_config.json with its tokenizer_class"
+    with opening(folder, f"{' and '.join(files)}, next to {fields}"):
+        own = _loader(folder, files).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
-    except Exception as error:  # the library raises bare Exception on a broken file
-        raise DataError(
-            f"{folder}: not a tokeniser ({error}). Expected {' and '.join(files)}, next to a config.json with its "
-            "model_type or a tokenizer_config.json with its tokenizer_class. Correct these files, or fetch them again."
-        ) from error
-    if described is None:
-        core = _core_of(own, folder / files[0])
-    else:
-        core = described
-        if own.is_fast:
-            _check_agreement(core, own.backend_tokenizer, folder, {names.get(name) for name in _NAMES})
+        core = read_core(folder) if files == LAYOUTS[0] else _core_of(own, folder / files[0])
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])
@@ -203,92 +178,38 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         )
     special.setdefault("pad_token", special.get("eos_token"))
     if mask_token is not None:
-        if core.token_to_id(mask_token) is not None:
-            raise ConfigError(
-                f"mask_token = {mask_token!r}: the vocabulary of {folder} has it already. Leave it out here, and "
-                "name it in the task (`mask_token`)."
-            )
-        special["mask_token"] = AddedToken(mask_token, special=True, normalized=False)
-        _add(core, [special["mask_token"]], f"mask_token = {mask_token!r}")
+        (special["mask_token"],) = _add(core, [mask_token], "mask_token")
     backend = PreTrainedTokenizerFast(
         tokenizer_object=core, model_input_names=INPUTS, split_special_tokens=own.split_special_tokens, **special
     )
     return TextTokenizer(backend).save(tokenizer_dir)
 
 
-def _check_agreement(core: Tokenizer, own: Tokenizer, folder: Path, named: Collection[str | None]) -> None:
-    """Check that files next to a tokenizer.json change neither its vocabulary nor the case or the spaces of texts.
-
-    The rest is as tokenizer.json says: classes of transformers rebuild some tokenisers, and not always alike.
-
-    Args:
-        core: as tokenizer.json describes it.
-        own: as transformers reads the whole folder.
-        folder: with the files.
-        named: tokens of `own` that `_NAMES` are names of; those that tokenizer.json lacks are left out later.
+def _add(core: Tokenizer, tokens: Sequence[str], setting: str) -> list[AddedToken]:
+    """Add special tokens to a vocabulary, and return them.
 
     Raises:
-        DataError: they do.
-    """
-    stated = fields_of(folder / "tokenizer_config.json")
-    listed = stated.get("added_tokens_decoder")
-    tokens = [*fields_of(folder / "added_tokens.json")]
-    tokens += [each.get("content") for each in listed.values()] if isinstance(listed, dict) else []
-    tokens += [each.content for each in own.get_added_tokens_decoder().values() if each.content not in named]
-    differences = [
-        f"id of the token {token!r}: {core.token_to_id(token)} or {own.token_to_id(token)}"
-        for token in tokens
-        if core.token_to_id(token) != own.token_to_id(token)
-    ]
-    for part, theirs in ((core.normalizer, own.normalizer), (core.pre_tokenizer, own.pre_tokenizer)):
-        flags = [flag for flag in _FLAGS.get(type(part), ()) if stated.get(flag) is not None]
-        if flags and type(theirs) is type(part) and _seen(part) != _seen(theirs):
-            values = ", ".join(f"{flag}: {json.dumps(stated[flag])}" for flag in flags)
-            differences.append(f"{values}: texts become {_seen(part)!r} or {_seen(theirs)!r}")
-    if differences:
-        raise DataError(
-            f"{folder}: {PUBLISHED} differs from the tokeniser that transformers reads with the files next to it "
-            f"({differences[0]}). Expected both alike. Save the latter with AutoTokenizer.from_pretrained('{folder}')"
-            f".save_pretrained('FOLDER'); or, if {PUBLISHED} is right, correct tokenizer_config.json and "
-            "added_tokens.json, and take the corrected folder with source: local."
-        )
-
-
-def _seen(part: Any) -> Any:
-    """Return the result of a normaliser, or a pre-tokeniser, for a text that shows the effect of its flags."""
-    if isinstance(part, normalizers.Normalizer):
-        return part.normalize_str(_FLAGGED)
-    return [piece for piece, _ in part.pre_tokenize_str(_FLAGGED.strip())]
-
-
-def _add(core: Tokenizer, tokens: list[AddedToken], setting: str) -> None:
-    """Add special tokens to a vocabulary that has none of them.
-
-    Raises:
-        ConfigError: it has gaps, so that the library would give one of them the id of another token.
+        ConfigError: it has one of them, or gaps, so that the library would give one of them the id of another token.
     """
     taken = {number: token for token, number in core.get_vocab().items()}
-    core.add_special_tokens(tokens)
+    added = [AddedToken(token, special=True, normalized=False) for token in tokens]
+    core.add_special_tokens(added)
     for token in tokens:
-        number = core.token_to_id(token.content)
-        if number in taken:
+        if (number := core.token_to_id(token)) in taken:
             raise ConfigError(
-                f"{setting}: the vocabulary has {len(taken)} tokens, but ids up to {max(taken)}, so "
-                f"{token.content!r} would take the id {number} of {taken[number]!r}. Expected ids without gaps. Give "
-                f"the gaps tokens in the tokeniser's {PUBLISHED}, or leave the setting out."
+                f"{setting}: {token!r} would have the id {number} of {taken[number]!r}. Expected new tokens, and a "
+                f"vocabulary without gaps; it has {len(taken)} tokens, but ids up to {max(taken)}. Leave it out."
             )
+    return added
 
 
-def _loader(folder: Path) -> Any:
+def _loader(folder: Path, files: tuple[str, ...]) -> Any:
     """Return the class that loads a tokeniser: BERT's for a vocab.txt, unless a file next to it names another."""
-    from transformers import AutoTokenizer  # it imports torch
+    from transformers import AutoTokenizer, BertTokenizerFast  # the first one imports torch
 
-    for name in NEXT_TO_IT:
-        fields = fields_of(folder / name)
-        if fields.get("tokenizer_class") or fields.get("model_type"):
-            return AutoTokenizer
-    bare = (folder / VOCABULARY).is_file() and not (folder / PUBLISHED).is_file()
-    return BertTokenizerFast if bare else AutoTokenizer
+    found = "".join(path.read_text(encoding="utf-8") for name in NEXT_TO_IT if (path := folder / name).is_file())
+    is_named = '"tokenizer_class"' in found or '"model_type"' in found
+    return AutoTokenizer if is_named or files != ("vocab.txt",) else BertTokenizerFast
 
 
 def _core_of(own: Any, path: Path) -> Tokenizer:
@@ -296,25 +217,18 @@ def _core_of(own: Any, path: Path) -> Tokenizer:
 
     Raises:
         DataError: it is Python code, which does not say where in a text a token stands; or a token of the vocabulary is
-            missing, as where the class reads another file; or as `check_core` raises it.
+            missing, as where the class reads another file.
     """
-    kind = type(own).__name__
     if not own.is_fast:
-        raise slow_tokenizer(path.parent, kind)
+        raise DataError(f"{path.parent}: {type(own).__name__} is a slow tokeniser, of Python code. Name a fast one.")
     core: Tokenizer = own.backend_tokenizer
-    try:
-        text = path.read_text(encoding="utf-8")
-        # Not `splitlines`: a token may hold another character that ends lines.
-        vocabulary = list(json.loads(text)) if path.suffix == ".json" else text.split("\n")
-    except ValueError as error:
-        raise DataError(f"{path}: cannot be read ({error}). Expected a vocabulary; fetch the file again.") from error
+    text = path.read_text(encoding="utf-8")
+    # Not `splitlines`: a token may hold another character that ends lines.
+    vocabulary = json.loads(text) if path.suffix == ".json" else text.split("\n")
     missing = [token for token in vocabulary if token.strip() and core.token_to_id(token.rstrip("\r")) is None]
     if missing:
-        raise DataError(
-            f"{path}: {kind} has no token {missing[0]!r} of it, so it reads another file. Correct 'tokenizer_class' in "
-            f"the tokenizer_config.json next to it, or add a {PUBLISHED}."
-        )
-    check_core(core, path)
+        raise DataError(f"{path}: {type(own).__name__} has no token {missing[0]!r} of it, so it reads another file.")
+    check_core(core)
     return core
 
 
@@ -376,14 +290,7 @@ def save_bytes(tokenizer_dir: str | Path, enclose: bool = True) -> TextTokenizer
     core = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     core.decoder = decoders.ByteLevel()
-    wrapped = _wrapped(core, enclose)
-    backend = PreTrainedTokenizerFast(
-        tokenizer_object=wrapped.backend_tokenizer,
-        model_input_names=INPUTS,
-        split_special_tokens=True,
-        **wrapped.special_tokens_map,
-    )
-    return TextTokenizer(backend).save(tokenizer_dir)
+    return TextTokenizer(_wrapped(core, enclose, split_special_tokens=True)).save(tokenizer_dir)
 
 
 def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
@@ -398,13 +305,30 @@ def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
         DataError: the folder holds no tokeniser.
     """
     backend = TextTokenizer.load(tokenizer_dir).backend
-    if found := sentinel_ids(backend):
-        raise ConfigError(
-            f"sentinels = {number}: the vocabulary has {len(found)} of its own ({sentinel(0)} and so on). Leave it out."
-        )
-    added = [AddedToken(sentinel(each), special=True, normalized=False) for each in range(number)]
-    _add(backend.backend_tokenizer, added, f"sentinels = {number}")
+    _add(backend.backend_tokenizer, [sentinel(each) for each in range(number)], "sentinels")
     backend.save_pretrained(tokenizer_dir)
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Return the ids by token of a vocab.txt.
+
+    Raises:
+        DataError: the file cannot be read, lacks a special token, or has a token twice.
+    """
+    try:
+        if problem := not_fetched(path):
+            raise DataError(problem)
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            tokens = [line.rstrip("\r\n") for line in lines]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error}). Expected a UTF-8 text file; check the path.") from error
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
+        raise DataError(f"{path}: lacks {', '.join(missing)}. Expected a WordPiece vocabulary, one token per line.")
+    if len(vocabulary) < len(tokens):
+        repeated, _ = Counter(tokens).most_common(1)[0]
+        raise DataError(f"{path}: token {repeated!r} occurs twice. Expected a token once; remove one line.")
+    return vocabulary
 
 
 def _require_words(found: Collection[str], tokenizer_dir: str | Path) -> None:
@@ -421,10 +345,10 @@ def _alphabet(texts: Iterable[str]) -> list[str]:
     return sorted(ranked[:_ALPHABET])
 
 
-def _wrapped(core: Tokenizer, enclose: bool) -> PreTrainedTokenizerFast:
+def _wrapped(core: Tokenizer, enclose: bool, **options: Any) -> PreTrainedTokenizerFast:
     """Return a tokeniser of transformers that leaves `core` as it is, but for [CLS] and [SEP]."""
     single, pair = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1") if enclose else ("$A", "$A $B:1")
     special_tokens = [(token, core.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     core.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
     names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-    return PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **options, **names)

@@ -273,20 +273,16 @@ def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
     before, now = round(progress["step"] / progress["epoch"]), math.ceil(documents / recipe.batch_size)
     if before != now:
         raise RunError(
-            f"{checkpoint}: its epochs have {before} optimiser steps, but recipe.batch_size = {recipe.batch_size} "
-            f"makes {now} of {documents} documents. Expected the same number, since the steps before count; take the "
-            "documents and batch size of the run before, or set start.load_only_model_state to true to count from 1."
+            f"{checkpoint}: its epochs have {before} optimiser steps, but {documents} documents in batches of "
+            f"{recipe.batch_size} make {now}. Expected the same number, since earlier steps count; take the documents "
+            "and batch size of the earlier run, or set start.load_only_model_state to true to count from 1."
         )
-    for unit, trained, limit in (
-        ("epochs", progress["epoch"], recipe.epochs),
-        ("steps", progress["step"], recipe.steps or math.inf),
-    ):
-        if trained >= limit:
-            raise RunError(
-                f"{checkpoint}: was trained for {trained:g} {unit}, so that recipe.{unit} = {limit:g} leaves "
-                f"nothing to do. Expected more, since the {unit} before count; raise recipe.{unit}, or set "
-                "start.load_only_model_state to true to count from 1."
-            )
+    if progress["epoch"] >= recipe.epochs or progress["step"] >= (recipe.steps or math.inf):
+        raise RunError(
+            f"{checkpoint}: was trained for {progress['epoch']:g} epochs, {progress['step']} steps, which leaves "
+            "nothing to do. Raise recipe.epochs or recipe.steps, since earlier steps count, or set "
+            "start.load_only_model_state to true to count from 1."
+        )
 
 
 def refuse_other_number(checkpoint: Path, remedy: str) -> None:

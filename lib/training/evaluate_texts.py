@@ -14,7 +14,7 @@ from lib.core.program import resident_peak_mb
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.tasks.settings import TASKS
-from lib.tokens.shared import shared_documents
+from lib.tokens.stored import shared_documents
 from lib.training.folders import RunFolders
 from lib.training.record import Environment, run_record
 

@@ -355,23 +355,15 @@ def _refuse_content(out: Path) -> None:
     """
     if not os.path.lexists(out):
         return
-    if out.is_symlink() or not out.is_dir():
-        what = "is a link" if out.is_symlink() else "is a file"
-        raise RunError(f"{out}: {what}. Expected a new folder, since nothing is overwritten; give --out another name.")
-    if (out / RUN).is_file():
-        raise RunError(
-            f"{out / RUN}: holds a finished run. Expected a new folder, since nothing is overwritten; give --out "
-            "another one, or delete this one."
-        )
     try:
         found = sorted(path.name for path in out.iterdir() if path.name not in (CONFIG, ".DS_Store", *LITTER))
     except OSError as error:
         raise RunError(explained(out, error)) from error
-    if found:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    if found or out.is_symlink():
+        what = "is a link" if out.is_symlink() else "holds a finished run" if RUN in found else f"holds {found[0]}"
         raise RunError(
-            f"{out}: holds {found[0]}{more}. Expected a new folder, or one with {CONFIG} alone, since nothing is "
-            "overwritten; give --out another one, or move its files away."
+            f"{out}: {what}. Expected a new folder, or one with {CONFIG} alone, since nothing is overwritten; give "
+            "--out another one."
         )
 
 

@@ -1,7 +1,6 @@
 """From the settings of a run to its model, and a predictor, which runs it on its device and scores its predictions."""
 
 import functools
-import inspect
 import logging
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -165,7 +164,7 @@ class Predictor:
             check_compiler("cuda" if run.execution.device != "cpu" and torch.cuda.is_available() else "cpu")
         self.run, self.task = run, task
         self.observers = list(observers)
-        scored = "scored" in inspect.signature(model.forward).parameters
+        scored = getattr(model, "labels_tokens", False)
         typed = getattr(model.config, "token_types", 0) > 1
         self._collator = functools.partial(_collated, task.collator(tokenizer), scored, typed)
         # accelerate keeps its state in the process, and an earlier run may have had another precision.

@@ -1,7 +1,6 @@
 """Report the progress of a training: heartbeats for `make status`, TensorBoard, Weights & Biases. Changes no number."""
 
 import importlib
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -9,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lib.core.attempts import PARTS
 from lib.core.identity import NamesRun
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
@@ -35,7 +33,6 @@ class Heartbeats(Observer):
         self.folders = folders
         self.start = self.last = time.monotonic()
         self.first = 0
-        self.loss, self.steps = [0.0] * PARTS, [0] * PARTS  # sums over the parts of the training
 
     def began(self, trainer: Trainer) -> None:
         """Beat, and start the clock."""
@@ -43,10 +40,7 @@ class Heartbeats(Observer):
         self._beat(trainer)
 
     def stepped(self, trainer: Trainer) -> None:
-        """Note the loss, and beat if it is time."""
-        part = (trainer.progress.step - 1) * PARTS // trainer.steps
-        self.loss[part] += trainer.loss
-        self.steps[part] += 1
+        """Beat if it is time."""
         self._beat_in_time(trainer)
 
     def predicted_batch(self, trainer: Trainer) -> None:
@@ -70,7 +64,6 @@ class Heartbeats(Observer):
             return
         self.last = time.monotonic()
         progress = trainer.progress
-        begun = math.ceil(progress.step * PARTS / trainer.steps)
         steps = progress.step - self.first
         seconds = (self.last - self.start) / steps * (trainer.steps - progress.step) if steps else None
         self.folders.beat(
@@ -79,7 +72,6 @@ class Heartbeats(Observer):
             epoch=progress.epoch,
             epochs=float(trainer.recipe.epochs),
             ends=None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds),
-            losses=[loss / steps if steps else None for loss, steps in zip(self.loss, self.steps, strict=True)][:begun],
             **trainer.history.under_way(progress.tokens),
         )
 

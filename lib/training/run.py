@@ -21,8 +21,7 @@ from lib.core.errors import RunError
 from lib.core.extensions import part
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.study.run import RunSettings
-from lib.tokens.shared import shared_documents
-from lib.tokens.stored import TEXTS, share_longer, texts_of
+from lib.tokens.stored import TEXTS, share_longer, shared_documents, texts_of
 from lib.training import distributed
 from lib.training.checkpoints import (
     check_start,

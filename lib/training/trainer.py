@@ -391,7 +391,7 @@ class Trainer(Predictor):
             RunError: a weight is missing.
         """
         missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
-        refuse(trained(self.model).keys() & set(missing), checkpoint, "missing")
+        refuse(trained(self.model).keys() & set(missing), checkpoint, "are missing")
 
     def load_best(self) -> None:
         """Load the weights of the best evaluation.

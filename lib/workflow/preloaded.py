@@ -2,15 +2,14 @@
 
 `start` forks the server and names its socket in the environment. There, `hand_over` hands a program to it: arguments,
 working folder, environment and standard streams. The server forks a keeper, and the keeper the process that runs the
-program. The keeper passes signals on, kills the process when the one that handed it over is no more, and sends back the
-exit status. A command that the server cannot run is left to the caller.
+program. The keeper kills that process when the one that handed it over is no more, and sends back the exit status;
+signals go to the process itself. A command that the server cannot run is left to the caller.
 
 Without it the demo takes about 2.3 times the CPU time, since most of a small job is the import of its libraries.
 """
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -26,7 +25,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
@@ -124,32 +122,29 @@ def hand_over(command: Sequence[str]) -> int | None:
     if address is None or command[0] != sys.executable or not command[1:2] or not command[1].endswith(".py"):
         return None
     call = Call(sys.prefix, os.path.abspath(__file__), list(command[1:]), os.getcwd(), dict(os.environ))
-    with socket.socket(socket.AF_UNIX) as connection:
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb", buffering=0) as replies:
         try:
             with contextlib.chdir(os.path.dirname(address)):  # the name of a socket has about 100 bytes at most
                 connection.connect(os.path.basename(address))
             socket.send_fds(connection, [b"\0"], [0, 1, 2])
             connection.sendall(json.dumps(asdict(call)).encode() + b"\n")
-            reply = _reply(connection) or "the server has ended"
+            reply = replies.readline().decode().strip() or "the server has ended"
         except OSError as error:
             reply = str(error.strerror)
         started, _, process = reply.partition(" ")
         if started != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
-        # The system itself writes the number of a signal: a handler would wait for the end of the call that waits for
-        # the reply, if the signal had come just before it.
-        connection.setblocking(False)
-        before = signal.set_wakeup_fd(connection.fileno())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda *_: None)
-        status = ""
+            signal.signal(number, lambda number, _: _signal_group(int(process), number))
+        # A signal that comes just before a wait does not end it; its handler runs after the wait.
+        while not select.select([connection], [], [], 1.0)[0]:
+            pass
+        status = b""
         with contextlib.suppress(ConnectionResetError):
-            status = _reply(connection)
-        signal.set_wakeup_fd(before)
+            status = replies.readline()
     if not status:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(int(process), signal.SIGKILL)
+        _signal_group(int(process), signal.SIGKILL)
         logger.error(
             "%s: the process that kept this program was killed, and so was the program. Run it again.", address
         )
@@ -157,22 +152,17 @@ def hand_over(command: Sequence[str]) -> int | None:
     return int(status)
 
 
-def _reply(connection: socket.socket) -> str:
-    """Return the next line that arrives, without its end; nothing if none arrives any more."""
-    line = b""
-    while True:
-        select.select([connection], [], [])
-        part = connection.recv(1)
-        if not part or part == b"\n":
-            return line.decode() if part else ""
-        line += part
+def _signal_group(process: int, number: int) -> None:
+    """Send a signal to a process and its children, if they are still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, number)
 
 
 def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     """Fork a server of programs, which ends when this process does, and name it in this process's environment.
 
-    The socket is in a private folder among the temporary files, which the server removes at its end. The next server
-    removes the folder of one that was killed. Programs that come before the modules are imported wait.
+    The socket is in a private folder among the temporary files, which the server removes at its end. Programs that come
+    before the modules are imported wait.
 
     Args:
         modules: what the server imports before it forks.
@@ -185,18 +175,11 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     Raises:
         ProjectError: there can be no socket among the temporary files.
     """
-    _sweep()
     listener = socket.socket(socket.AF_UNIX)
     try:
         folder = tempfile.mkdtemp(prefix=PREFIX)
-        try:
-            lock = os.open(folder, os.O_RDONLY)  # locked until the server and all that it forked have ended
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with contextlib.chdir(folder):
-                listener.bind(NAME)
-        except OSError:
-            os.rmdir(folder)
-            raise
+        with contextlib.chdir(folder):
+            listener.bind(NAME)
     except OSError as error:
         raise ProjectError(
             f"{tempfile.tempdir or 'TMPDIR'}: cannot hold a socket ({error}). Set TMPDIR to a local folder that you "
@@ -209,7 +192,6 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     if os.fork():
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         listener.close()
-        os.close(lock)
         os.environ[SOCKET] = os.path.join(folder, NAME)
         return None
 
@@ -246,19 +228,6 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     os._exit(0)
 
 
-def _sweep() -> None:
-    """Remove the folders of servers that were killed."""
-    with contextlib.suppress(OSError):
-        for address in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{NAME}"):
-            with contextlib.suppress(OSError):  # another user's, or of a server that runs
-                lock = os.open(address.parent, os.O_RDONLY)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(address.parent)
-                finally:
-                    os.close(lock)
-
-
 def _keep(connection: socket.socket) -> Call:
     """Fork the process of a program and watch it until it ends. Only the forked process returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -287,17 +256,15 @@ def _keep(connection: socket.socket) -> Call:
         os.setpgid(process, process)  # here and there, since either may be first to need it
     with contextlib.suppress(OSError):  # without a reader, the thread kills the process
         connection.sendall(f"{STARTED} {process}\n".encode())
-    threading.Thread(target=_pass_signals, args=(requests, process), daemon=True).start()
+    threading.Thread(target=_kill_at_end, args=(requests, process), daemon=True).start()
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with contextlib.suppress(OSError):
         connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
     os._exit(0)
 
 
-def _pass_signals(requests: BinaryIO, process: int) -> None:
-    """Send `process` and its children the signals that arrive as bytes, and kill them at the end of those."""
-    with contextlib.suppress(ProcessLookupError):
-        with contextlib.suppress(ConnectionResetError):  # the other end was killed before it read the status
-            while number := requests.read(1):
-                os.killpg(process, number[0])
-        os.killpg(process, signal.SIGKILL)
+def _kill_at_end(requests: BinaryIO, process: int) -> None:
+    """Kill `process` and its children when the program that handed them over is no more."""
+    with contextlib.suppress(ConnectionResetError):  # it was killed before it read the status
+        requests.read()
+    _signal_group(process, signal.SIGKILL)

@@ -7,7 +7,9 @@ one (`lib.workflow.preloaded`), and else in place of this one.
 
 import argparse
 import json
+import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +21,8 @@ from lib.workflow.planning.paths import PLANNED
 from lib.workflow.planning.planned import NAME
 from lib.workflow.preloaded import hand_over
 from lib.workflow.staleness.kept_code import code_since
+
+logger = logging.getLogger(__name__)
 
 REMEDY = "Nothing was done. Undo the change, or stop snakemake and start it again: it makes a new plan."
 
@@ -38,7 +42,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = hand_over(arguments.command)
     if status is None:
         os.execvp(arguments.command[0], arguments.command)
+    if status - 128 in signal.valid_signals() - {signal.SIGALRM}:  # whose sender, `in_time`, says why
+        logger.error("%s", killed(status - 128))
     return status
+
+
+def killed(number: int) -> str:
+    """Explain the death of a program by a signal, which leaves no word in its log."""
+    causes: dict[int, str] = {
+        signal.SIGKILL: "The memory probably ran out: let fewer jobs run at once (--cores).",
+        signal.SIGBUS: "A disk or the shared memory (/dev/shm) is probably full.",
+    }
+    name = signal.strsignal(number) or "unknown"
+    return f"the program was killed by signal {number} ({name}). {causes.get(number, '')} Start again; it resumes."
 
 
 def check_code(planned: Path) -> None:

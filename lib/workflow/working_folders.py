@@ -4,32 +4,33 @@ Runs may end after the call that started them was killed. The next call rejects 
 and then they need their checkpoints, however old these are.
 """
 
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from typing import Any
 
-from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from lib.core.attempts import sweep
 from lib.core.record import RUN
 from lib.workflow.planning.paths import Paths
 
-_finish_jobs = JobScheduler._finish_jobs
 
-
-def remove_with_acceptance(paths: Paths) -> None:
-    """Let Snakemake, in this process, remove the working folders of a run when it has accepted the results.
+class Remover(logging.Handler):
+    """Removes the working folder of a run when Snakemake logs that a job has finished.
 
     Args:
         paths: of the study.
+        persistence: Snakemake's record of the files.
     """
 
-    def finish_jobs(self: Any) -> None:
-        _finish_jobs(self)
-        if self.workflow.is_main_process and not self.workflow.dryrun:
-            remove_accepted(paths, self.workflow.persistence)
+    def __init__(self, paths: Paths, persistence: Any):
+        super().__init__()
+        self.paths, self.persistence = paths, persistence
 
-    JobScheduler._finish_jobs = finish_jobs
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remove the folders of accepted runs, after a job."""
+        if getattr(record, "event", None) == LogEvent.JOB_FINISHED:
+            remove_accepted(self.paths, self.persistence)
 
 
 def remove_accepted(paths: Paths, persistence: Any) -> None:
@@ -39,17 +40,12 @@ def remove_accepted(paths: Paths, persistence: Any) -> None:
         paths: of the study.
         persistence: Snakemake's record of the files.
     """
-    sweep(Path(paths.work), _is_accepted(paths, persistence))
-
-
-def _is_accepted(paths: Paths, persistence: Any) -> Callable[[Path], bool]:
     results = Path(paths.results)
 
     def is_accepted(out: Path) -> bool:
-        try:
-            record = results / out.relative_to(results.absolute()) / RUN
-        except ValueError:  # the results have been moved since
+        if not out.is_relative_to(results.absolute()):  # the results have been moved since
             return False
+        record = results / out.relative_to(results.absolute()) / RUN
         return record.is_file() and not persistence._filter_incomplete_keys([str(record)])
 
-    return is_accepted
+    sweep(Path(paths.work), is_accepted)

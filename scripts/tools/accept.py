@@ -1,4 +1,4 @@
-"""Accept stale results unchanged, and write the acceptance to the run records.
+"""Accept stale results unchanged, and note why.
 
 python scripts/tools/accept.py results/tables/f1.csv --reason "only renamed a function"
 python scripts/tools/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
@@ -14,8 +14,8 @@ from lib.core import program
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.steps import in_order, workflow_with_plan
-from lib.workflow.staleness.acceptance import accept
-from lib.workflow.staleness.causes import stale_report
+from lib.workflow.staleness.acceptance import check_whole, note, touch
+from lib.workflow.staleness.causes import stale_report, stale_steps
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -26,7 +26,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
-        stale = accept(workflow, plan.paths, arguments.reason)
+        stale = stale_steps(workflow, plan.paths.code)
+        check_whole(workflow)
+        touch(workflow, arguments.configfile, arguments.targets)
+        note(plan.paths.code, stale, arguments.reason)
         print(stale_report(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
 
 

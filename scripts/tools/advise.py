@@ -1,10 +1,10 @@
-"""Recommend a model, an attention mechanism and a length for your own texts, and write the study that runs them.
+"""Recommend a model, an attention mechanism and a length for your own texts, and write the study of the model.
 
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --out config/texts.yaml
 
-The first line is the advice: model, attention, length, expected minutes and the command. Then come three reasons, what
-the study does to the documents, and the times of the published encoder and of all mechanisms at each length limit,
-relative to exact attention, with intervals. Training steps are measured in turns, within the time of --seconds.
+The first line is the advice: model, attention, length, expected minutes and the command. Then come three facts about
+the texts, changes of the documents by the study, and a table of the candidates: their times, relative to exact
+attention with intervals, memory and predictions. Training steps are measured in turns, within the time of --seconds.
 """
 
 import logging
@@ -40,26 +40,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="how text files are written, where that cannot be told: the settings of `dialect` in a study",
     )
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
-    parser.add_argument(
-        "--study", default="config/config.yaml", metavar="FILE", help="study whose encoder and recipes are estimated"
-    )
+    parser.add_argument("--study", default="config/config.yaml", metavar="FILE", help="study whose models are compared")
     parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt instead of the study's vocabulary")
     parser.add_argument(
         "--limits", nargs="+", type=program.positive, metavar="N", help=f"tokens to cut documents to {LIMITS}"
-    )
-    parser.add_argument(
-        "--sample", type=program.positive, default=1000, metavar="D", help="documents to count tokens of (1000)"
     )
     parser.add_argument(
         "--points", type=float, default=1.0, metavar="P", help="most points of F1 to lose for speed (1)"
     )
     parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
     parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, instead of the hub's")
-    parser.add_argument(
-        "--weights",
-        metavar="FOLDER",
-        help="model folder of a pretraining, from which the study then starts",
-    )
     parser.add_argument(
         "--out",
         type=program.file_to_write,

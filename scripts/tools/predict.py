@@ -18,7 +18,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a fine-tuning run")
     parser.add_argument(
-        "--input", required=True, metavar="FILE", help="text (one document per line), CSV, JSONL, Parquet"
+        "--input",
+        dest="source",
+        required=True,
+        metavar="FILE",
+        help="text (one document per line), CSV, JSONL, Parquet",
     )
     parser.add_argument("--column", help="column of the text; default: that of the study if it is there, else text")
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
@@ -28,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument(
         "--out",
+        dest="target",
         type=program.file_to_write,
         default="predictions.csv",
         metavar="FILE",
@@ -45,19 +50,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="documents of the full length at once; of shorter ones, more",
     )
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
-    arguments = parser.parse_args(argv)
-    predict(
-        arguments.model,
-        arguments.input,
-        arguments.out,
-        column=arguments.column,
-        pair_column=arguments.pair_column,
-        id=arguments.id,
-        dialect=arguments.dialect and program.read_settings(Dialect, arguments.dialect),
-        max_tokens=arguments.max_tokens,
-        batch_size=arguments.batch_size,
-        device=arguments.device,
-    )
+    arguments = vars(parser.parse_args(argv))
+    if (dialect := arguments["dialect"]) is not None:
+        arguments["dialect"] = program.read_settings(Dialect, dialect)
+    predict(**arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ GB of downloads and disk, each with how it is known: measured, extrapolated or u
 
 python scripts/tools/status.py
 python scripts/tools/status.py --configfile config/demo.yaml
-python scripts/tools/status.py --watch
 
 Reads only files of runs, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
 failed or lacks results, and with 2 if the study cannot be read.
@@ -16,25 +15,20 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
+from lib.workflow.commands.needs import needs_report
 from lib.workflow.commands.progress import progress, progress_report
-from lib.workflow.commands.requirements import requirements_report
-from lib.workflow.commands.watching import watch
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.steps import in_order, workflow_with_plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
-    parser = program.study_parser(__doc__)
-    parser.add_argument(
-        "--watch", action="store_true", help="in a terminal, show it until all runs are done, or Ctrl-C"
-    )
-    arguments = parser.parse_args(argv)
+    arguments = program.study_parser(__doc__).parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    found = watch(plan) if arguments.watch and sys.stdout.isatty() else progress(plan)
+    found = progress(plan)
     if plan.study.execution.runs == "made" and all(run.state == "waiting" for run in found.values()):
         with workflow_with_plan(arguments.configfile, []) as workflow:
-            print(requirements_report(plan, in_order(workflow)))
+            print(needs_report(plan, in_order(workflow)))
     else:
         print(progress_report(plan, found))
     return int(any(run.state in ("failed", "missing") for run in found.values()))

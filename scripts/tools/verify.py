@@ -4,11 +4,12 @@ python scripts/tools/verify.py
 python scripts/tools/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes long for large files. Exits with 1 if something differs or is missing, and with 2
-if a record cannot be read, or there is no plan by which a run could be repeated. Also lists runs made with other
+if a record cannot be read. Also lists runs made with other
 versions of torch, transformers or tokenizers than installed; their results still match their records, so they do not
 change the exit status.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -17,8 +18,6 @@ from lib.core.record import RUN
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.commands.verification import named, verification_report, verify
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import workflow_with_plan
-from lib.workflow.staleness.causes import forcing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,10 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if foreign := [folder for folder in found.damaged if folder not in own]:
         print("\nRuns with changed files that are none of this study. Delete them, or name the study that made them:")
         print(*named(foreign), sep="\n")
-    if damaged := [f"{folder}/{RUN}" for folder in found.damaged if folder in own]:
-        with workflow_with_plan(arguments.configfile, []) as workflow:
-            command = forcing(damaged, workflow)
-        print(f"\nThis repeats the runs with changed files, and everything made from them:\n    {command}")
+    gone = [file for file in found.missing if file.endswith(f"/{RUN}")]
+    if again := [*(f"{folder}/{RUN}" for folder in found.damaged if folder in own), *gone]:
+        command = ["snakemake", "--cores", "all", "--configfile", *arguments.configfile, "--forcerun", *again]
+        print("\nThis makes these runs again, all that is made from them, and what is not made yet:")
+        print(f"    {shlex.join(command)}")
     return int(bool(found.differing or found.missing))
 
 

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from small_studies import reviews
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -21,14 +22,7 @@ STUDY = {
     "experiment": {
         "seeds": [1],
         "backbones": {"tfidf": {"kind": "tfidf"}},
-        "datasets": {
-            "imdb": {
-                "source": "generated",
-                "generated": {"documents": 200},
-                "labels": ["negative", "positive"],
-                "max_tokens": 48,
-            }
-        },
+        "datasets": {"imdb": reviews(200, 48)},
         "stages": {"score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}},
         "models": {"words": {"backbone": "tfidf"}},
     },

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from encoder_cases import build, labelled
+from encoder_cases import EncoderForMaskedLM, build, labelled
 
 from lib.attention.contract import set_step
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.faster import CompiledAtFixedSizes, Graphs, compile_blocks
 from lib.tokens.batches import known_beforehand, rounded
 

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, labelled
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, EncoderForSequenceClassification, build, labelled
 
 from lib.attention.contract import set_step
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.tokens.batches import known_beforehand
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")]

@@ -9,9 +9,15 @@ from pathlib import Path
 import torch
 from ready import TRAINING, ready
 
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.model import EncoderModel
+from lib.backbones.heads.masked_lm import MaskedLM
+from lib.backbones.heads.sequence_classification import SequenceClassification
+from lib.backbones.heads.token_classification import TokenClassification
 
+EncoderForMaskedLM = MaskedLM.on(EncoderModel)
+EncoderForSequenceClassification = SequenceClassification.on(EncoderModel)
+EncoderForTokenClassification = TokenClassification.on(EncoderModel)
 EXAMPLES = {
     "sdpa": {"kind": "sdpa"},
     "sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False},

@@ -21,8 +21,6 @@ from studies.hate_speech.evaluation.detection import best_threshold, detection_s
 
 Cell = str | float | int | None
 EXTRA = {
-    "difference": ("reference", "baseline"),
-    "relative": ("reference",),
     "requirements": ("reference", "baseline"),
     "significance": ("reference", "baseline"),
     "answer": ("reference", "baseline"),
@@ -34,7 +32,7 @@ EXTRA = {
 }
 """Kinds that compare rows with the reference or the baseline of the report."""
 ALWAYS_DIVIDED = {"classes"}
-DIVIDED = {"detection", "spread", "history", "groups", "errors", "parameters", "confusion", "trials_figure"}
+DIVIDED = {"detection", "history", "groups", "errors", "confusion", "trials_figure"}
 """Kinds of which there is one result per dataset, where there are several."""
 VALUES: dict[str, tuple[str, Callable[[Made], float | None], bool]] = {
     "memory": ("peak_memory_gib", lambda run: run.memory / 1024, False),
@@ -109,7 +107,7 @@ class View:
         named = settings.get("models") or _named_elsewhere(settings) or list(self.row_of)
         self.named = [model for model in named if model in self.row_of]
         self.rows = list(dict.fromkeys(self.row_of[model] for model in self.named))
-        self.beside = {name: report.get(name) for name in EXTRA.get(kind, ())}
+        self.beside = {name: report.get(name) for name in compared_with(settings)}
         """The report's reference and baseline, as far as its kind compares rows with them."""
         self.reference = self.row_of.get(self.beside.get("reference") or "")
         self.baseline = self.row_of.get(self.beside.get("baseline") or "")
@@ -143,11 +141,6 @@ class View:
         return any(
             len(self.runs(row, stage, entry)) > 1 for row in rows for stage in stages for entry in self.stages[stage]
         )
-
-    def last(self, row: str, stages: Sequence[str], entry: str) -> str | None:
-        """Return the last of these stages at which a row has a run on an entry, in the order of training."""
-        made = [stage for stage in stages if self.words.has_run(row, stage, entry)]
-        return max(reversed(made), key=lambda stage: len(self.words.way(row, stage, entry)), default=None)
 
     def costs(self, row: str, priced: str, entry: str, stages: Sequence[str]) -> list[list[Made]]:
         """Return, for each seed of a row's runs of a stage, these and the runs of other stages that they come from."""
@@ -210,6 +203,12 @@ def _test(run: Made) -> pd.DataFrame:
     return run.predictions[run.predictions["split"] == "test"]
 
 
+def compared_with(settings: Mapping[str, Any]) -> Sequence[str]:
+    """Return what a result compares rows with: the report's reference, its baseline, or both."""
+    kind = settings.get("kind", "stage")
+    return settings.get("against", ()) if kind == "stage" else EXTRA.get(kind, ())
+
+
 def stages_passed(settings: Mapping[str, Any]) -> list[str]:
     """Return the stages that every row has runs of."""
     stages: list[str] = []
@@ -256,24 +255,30 @@ def expected_table(view: View) -> Expected:
 
 
 def _stage(view: View) -> Expected:
+    given = view.settings["stage"]
+    groups = [
+        group if isinstance(group, list) else [group] for group in (given if isinstance(given, list) else [given])
+    ]
     columns = view.settings["columns"]
     of_stage = {stage: columns[stage] if isinstance(columns, dict) else columns for stage in view.passed}
     one = len({column for each in of_stage.values() for column in each}) == 1
-    several = view.several_seeds(view.rows, view.passed)
+    others = list(dict.fromkeys(row for row in (view.reference, view.baseline) if row))
+    several = any(
+        len(view.runs(row, stage, at)) > 1
+        for row in [*view.rows, *others] for stage in view.passed for at in view.stages[stage]
+    )  # fmt: skip
     table = Expected(["model"], [[row] for row in view.rows])
-    for stage in view.passed:
+    alone = all(len(view.stages[group[-1]]) == 1 for group in groups)
+    for group in groups:
+        stage, together = group[-1], "+".join(group)
         for entry in view.stages[stage]:
-            if len(view.stages) == 1:
-                place = entry
-            else:
-                place = stage if all(len(each) == 1 for each in view.stages.values()) else f"{stage}_{entry}"
+            place = entry if len(groups) == 1 else together if alone else f"{together}_{entry}"
             for column in of_stage[stage]:
-                name, value, is_score = VALUES[column]
-                label = place if one else f"{place}_{name}"
-                cells = [[value(run) for run in view.runs(row, stage, entry)] for row in view.rows]
-                _add(table, label, map(mean, cells))
-                if is_score and several:
-                    _add(table, f"{label}_sd", map(deviation, cells))
+                label = place if one else f"{place}_{VALUES[column][0]}"
+                for name, cells in _numbers(view, column, group, entry, others).items():
+                    _add(table, label + name, map(mean, cells))
+                    if VALUES[column][2] and several:
+                        _add(table, f"{label}{name}_sd", map(deviation, cells))
     if any("memory" in each for each in of_stage.values()):
         kinds = [
             {run.memory_kind for stage in view.passed for at in view.stages[stage] for run in view.runs(row, stage, at)}
@@ -283,36 +288,35 @@ def _stage(view: View) -> Expected:
     return table
 
 
+def _numbers(
+    view: View, column: str, group: Sequence[str], entry: str, others: Sequence[str]
+) -> dict[str, list[list[float | None]]]:
+    """Return the values of each row on an entry, and how they differ from others, by the end of the column's name."""
+    (_, value, is_score), stage = VALUES[column], group[-1]
+    own: dict[str, list[float | None]] = {}
+    for row in [*view.rows, *others]:
+        own[row] = [value(run) for run in view.runs(row, stage, entry)]
+        if len(group) > 1 and own[row]:
+            cost = _cost(view, column, row, stage, entry, group)
+            own[row] = [cost and cost / {"memory": 1024, "total_minutes": 60}.get(column, 1)]
+    found = {"": [own[row] for row in view.rows]}
+    for other in [other for other in others if own[other]]:
+        cells: list[list[float | None]] = []
+        for row in view.rows:
+            if not own[row] or view.same(row, other, stage, entry):
+                cells.append([])
+            elif is_score:
+                cells.append([_less(ours, theirs) for ours, theirs in zip(own[row], own[other], strict=True)])
+            else:
+                cells.append([_per_cent(view, column, row, stage, entry, group, other)])
+        found[f"_against_{other}"] = cells
+    return found
+
+
 def _add(table: Expected, name: str, cells: Iterable[Cell]) -> None:
     table.columns.append(name)
     for row, cell in zip(table.rows, cells, strict=True):
         row.append(cell)
-
-
-def _difference(view: View) -> Expected:
-    columns, stage = view.settings.get("columns", ["f1"]), view.stage
-    others = list(dict.fromkeys(row for row in (view.reference, view.baseline) if row))
-    several = view.several_seeds([*view.rows, *others], [stage])
-    table = Expected(["model"], [[row] for row in view.rows])
-    for entry in view.stages[stage]:
-        for column in columns:
-            name, value, _ = VALUES[column]
-            label = entry if len(columns) == 1 else f"{entry}_{name}"
-            own = {row: [value(run) for run in view.runs(row, stage, entry)] for row in [*view.rows, *others]}
-            shown = {label: [own[row] for row in view.rows]}
-            for other in others:
-                if own[other]:
-                    shown[f"{label}_against_{other}"] = [
-                        []
-                        if not own[row] or view.same(row, other, stage, entry)
-                        else [_less(ours, theirs) for ours, theirs in zip(own[row], own[other], strict=True)]
-                        for row in view.rows
-                    ]
-            for each, cells in shown.items():
-                _add(table, each, map(mean, cells))
-                if several:
-                    _add(table, f"{each}_sd", map(deviation, cells))
-    return table
 
 
 def _less(value: float | None, other: float | None) -> float | None:
@@ -337,9 +341,11 @@ def _cost(view: View, column: str, row: str, priced: str, entry: str, stages: Se
     return mean(totals)
 
 
-def _per_cent(view: View, column: str, row: str, priced: str, entry: str, stages: Sequence[str]) -> float | None:
-    """Return by how many per cent a row costs more than the reference."""
-    like, places = COST[column][2], (row, view.reference)
+def _per_cent(
+    view: View, column: str, row: str, priced: str, entry: str, stages: Sequence[str], other: str | None = None
+) -> float | None:
+    """Return by how many per cent a row costs more than another one, the reference unless it is named."""
+    like, places = COST[column][2], (row, other or view.reference)
     if not all(view.words.has_run(str(each), priced, entry) for each in places):
         return None
     costs = [_cost(view, column, str(each), priced, entry, stages) for each in places]
@@ -356,31 +362,6 @@ def _ways(of_seeds: Iterable[Iterable[Made]], like: Sequence[str]) -> object:
     return found[0] if all(way == found[0] for way in found) else of_runs
 
 
-def _relative(view: View) -> Expected:
-    groups = [[group] if isinstance(group, str) else group for group in view.settings["stage"]]
-    rows, column = [row for row in view.rows if row != view.reference], view.settings["column"]
-    table, columns = Expected(["model"], [[row] for row in rows]), []
-    for group in groups:
-        for entry in dict.fromkeys(entry for stage in group for entry in view.stages[stage]):
-            working = [stage for stage in group if entry in view.stages[stage]]
-            priced = {row: view.last(row, working, entry) for row in [*rows, view.reference] if row}
-            counted = {
-                stage
-                for row, last in priced.items()
-                if last and view.words.has_run(row, last, entry)
-                for stage in group
-                if stage in working or stage in dict(view.words.way(row, last, entry))
-            }
-            stages = tuple(stage for stage in group if stage in counted)
-            if (stages, entry) in columns:
-                continue  # another group has counted the same
-            columns.append((stages, entry))
-            name = "_".join([*stages, entry]) if len(groups) > 1 else entry
-            cells = [_per_cent(view, column, row, priced[row], entry, group) if priced[row] else None for row in rows]
-            _add(table, name, cells)
-    return table
-
-
 def _requirements(view: View) -> Expected:
     settings, stage = view.settings, view.stage
     value = VALUES[settings.get("column", "f1")][1]
@@ -390,7 +371,6 @@ def _requirements(view: View) -> Expected:
     table = Expected(["model", "dataset", *names, "seeds", "quality", "cost", "stability"])
     verdicts = ("quality", "cost", "stability")
     for row in view.trained:
-        found = []
         for entry in view.stages[stage]:
             scores = {
                 name: [value(run) for run in view.runs(name, stage, entry)]
@@ -426,16 +406,11 @@ def _requirements(view: View) -> Expected:
                 "cost": _and(lower, near),
                 "stability": None if close and len(scores[row]) < least else close,
             }
-            found.append(met)
             told = "not asked" if asked is None or is_reference else None
             numbers = [own, *([base] if view.baseline else []), above, *costs, apart, len(scores[row])]
             table.rows.append(
                 [row, entry, *numbers, *(told if n == "cost" and told else _word(met[n]) for n in verdicts)]
             )
-        if len(view.stages[stage]) > 1:
-            told = "not asked" if savings.get(view.family(row)) is None or row == view.reference else None
-            words = [told if n == "cost" and told else _everywhere([met[n] for met in found]) for n in verdicts]
-            table.rows.append([row, "all", *[None] * (len(names) + 1), *words])
     return table
 
 
@@ -463,12 +438,6 @@ def _or(one: bool | None, other: bool | None) -> bool | None:
 
 def _word(met: bool | None) -> str:
     return {True: "met", False: "not met", None: "not to be told"}[met]
-
-
-def _everywhere(verdicts: Sequence[bool | None]) -> str:
-    if False in verdicts:
-        return f"not met (on {verdicts.count(False)} of {len(verdicts)})"
-    return _word(None if None in verdicts else True)
 
 
 def _pareto(view: View) -> Expected:
@@ -501,7 +470,10 @@ def _pareto(view: View) -> Expected:
             if factor is None and settings.get(f"{own}_tolerance"):
                 factor = 1 + settings[f"{own}_tolerance"] / 100
             like = COST["total_minutes"][2] if own == "time" else []
-            ways = [_ways(view.costs(row, stage, entry, settings["time"]), like) for row in made]
+            spent = {row: view.costs(row, stage, entry, settings["time"]) for row in made}
+            if own == "time":
+                spent = {row: [[run for run in runs if run.trains] for runs in spent[row]] for row in made}
+            ways = [_ways(spent[row], like) for row in made]
             if factor is not None and all(way == ways[0] for way in ways):
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}
@@ -555,7 +527,7 @@ def _compute(view: View) -> Expected:
         for row in view.rows
     }
     everything = {key: run for runs in of_row.values() for key, run in runs.items()}
-    for name, runs in [*of_row.items(), ("all", everything)]:
+    for name, runs in [*of_row.items(), ("all models", everything)]:
         for hardware in sorted({run.hardware or "unknown" for run in runs.values()}):
             cells = [
                 [
@@ -710,19 +682,6 @@ def called(places: Iterable[str], others: Iterable[str]) -> list[str]:
     return [place if short(place) in taken else short(place) for place in places]
 
 
-def _spread(view: View) -> Expected:
-    (entry,), value = view.stages[view.stage], VALUES[view.settings.get("column", "f1")][1]
-    variants, others = view.words.variants(view.stage), ["maximum", "minimum", "difference", "seeds"]
-    table = Expected(["model", *called(variants[0], ["model", *others]), *others])
-    for row in view.rows:
-        for variant in variants:
-            scores = [value(run) for run in view.runs(row, view.stage, entry, variant)]
-            apart = max(scores) - min(scores) if len(scores) > 1 else None
-            settings = map(spelled, variant.values())
-            table.rows.append([row, *settings, max(scores), min(scores), apart, len(scores)])
-    return table
-
-
 def _search(view: View) -> Expected:
     value, variants = VALUES[view.settings.get("column", "validation_f1")][1], view.words.variants(view.stage)
     rows = [(row, variant) for row in view.rows for variant in variants]
@@ -732,7 +691,12 @@ def _search(view: View) -> Expected:
         _add(table, entry, map(mean, scores))
         if any(len(each) > 1 for each in scores):
             _add(table, f"{entry}_sd", map(deviation, scores))
-    return _without(table, "model") if len(view.rows) == 1 else table
+        if view.settings.get("spread"):
+            _add(table, f"{entry}_maximum", [max(each) if each else None for each in scores])
+            _add(table, f"{entry}_minimum", [min(each) if each else None for each in scores])
+            _add(table, f"{entry}_difference", [max(each) - min(each) if len(each) > 1 else None for each in scores])
+            _add(table, f"{entry}_seeds", [len(each) or None for each in scores])
+    return _without(table, "model") if len(view.rows) == 1 and len(variants) > 1 else table
 
 
 def _without(table: Expected, *names: str) -> Expected:
@@ -850,16 +814,6 @@ def curve_of(view: View, row: str, entry: str, column: str) -> dict[int, list[fl
             for epoch, value in zip(run.history["epoch"], run.history[column], strict=True):
                 curve.setdefault(int(epoch), []).append(float(value))
     return curve
-
-
-def _parameters(view: View) -> Expected:
-    (entry,) = view.stages[view.stage]
-    table = Expected(["model"], [[row] for row in view.rows])
-    counts = [view.runs(row, view.stage, entry)[0].parameters for row in view.rows]
-    for part in ("embeddings", "attention", "feed_forward", "head", "total"):
-        if any(part in each for each in counts):
-            _add(table, part, [each.get(part) for each in counts])
-    return table
 
 
 class Points(list[tuple[float, float]]):
@@ -1162,20 +1116,16 @@ def _errors(view: View) -> Expected:
 
 TABLES: dict[str, Callable[[View], Expected]] = {
     "stage": _stage,
-    "difference": _difference,
-    "relative": _relative,
     "requirements": _requirements,
     "pareto": _pareto,
     "compute": _compute,
     "significance": _significance,
     "answer": _answer,
-    "spread": _spread,
     "search": _search,
     "search_best": _search_best,
     "state_size": _state_size,
     "trials": _trials,
     "history": _history,
-    "parameters": _parameters,
     "scaling": _scaling,
     "geometry": _geometry,
     "correlation": _correlation,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from expected_runs import Words
-from expected_tables import EXTRA, VALUES, View, comparable, pairs_of_runs, shown_entries, stages_passed
+from expected_tables import VALUES, View, comparable, compared_with, pairs_of_runs, shown_entries, stages_passed
 from random_studies import Draw
 
 Settings = dict[str, Any]
@@ -36,7 +36,7 @@ class Reporter:
         entries = list(dict.fromkeys(entry for stage in stages for entry in words.entries(stage)))
         if self.draw.chance(0.25):
             settings["datasets"] = self.draw.some(entries)
-        if "reference" in EXTRA.get(settings.get("kind", ""), ()) and not self._refers(settings):
+        if "reference" in compared_with(settings) and not self._refers(settings):
             return None
         shown = [
             model
@@ -105,20 +105,23 @@ class Reporter:
         if not self.words.labelled(stage):
             scores = ["loss"]
         chosen = self.draw.sample(scores, 1 if self.draw.chance(0.6) or len(scores) == 1 else 2)
-        return self.with_parts({"kind": "difference", "stage": stage, "columns": chosen})
+        return self.with_parts({"stage": stage, "columns": chosen, "against": self._others()})
 
-    def relative(self) -> Settings | None:
+    def _others(self) -> list[str]:
+        return self.draw.choice([["reference"], ["reference", "baseline"]])
+
+    def together(self) -> Settings | None:
         if not self.plain:
             return None
-        last = self.pick(self.plain)
-        groups: list[Any] = [self.priced(str(last))]
+        last = str(self.pick(self.plain))
+        group = [*[stage for stage in self.priced(last) if stage != last], last]
+        groups: list[Any] = [group if len(group) > 1 else last]
         if self.draw.chance(0.4):
             groups.insert(0, self.pick(self.plain))
-        groups = [group if isinstance(group, str) or len(group) > 1 else group[0] for group in groups]
-        if len(groups) == 2 and groups[0] == groups[1]:
-            del groups[0]
-        column = self.draw.choice(["memory", "total_minutes", "parameters"])
-        return self.with_parts({"kind": "relative", "stage": groups, "column": column})
+        if groups[0] == groups[-1]:
+            groups = groups[:1]
+        columns = self.draw.sample(["memory", "total_minutes", "parameters"], self.draw.choice([1, 2]))
+        return self.with_parts({"stage": groups, "columns": columns, "against": self._others()})
 
     def requirements(self) -> Settings | None:
         if not (stage := self.pick(self.learnt)):
@@ -173,14 +176,14 @@ class Reporter:
     def answer(self) -> Settings | None:
         return self._comparison("answer")
 
-    def spread(self) -> Settings | None:
-        stage = self.pick([*self.learnt, *sorted(self.searching)])
-        column = self.draw.choice(OF_CLASSES)
-        return self.with_parts({"kind": "spread", "stage": stage, "column": column}) if stage else None
-
     def search(self) -> Settings | None:
         stage = self.pick(sorted(self.searching))
         return self.with_parts({"kind": "search", "stage": stage}) if stage else None
+
+    def spread(self) -> Settings | None:
+        stage = self.pick([*self.learnt, *sorted(self.searching)])
+        settings = {"kind": "search", "stage": stage, "column": self.draw.choice(OF_CLASSES), "spread": True}
+        return self.with_parts(settings) if stage else None
 
     def search_best(self) -> Settings | None:
         stage = self.pick(sorted(self.searching))
@@ -207,10 +210,6 @@ class Reporter:
             return None
         column = self.draw.choice(["train_loss", "eval_loss"])
         return self.with_parts({"kind": "history", "stage": stage, "column": column}, trained=True)
-
-    def parameters(self) -> Settings | None:
-        stage = self.pick(self.plain)
-        return self.with_parts({"kind": "parameters", "stage": stage}) if stage else None
 
     def scaling(self) -> Settings | None:
         settings = self._curves()
@@ -350,8 +349,8 @@ class Reporter:
 
 
 TABLES = [
-    "stage", "stage", "difference", "relative", "requirements", "pareto", "compute", "significance", "answer", "spread",
-    "search", "search_best", "state_size", "trials", "history", "parameters", "scaling", "geometry", "correlation",
+    "stage", "stage", "difference", "together", "requirements", "pareto", "compute", "significance", "answer", "spread",
+    "search", "search_best", "state_size", "trials", "history", "scaling", "geometry", "correlation",
     "classes", "detection", "groups", "errors",
 ]  # fmt: skip
 FIGURES = [

@@ -18,7 +18,7 @@ PLANNING = ["docutils.core", "matplotlib.figure", "pandas", "pydantic", "snakema
 TRAINING = [
     *PLANNING, "accelerate", "datasets", "matplotlib.pyplot", "nltk", "optuna", "peft", "pyarrow.parquet",
     "scipy.stats", "sklearn.feature_extraction.text", "sklearn.linear_model", "sklearn.metrics", "sklearn.manifold",
-    "tabulate", "textalloc", "torch", "transformers.modeling_utils",
+    "tabulate", "torch", "transformers.modeling_utils",
 ]  # fmt: skip
 """What its programs import besides, when they prepare, train, and draw."""
 ONE_THREAD = dict.fromkeys(THREADS, "1")

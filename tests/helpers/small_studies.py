@@ -17,6 +17,23 @@ DATASET = {
     "max_tokens": 128,
 }
 
+
+def reviews(documents: int, max_tokens: int) -> dict[str, Any]:
+    """Return a dataset of generated reviews of two classes."""
+    return {
+        "source": "generated",
+        "generated": {"documents": documents},
+        "labels": ["negative", "positive"],
+        "max_tokens": max_tokens,
+    }
+
+
+def executed_in(results: str) -> dict[str, Any]:
+    """Return how a study is executed on the CPU alone, with its results in a folder."""
+    job = {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000}
+    return {"results": results, "training": {"device": "cpu"}, "job": job}
+
+
 SMALL: dict[str, Any] = {
     "extensions": shipped(),
     "experiment": {
@@ -145,14 +162,7 @@ def searching(search, *, seeds, mechanisms, documents, epochs, report, **encoder
             "mechanisms": mechanisms,
             "backbones": {"encoder": {"kind": "encoder", **sizes, **encoder}, "tfidf": {"kind": "tfidf"}},
             "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 300}},
-            "datasets": {
-                "imdb": {
-                    "source": "generated",
-                    "generated": {"documents": documents},
-                    "labels": ["negative", "positive"],
-                    "max_tokens": 48,
-                }
-            },
+            "datasets": {"imdb": reviews(documents, 48)},
             "stages": {
                 name: common | stage | {"recipe": recipe | stage.get("recipe", {})},
                 "finetune": common | {"settings_from": name},

@@ -4,7 +4,7 @@ import fcntl
 import shutil
 
 import pytest
-from small_studies import MINIATURE
+from small_studies import MINIATURE, reviews
 
 from lib.workflow.staleness.digests import reached
 
@@ -13,14 +13,7 @@ ALONE = {
     "experiment": {
         "seeds": [1, 2],
         "backbones": {"tfidf": {"kind": "tfidf"}},
-        "datasets": {
-            "imdb": {
-                "source": "generated",
-                "generated": {"documents": 200},
-                "labels": ["negative", "positive"],
-                "max_tokens": 48,
-            }
-        },
+        "datasets": {"imdb": reviews(200, 48)},
         "stages": {"score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}},
         "models": {"words": {"backbone": "tfidf"}},
     },

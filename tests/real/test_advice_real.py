@@ -29,7 +29,7 @@ def test_300_tweets_take_tfidf_or_a_published_encoder(repository, shared, monkey
     file = tmp_path / "tweets.csv"
     tweets[["tweet", "class"]].rename(columns={"tweet": "text", "class": "label"}).to_csv(file, index=False)
     text, study = advice(repository, shared, monkeypatch, file, "--label", "label")
-    assert "Too few to compare models" in text
+    assert "30 test documents can show no difference" in text
     assert "exact attention" in text.splitlines()[0]
     assert study["experiment"]["datasets"]["texts"]["labels"] == ["0", "1", "2"]
     assert list(study["experiment"]["models"]) == ["tfidf", "minilm"]

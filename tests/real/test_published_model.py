@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 import transformers
+from small_studies import reviews
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.core.errors import RunError
@@ -34,14 +35,7 @@ def study(folder):
                     "experiment": {
                         "seeds": [1],
                         "published": {"minilm": {"folder": str(folder)}},
-                        "datasets": {
-                            "imdb": {
-                                "source": "generated",
-                                "generated": {"documents": 200},
-                                "labels": ["negative", "positive"],
-                                "max_tokens": 64,
-                            }
-                        },
+                        "datasets": {"imdb": reviews(200, 64)},
                         "stages": {
                             "finetune": {
                                 "task": {"kind": "sequence_classification"},
@@ -109,5 +103,5 @@ def test_a_field_that_could_change_its_states_is_named(folder, make, tmp_path):
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | {"position_embedding_type": "relative_key"}))
     backbone, model = make(from_published(folder, tmp_path / "tokenizer").backend)
-    with pytest.raises(RunError, match=r"position_embedding_type = 'relative_key': unknown to bert"):
+    with pytest.raises(RunError, match=r"position_embedding_type = 'relative_key': transformers does not follow it for bert"):
         backbone.load_weights(model, copy)

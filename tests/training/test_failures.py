@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import os
 import re
 import resource
@@ -22,7 +21,7 @@ from comparing import assert_alike, weights
 from killing import attempt
 from ready import TRAINING, ready
 
-from lib.core.attempts import PARTS, read_heartbeat
+from lib.core.attempts import read_heartbeat
 from lib.core.errors import DataError, RunError
 from lib.core.record import read_record
 from lib.study.run import Start
@@ -108,8 +107,6 @@ def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undistu
     heartbeat = read_heartbeat(left)
     assert heartbeat.state == "failed"
     assert heartbeat.error.startswith(f"ended by {number.name}")
-    assert len(heartbeat.losses) == math.ceil(heartbeat.step * PARTS / heartbeat.steps)
-    assert all(loss > 0 for loss in heartbeat.losses)
     assert signal.getsignal(number) == signal.SIG_DFL
     train(rarely, tmp_path / "out")
     assert_alike(undisturbed, tmp_path / "out")

@@ -246,7 +246,7 @@ def test_a_training_whose_epochs_would_have_other_steps_is_refused(factor, chang
         tokens = load_from_disk(corpus / "tokens/train")
         tokens.select([row % 192 for row in range(documents)]).save_to_disk(tmp_path / "train")
         longer = go_on(run, half, epochs=4).model_copy(update={"data": run.data | {"train": str(tmp_path / "train")}})
-    expected = rf"state: its epochs have 6 .*batch_size = {size} makes {documents // size} of {documents} documents"
+    expected = rf"state: its epochs have 6 .*{documents} documents in batches of {size} make {documents // size}"
     with pytest.raises(RunError, match=expected):
         train(longer, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -156,7 +156,7 @@ def test_a_state_within_an_epoch_goes_on_with_the_intervals_of_the_new_run(run_o
     further = settings(steps=15, evaluate_every=5).model_copy(update={"start": start})
     train(further, tmp_path / "out")
     assert history(tmp_path / "out")["step"].tolist() == [6, 8, 10, 15]
-    with pytest.raises(RunError, match=r"was trained for 8 steps, so that recipe.steps = 8 leaves nothing to do"):
+    with pytest.raises(RunError, match=r"was trained for .* 8 steps, which leaves nothing to do"):
         train(settings(steps=8).model_copy(update={"start": start}), tmp_path / "more")
 
 

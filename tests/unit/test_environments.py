@@ -10,15 +10,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from small_studies import RECIPE, study
+from small_studies import study
 
 from lib.core import errors, program
 from lib.core.errors import RunError
 from lib.workflow.planning.plan import Plan
-
-TUNED = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}}
-TUNE = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "models": ["sdpa"], "data": {"wikipedia": {}}}
-TUNE |= {"tuning": {"trials": 2, "space": TUNED}}
 
 OWN_LOCK = ("bench", "kernels")
 """Extras whose exact versions are in files of their own."""
@@ -72,21 +68,21 @@ def test_each_lock_has_a_version_in_the_range_of_every_requirement_of_its_own(pr
     assert not small.keys() & rest.keys()
 
 
-NEEDING = [  # a change of a study, what then needs a package, and the extra that has it
-    (("stages/tune", TUNE), "tune.tuning needs the package optuna", "trials"),
+NEEDING = [  # a change of a study or an extension, what then needs a package, and the extra that has it
+    ("studies/trials", "extensions: studies/trials needs the package optuna", "trials"),
     (
         ("stages/pretrain/recipe/optimizer", "adamw_8bit"),
         "adamw_8bit .* needs the package bitsandbytes",
         "quantization",
     ),
-    (None, "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
+    ("studies/word_vectors", "extensions: studies/word_vectors needs the package gensim", "word-vectors"),
 ]
 
 
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
 def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch):
-    layers = [("extending.yaml", {"extensions": [] if change else ["studies/word_vectors"]})]
-    plan = Plan(study(*filter(None, [change]), layers=layers))
+    named, changes = ([change], []) if isinstance(change, str) else ([], [change])
+    plan = Plan(study(*changes, layers=[("extending.yaml", {"extensions": named})]))
     plan.check()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
     with pytest.raises(RunError, match=rf"{need}, .*'\.\[{extra}\]' -c requirements-all\.lock"):

@@ -259,7 +259,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "assert len(plan.report.tables) > 5\n"
         "for axis in (TABLES, FIGURES):\n"
         "    for kind in axis.kinds(): axis.load(kind, 'settings')\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'textalloc', 'gensim'}\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'gensim'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

@@ -16,7 +16,7 @@ from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.study import Study
-from lib.workflow.commands.config_reference import EXTENDS, _collect, _fields, _kinds, _nested
+from lib.workflow.commands.config_reference import EXTENDS, Reference, nested
 
 use(shipped())
 
@@ -27,15 +27,17 @@ OTHERS = {"default-resources", "config", "partitions", "software-deployment-meth
 FILLED_IN = {"mechanism", "vectors_folder", "teacher_backbone", "teacher_weights"}
 """Keys that a study fills in for its runs."""
 
-kinds = functools.cache(_kinds)
+reference = functools.cache(Reference)
 
 
-@functools.cache
 def sections():
-    """Return every class of settings of a study."""
-    places = {Study: []}
-    _collect(Study, "", "", places)
-    return list(places)
+    """Return every section of a study by name, the study itself first."""
+    return [Study.__name__, *reference().in_studies]
+
+
+def fields(section):
+    """Return the schemas of a section's settings."""
+    return reference().definitions[section]["properties"]
 
 
 def blocks(page):
@@ -45,38 +47,31 @@ def blocks(page):
     return [block for block in found if isinstance(block, dict) and not OTHERS & block.keys()]
 
 
-def of_kind(values, classes):
-    """Return the classes of the kind that values name; all of them if a file below names it."""
-    named = [each for each in classes if values.get("kind") in (kind_of(each), None)]
-    return named or classes
-
-
-def kind_of(section):
-    field = section.model_fields.get("kind")
-    return field and field.annotation.__args__[0]
+def of_kind(values, able):
+    """Return the sections of the kind that values name; all of them if a file below names it."""
+    named = [each for each in able if values.get("kind") in (fields(each).get("kind", {}).get("const"), None)]
+    return named or able
 
 
 def described(section, key):
-    """Return a setting by the class that describes it, whose other subclasses share it."""
-    owners = [each for each in section.__mro__ if key in getattr(each, "__annotations__", {})]
-    return owners[-1], key
+    """Return a setting by its name and description, which sections of one base share."""
+    return key, fields(section)[key].get("description", "")
 
 
-def walk(values, classes, shown, problems):
+def walk(values, able, shown, problems):
     """Collect the settings in values of a section that may be one of several, and what no section can have."""
     if not isinstance(values, dict):
         return
-    classes = of_kind(values, classes)
+    able = of_kind(values, able)
     for key, value in values.items():
-        having = [each for each in classes if key in _fields(each)]
+        having = [each for each in able if key in fields(each)]
         if not having:
-            problems.append(f"{key}: unknown to {', '.join(each.__module__ for each in classes)}")
+            problems.append(f"{key}: unknown to {', '.join(able)}")
         for section in having:
-            field = _fields(section)[key]
             shown.add(described(section, key))
             by_path = defaultdict(list)
-            for part, path in _nested(field.annotation):
-                by_path[path] += kinds(part)
+            for part, path in nested(fields(section)[key]):
+                by_path[path] += reference().able(part)
             for path, parts in by_path.items():
                 for each in below(value, path):
                     walk(each, parts, shown, problems)
@@ -134,7 +129,7 @@ def test_entries_in_blocks_of_pages_are_whole(name, pages):
                     entries.validate_python(dict([entry]))
                 except ValidationError as error:
                     said = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-                    if not re.search("source: missing|kind: None|is not a known attention mechanism", said):
+                    if not re.search("source = None|kind: None|is not a known attention mechanism", said):
                         wrong.append(f"{page.name}: {said}")
     assert not wrong, "\n".join(wrong)
 
@@ -167,7 +162,7 @@ PLACES = [
     ("evaluate", "experiment", "../studies/hate_speech/hate_speech.yaml", "", {}),
     ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
     ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
-    ("search", "tune", "config.yaml", "experiment/stages", IMDB_ALONE),
+    ("search", "extensions", "config.yaml", "", IMDB_ALONE),
     ("what_models_look_at", "report", "demo.yaml", "", {}),
     ("../studies/word_vectors/README", "word_vectors", "config.yaml", "experiment", {}),
     ("write_a_study", "stages", "config.yaml", "experiment", {}),
@@ -198,10 +193,10 @@ def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
 def test_every_setting_is_shown(pages):
     shown = set()
     for study in SHIPPED.values():
-        walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study], shown, [])
+        walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study.__name__], shown, [])
     for page in pages:
         for block in blocks(page):
             read(block, shown)
-    settings = {described(section, key) for section in sections() for key in _fields(section)} - shown
-    hidden = sorted(f"{each.__module__}: {key}" for each, key in settings if key not in FILLED_IN)
+    settings = {described(section, key) for section in sections() for key in fields(section)} - shown
+    hidden = sorted(f"{key}: {description}" for key, description in settings if key not in FILLED_IN)
     assert not hidden, "\n".join(hidden)

@@ -8,17 +8,16 @@ import pytest
 from run_records import write_run
 from small_studies import SMALL, changed, study
 
-from lib.advice.encoders import published_encoder, published_study
-from lib.advice.estimates import find_stages
+from lib.advice.encoders import published_encoder
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
-from lib.advice.studies import OwnStudy
+from lib.advice.studies import advised_study
 from lib.core.files import mapping_text, read_mapping, read_value
 from lib.core.identity import RunId
 from lib.study.configuration import load_study
 from lib.study.stages import Model
 from lib.workflow.commands.archive import archive
-from lib.workflow.commands.sharing import _data
+from lib.workflow.commands.sharing import _source
 from lib.workflow.planning.plan import Plan
 from studies.imported.importing import import_runs
 
@@ -81,16 +80,9 @@ def own_texts():
 
 
 def test_an_advised_study_keeps_the_labels_of_the_texts(own_texts):
-    question = Question("the study", texts=["texts/*.csv"])
-    common = {"limit": 512, "execution": {}, "precision": "fp32", "ngrams": {}}
-    encoder = published_encoder(labelled=True, multilingual=False)
-    layers = [("small.yaml", SMALL)]
-    own = OwnStudy(question=question, own=own_texts, model="favor-m64", **common)
-    for text in (
-        published_study(question, own_texts, encoder, **common),
-        own.write(layers, find_stages(load_study(layers).graph), "small.yaml"),
-    ):
-        assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
+    encoder, question = published_encoder(labelled=True, multilingual=False), Question("the study", ["texts/*.csv"])
+    text = advised_study(encoder, question, own_texts, 512, {}, "fp32", {})
+    assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
 
 
 def test_the_line_in_place_of_a_former_key_keeps_its_values():
@@ -103,6 +95,5 @@ def test_the_line_in_place_of_a_former_key_keeps_its_values():
 
 def test_a_card_keeps_the_settings_of_the_data():
     plan = Plan(study(("datasets/imdb/source", "local"), ("datasets/imdb/local", {"files": {"train": ["1e5"]}})))
-    card = _data(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
-    block = card.partition("```yaml\n")[2].partition("```")[0]
-    assert read_value(block, "the card")["local"]["files"] == {"train": ["1e5"]}
+    source = _source(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
+    assert read_value(source, "the card")["local"]["files"] == {"train": ["1e5"]}

@@ -59,14 +59,6 @@ def test_another_checkout_makes_the_same_tables_and_figures(packed, copy_of_repo
     assert f"results/demo/tables\n    {table.name} differs from the archived file" in said
 
 
-@pytest.mark.parametrize("out", ["demo.zip", "results/demo/demo.tar.gz"])
-def test_an_archive_has_a_name_and_a_place_of_its_own(project, out):
-    done = project.program("archive", "--configfile", CONFIG, "--out", out)
-    assert done.returncode == 1
-    assert f"{out}: " in done.stderr
-    assert not (project.folder / out).exists()
-
-
 def test_an_unfinished_study_is_not_archived(project, packed):
     record = next(project.results.glob("runs/finetune/*/imdb/*/run.json"))
     kept = record.with_suffix(".kept")

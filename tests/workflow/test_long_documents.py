@@ -6,6 +6,7 @@ import random
 import pandas as pd
 import pytest
 import torch
+from small_studies import executed_in
 from transformers import BertConfig, BertModel
 
 from lib.core.record import read_record
@@ -82,14 +83,10 @@ def study(folder):
                 "scores": {"stage": "classify", "columns": ["f1"]},
                 "again": {"stage": "again", "columns": ["f1"]},
                 "lengths": {"kind": "token_lengths"},
-                "parameters": {"kind": "parameters", "stage": "classify"},
+                "parameters": {"stage": "classify", "columns": ["parameters_embeddings", "parameters"]},
             },
         },
-        "execution": {
-            "results": "results/long",
-            "training": {"device": "cpu"},
-            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
-        },
+        "execution": executed_in("results/long"),
     }
 
 

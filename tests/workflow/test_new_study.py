@@ -7,6 +7,7 @@ import re
 import pandas as pd
 import pytest
 from safetensors.torch import load_file
+from small_studies import executed_in
 
 from lib.core.record import read_record
 
@@ -132,11 +133,7 @@ def study(texts):
             "figures": {"cost": {"kind": "score_time", "stage": "judge", "time": ["settle", "judge"]}},
             "baseline": "counting",
         },
-        "execution": {
-            "results": "results/notes",
-            "training": {"device": "cpu"},
-            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
-        },
+        "execution": executed_in("results/notes"),
     }
 
 

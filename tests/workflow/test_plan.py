@@ -60,19 +60,6 @@ def test_a_target_that_an_option_takes_is_refused_with_the_right_order(project, 
     assert "Traceback" not in done.stdout
 
 
-def test_the_workflow_changes_how_snakemake_ends_and_compares(project):
-    program = (
-        "from snakemake.cli import main\n"
-        "try:\n    main(['results/tables/f1.csv', '-n', '--quiet', 'all'])\n"
-        "except SystemExit as end:\n    assert not end.code, end.code\n"
-        "from snakemake.persistence import PersistenceBase\n"
-        "from snakemake.scheduling.job_scheduler import JobScheduler\n"
-        "assert JobScheduler.exit_gracefully.__module__ == 'lib.workflow.ending'\n"
-        "assert PersistenceBase.params_changed.__module__ == 'lib.workflow.staleness.known_states'\n"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=project.folder, env=project.environment, check=True)
-
-
 def test_planning_does_not_import_torch(project):
     program = (
         "import sys\nfrom snakemake.cli import main\n"

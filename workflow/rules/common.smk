@@ -54,21 +54,18 @@ from lib.core.extensions import extensions, sources
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
-from lib.workflow.staleness import made_files
-from lib.workflow.planning.corpora import UNSEEDED
+from lib.workflow.planning.corpora import UNSEEDED, download_options
 from lib.workflow.planning.first_page import FirstPage
 from lib.workflow.staleness.digests import code_digest
-from lib.workflow.ending import end_without_deadlock
-from lib.workflow.failures import explain_failures
 from lib.workflow.staleness.kept_code import keep_code, last_kept
-from lib.workflow.staleness.known_states import recognise_states
 from lib.study.graph import LENGTH
 from lib.study.names import rule_name
 from lib.study.runs import as_json
 from lib.workflow.planning.plan import SPLITS, Plan
 from lib.workflow.planning.planned import Planned, Program, planned_code, write_planned
 from lib.workflow.preloaded import SOCKET
-from lib.workflow.working_folders import remove_accepted, remove_with_acceptance
+from lib.workflow.read_files import remove_outdated, states
+from lib.workflow.working_folders import Remover, remove_accepted
 
 if provider := workflow.storage_settings.default_storage_provider:
     raise WorkflowError(
@@ -104,8 +101,8 @@ first_page = FirstPage(plan.report, STUDY_NAME)
 # For captions, which call the two functions when a report is made.
 config = plan.study.model_dump(mode="json") | {"opening": first_page.opening, "facts": first_page.facts}
 JOB = plan.study.execution.job
-NOTES_DIGESTS = plan.study.execution.runs != "archived"
-"""Whether `digests.json` is written; the manifest of an archived study has the digests of its files."""
+READ = {}
+"""States of the files that no job makes, when the call began."""
 TEXT_MEMORY = 60
 """Memory of TF-IDF, as a multiple of the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""
 
@@ -230,9 +227,9 @@ def share_process():
         logger.warning("No process could be started for programs to share. Each runs in its own, which takes longer.")
 
 
-def note_digests():
-    """Note the files that this call read and made."""
-    if NOTES_DIGESTS and (changed := made_files.end(plan.paths, workflow.dag)):
+def require_unchanged():
+    """Refuse what was made of files that changed while this call ran."""
+    if changed := remove_outdated(workflow.dag, READ):
         raise WorkflowError(
             f"{', '.join(changed)}: changed while this call ran, so that nobody knows which content was read. What was "
             "made of it directly was removed; run the same command again."
@@ -288,12 +285,6 @@ def names(*collections):
     """Return a pattern that matches the names in `collections`; without names it never matches."""
     found = dict.fromkeys(name for collection in collections for name in collection)
     return "|".join(re.escape(name) for name in found) or "(?!)"
-
-
-def is_whole(call):
-    """Return whether a call, of these settings, asks for the whole study."""
-    parts = (set(call.targets) - {"all"}, call.until, call.omit_from, call.batch, call.allowed_rules, plan.study.only)
-    return not any(parts)
 
 
 def caption(kind, place="../report"):

@@ -1,5 +1,8 @@
 """From raw files to tokenised splits."""
 
+SLICES = {"short", "long", "held_out"}
+"""Settings of a corpus that say which of its articles are tokenised."""
+
 
 def part_options(option, files):
     """Return `option NAME FILE ...` for every part."""
@@ -11,6 +14,9 @@ def documents(split, wildcards):
     return plan.corpora.documents(wildcards.corpus, split)
 
 
+SLICES = {"short", "long", "held_out"}
+
+
 def longest(wildcards):
     """Return how many tokens of a document are kept, by the name of the tokens or else the dataset."""
     return int(wildcards.tokens_name.partition(LENGTH)[2] or plan.experiment.datasets[wildcards.corpus].max_tokens)
@@ -18,7 +24,7 @@ def longest(wildcards):
 
 rule filter_corpus:
     input:
-        lambda w: plan.corpora.shards(w.corpus)[int(w.shard)],
+        lambda w: plan.corpora.raw_list(w.corpus)[int(w.shard)],
     output:
         plan.paths.filtered_shard("{corpus}", "{shard}"),
     log:
@@ -40,14 +46,12 @@ rule filter_corpus:
 
 rule prepare_dataset:
     input:
-        files=lambda w: [path for paths in plan.corpora.raw_files(w.corpus).values() for path in paths],
-        ground_truth=lambda w: [
-            path for paths in plan.corpora.raw_files(w.corpus, "ground_truth").values() for path in paths
-        ],
+        files=lambda w: plan.corpora.raw_list(w.corpus),
+        ground_truth=lambda w: plan.corpora.raw_list(w.corpus, "ground_truth"),
         folds=lambda w: plan.corpora.fold_file(w.corpus),
     output:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.prepared_summary("{corpus}"),
+        **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
+        summary=plan.paths.summary("{corpus}", "prepared"),
     log:
         plan.paths.log("prepare_dataset/{corpus}"),
     wildcard_constraints:
@@ -79,13 +83,13 @@ rule train_tokenizer:
         mem_mb=scaled_by_attempt(16_000),
         runtime=scaled_by_attempt(120),
     params:
-        settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
+        settings=lambda w: planned(plan.experiment.tokenizers[w.tokenizer].model_dump(mode="json")),
         sources=lambda w: listed(plan.corpora.tokenizer_sources(w.tokenizer)),
         program=program("train_tokenizer"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "{params.program} {params.settings} @{params.sources} --out {output} > {log} 2>&1"
+        "{params.program} --settings {params.settings:q} --sources @{params.sources} --out {output} > {log} 2>&1"
 
 
 rule tokenize_corpus:
@@ -104,14 +108,14 @@ rule tokenize_corpus:
         mem_mb=scaled_by_attempt(4_000),
         runtime=scaled_by_attempt(240),
     params:
-        slices=lambda w: plan.corpora.slice_options(w.corpus),
+        slices=lambda w: planned(plan.experiment.corpora[w.corpus].model_dump(mode="json", include=SLICES)),
         shards=lambda w, input: listed(input.shards),
         folder=subpath(output.lengths, parent=True),
         program=program("tokenize_corpus"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "{params.program} --shards @{params.shards} --tokenizer {input.tokenizer} {params.slices}"
+        "{params.program} --shards @{params.shards} --tokenizer {input.tokenizer} --slices {params.slices:q}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 

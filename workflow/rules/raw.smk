@@ -3,12 +3,12 @@
 
 rule download_hub:
     output:
-        plan.paths.texts_of("{repository}", "{revision}", "{path}"),
+        plan.paths.texts_of("{repository}", "{revision}") + "/{path}",
     log:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
     params:
-        program=untracked_program("download_hub"),
+        program=untracked_program("download"),
         revision=lambda w: unquote(w.revision),
         path=lambda w: unquote(w.path),
     message:
@@ -25,8 +25,8 @@ rule download_url:
         plan.paths.log("download/urls/{address}"),
     localrule: True
     params:
-        program=untracked_program("download_url"),
-        options=lambda w: plan.corpora.remote_files[w.address],
+        program=untracked_program("download"),
+        options=lambda w: download_options(plan.corpora.remote_files[w.address]),
     message:
         "download {wildcards.address}"
     shell:
@@ -39,7 +39,7 @@ for corpus in plan.corpora.corpora_from("generated"):
         name:
             f"generate_{corpus}"
         output:
-            plan.corpora.all_raw_files(corpus),
+            [*plan.corpora.raw_list(corpus), *plan.corpora.raw_list(corpus, "ground_truth")],
         log:
             plan.paths.log(f"generate/{corpus}"),
         resources:
@@ -68,7 +68,7 @@ rule download_vocabulary:
         plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True
     params:
-        program=untracked_program("download_hub"),
+        program=untracked_program("download"),
         revision=lambda w: unquote(w.revision),
     message:
         "download the vocabulary of {wildcards.repository}"

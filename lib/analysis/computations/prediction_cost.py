@@ -4,20 +4,41 @@ One job measures all models one after the other, so all rows of a table are of o
 """
 
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 
-from lib.analysis.computations.subject import Subject, TextSubject
+from lib.analysis.computations.subject import Subject
 from lib.core.machine import cpu_name
 from lib.core.randomness import derive_seed
-from lib.evaluation.prediction_cost import prediction_cost, price_per_million
+
+WARM_UP = 8
+"""Documents that are predicted first, one by one and together, without being measured."""
+PASSES = 3
+SECONDS = 1.0
+"""Passes over all documents, and seconds of all passes, at least."""
+
+
+class PredictionCost(NamedTuple):
+    """The cost of predictions on the machine that measured it."""
+
+    documents: int
+    """Documents that were predicted."""
+    documents_per_second: float
+    """Documents that one core predicts in a second, many at once: the median over passes, of CPU time."""
+    latency_p50_ms: float
+    """Median of the milliseconds that one document takes by itself, of wall time."""
+    latency_p99_ms: float
+    """The milliseconds that 99 % of the documents do not exceed."""
 
 
 def analyse(
-    subject: Subject | TextSubject,
+    subject: Subject,
     *,
     documents: int,
     price_per_hour: float | None,
@@ -35,7 +56,7 @@ def analyse(
 
     Returns:
         `processor`, `instruction_set` and `measured` (the day, UTC), the fields of
-        `lib.evaluation.prediction_cost.PredictionCost` and, with a price, `price_per_hour`, `price_per_million` and
+        `PredictionCost` and, with a price, `price_per_hour`, `price_per_million` and
         `currency`.
     """
     texts: Sequence[str] = subject.texts
@@ -54,8 +75,34 @@ def analyse(
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    price = {}
+    price: dict[str, object] = {}
     if price_per_hour is not None:
-        of_million = price_per_million(cost.documents_per_second, price_per_hour)
+        of_million = price_per_hour * 1_000_000 / cost.documents_per_second / 3600
         price = {"price_per_hour": price_per_hour, "price_per_million": of_million, "currency": currency}
     return pd.DataFrame([machine | cost._asdict() | price])
+
+
+def prediction_cost(predict: Callable[[Sequence[str]], object], texts: Sequence[str]) -> PredictionCost:
+    """Measure the cost of a prediction, the way from the text to the scores included.
+
+    Args:
+        predict: predicts texts; it computes in one thread, so that the core that waits is the core that computes.
+        texts: at least one.
+    """
+    for text in texts[:WARM_UP]:
+        predict([text])
+    predict(texts[:WARM_UP])
+    seconds: list[float] = []
+    start = time.perf_counter()
+    while len(seconds) < PASSES or time.perf_counter() - start < SECONDS:
+        begun = time.process_time()
+        predict(texts)
+        seconds.append(time.process_time() - begun)
+    latencies = []
+    for text in texts:
+        begun = time.perf_counter()
+        predict([text])
+        latencies.append(1000 * (time.perf_counter() - begun))
+    # A quantile that was measured, not one between two.
+    p50, p99 = np.quantile(latencies, [0.5, 0.99], method="higher")
+    return PredictionCost(len(texts), len(texts) / float(np.median(seconds)), float(p50), float(p99))

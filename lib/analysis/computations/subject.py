@@ -17,7 +17,7 @@ BEFORE, AFTER = "before", "after"
 
 
 class Subject(NamedTuple):
-    """The model of a finished run with a training loop, and the documents that it reads."""
+    """The model of a finished run, and the documents that it reads; a classifier of texts reads their words."""
 
     name: str
     """Row of the tables."""
@@ -26,10 +26,12 @@ class Subject(NamedTuple):
     tokenizer: PreTrainedTokenizerBase
     tokens: Dataset
     """`id`, `input_ids`, `length` and, if labelled, `label`."""
-    drawn: PreTrainedModel
-    """The model with newly drawn weights, before any others are loaded."""
-    load_trained: Callable[[PreTrainedModel], object]
+    drawn: PreTrainedModel | None = None
+    """The model with newly drawn weights, before any others are loaded; None = a classifier of texts."""
+    load_trained: Callable[[PreTrainedModel], object] | None = None
     """Puts the weights that the run left into a model."""
+    classifier: TextClassifier | None = None
+    """Classifier of texts, fitted as in its run."""
     open_classifier: Callable[[], Predict] | None = None
     """Opens the run's model as `scripts/tools/predict.py` does."""
     texts: Sequence[str] = ()
@@ -37,6 +39,8 @@ class Subject(NamedTuple):
 
     def models(self) -> Iterator[tuple[str, PreTrainedModel]]:
         """Yield `BEFORE` with a model as it was drawn, then `AFTER` with the same object as it was trained."""
+        assert self.drawn is not None  # as where documents are tokens
+        assert self.load_trained is not None
         model = copy.deepcopy(self.drawn).eval()
         yield BEFORE, model
         self.load_trained(model)
@@ -66,22 +70,3 @@ class Subject(NamedTuple):
             ids if len(ids) <= length else [*ids[: length - 1], ids[-1] if ids[-1] == end else ids[length - 1]]
             for ids in texts
         ]
-
-
-class TextSubject(NamedTuple):
-    """A model that classifies texts, compared with models that read tokens: it reads the words of their documents."""
-
-    name: str
-    """Row of the tables."""
-    dataset: str
-    seed: int
-    tokenizer: PreTrainedTokenizerBase
-    """Tokeniser of the documents."""
-    tokens: Dataset
-    """Tokenised documents, as in `Subject.tokens`."""
-    classifier: TextClassifier
-    """Fitted as in its run."""
-    open_classifier: Callable[[], Predict] | None = None
-    """Returns the predictions of `classifier` as a function of texts."""
-    texts: Sequence[str] = ()
-    """The documents as they are written; see `Subject.texts`."""

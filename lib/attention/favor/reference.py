@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.favor.mechanism import Mechanism
+from lib.attention.reference import text_by_text
 
 EXAMPLES = {
     "favor-exp": {"kind": "favor", "nb_features": 32},
@@ -20,35 +21,24 @@ EXAMPLES = {
 }
 
 
-def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return attention by the estimated kernel with the mechanism's random features.
-
-    Args:
-        mechanism: gives the draws, the feature map and `eps`.
-        query: [B, H, N, d] in float64; likewise `key` and `value`.
-        key: as `query`.
-        value: as `query`.
-        attention_mask: [B, N], 1 = real token.
-
-    Returns:
-        [B, H, N, d], zeros at padding.
+@text_by_text
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, scores: Tensor) -> Tensor:
+    """Return attention by the kernel that the mechanism's random features estimate; see `text_by_text`.
 
     Source:
         Choromanski et al. 2021, equation 5 and section 2.2; the study reproduced, equations 3.28 and 3.54.
     """
     settings = mechanism.settings
-    output = torch.zeros_like(value)
-    for row in range(query.shape[0]):
-        real = attention_mask[row].nonzero().squeeze(-1)
-        for head in range(query.shape[1]):
-            q, k = (tensor[row, head, real] / query.shape[-1] ** 0.25 for tensor in (query, key))
-            draws = None if settings.phi == "elu" else mechanism.features[head].double()
-            kind = settings.features if settings.features in KERNELS else settings.phi
-            kernel = KERNELS[kind](q, k, draws, settings.eps)
-            # Stabilised features have the normaliser 1, so that no eps is needed.
-            eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
-            output[row, head, real] = kernel @ value[row, head, real] / (kernel.sum(-1, keepdim=True) + eps)
-    return output
+    estimate = KERNELS[settings.features if settings.features in KERNELS else settings.phi]
+    # Stabilised features have the normaliser 1, so that no eps is needed.
+    eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
+    outputs = []
+    for head, of_values in enumerate(value):
+        q, k = (rows[head] / rows.shape[-1] ** 0.25 for rows in (query, key))
+        draws = None if settings.phi == "elu" else mechanism.features[head].double()
+        kernel = estimate(q, k, draws, settings.eps)
+        outputs.append(kernel @ of_values / (kernel.sum(-1, keepdim=True) + eps))
+    return torch.stack(outputs)
 
 
 def softmax_kernel(query: Tensor, key: Tensor, draws: Tensor, eps: float) -> Tensor:

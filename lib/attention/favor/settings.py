@@ -1,17 +1,12 @@
 """Settings of FAVOR+ attention (Performer)."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import PositiveFloat, Size, SizeOrZero, check
-
-
-def _usual(value: Any) -> bool:
-    """Whether features are the default; stored settings omit them, so that those of older runs are unchanged."""
-    return value == "positive"
 
 
 class Settings(MechanismSettings):
@@ -30,7 +25,7 @@ class Settings(MechanismSettings):
     )
     features: Literal["positive", "saderf"] = Field(
         "positive",
-        exclude_if=_usual,
+        exclude_if=lambda value: value == "positive",  # so that the settings of earlier runs stay as they were
         description="Of `exp`: `positive`, those of FAVOR+; `saderf`, fitted to the queries and keys of each text "
         "for a smaller variance (FAVOR#).",
     )

@@ -4,30 +4,17 @@ import torch
 from torch import Tensor
 
 from lib.attention.linformer.mechanism import Mechanism
+from lib.attention.reference import text_by_text
 
 EXAMPLES = {"linformer": {"kind": "linformer", "rank": 6, "length": 64}}
 
 
-def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return softmax(q (E k)^T / sqrt(d)) E v over the real tokens of each row, zeros at padding.
-
-    Args:
-        mechanism: gives the shares E, transposed.
-        query: [B, H, N, d] in float64; likewise `key` and `value`.
-        key: as `query`.
-        value: as `query`.
-        attention_mask: [B, N], 1 = real token.
-
-    Returns:
-        [B, H, N, d].
+@text_by_text
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, scores: Tensor) -> Tensor:
+    """Return softmax(q (E k)^T / sqrt(d)) E v with the mechanism's shares E, transposed; see `text_by_text`.
 
     Source:
         Wang et al. 2020, equation 7.
     """
-    output = torch.zeros_like(value)
-    for row, mask in enumerate(attention_mask):
-        real = mask.nonzero().squeeze(-1)
-        shares = mechanism.shares.detach().double()[: len(real)].T  # [K, n]
-        q, k, v = (rows[row][:, real] for rows in (query, key, value))
-        output[row][:, real] = torch.softmax(q @ (shares @ k).mT / q.shape[-1] ** 0.5, dim=-1) @ (shares @ v)
-    return output
+    shares = mechanism.shares.detach().double()[: key.shape[1]].T  # [K, n]
+    return torch.softmax(query @ (shares @ key).mT / query.shape[-1] ** 0.5, dim=-1) @ (shares @ value)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.lsh.mechanism import Mechanism
+from lib.attention.reference import text_by_text
 
 EXAMPLES = {
     "lsh-h1-c4": {"kind": "lsh", "num_hashes": 1, "chunk_size": 4},
@@ -24,42 +25,23 @@ EXAMPLES = {
 }
 
 
-def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return LSH attention with the mechanism's hash codes.
-
-    Args:
-        mechanism: gives the hash codes, the settings and the slopes of ALiBi, if any.
-        query: [B, H, N, d] in float64; likewise `key` (the same as `query`) and `value`.
-        key: as `query`.
-        value: as `query`.
-        attention_mask: [B, N], 1 = real token.
-
-    Returns:
-        [B, H, N, d], zeros at padding.
+@text_by_text
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, scores: Tensor) -> Tensor:
+    """Return LSH attention with the mechanism's hash codes; `key` is `query`, see `text_by_text`.
 
     Source:
         The study reproduced, equations 3.12 to 3.23; 3.18 and 3.19 for `join: union`, which are Reformer's (Kitaev et
         al. 2020, appendix A).
     """
-    settings = mechanism.settings
-    slopes = mechanism.slopes(query.device)
-    output = torch.zeros_like(value)
-    codes = mechanism.hash(query.masked_fill(attention_mask[:, None, :, None] == 0, 0), attention_mask.bool())
-    for row in range(query.shape[0]):
-        real = attention_mask[row].nonzero().squeeze(-1)
-        for head in range(query.shape[1]):
-            scores = query[row, head, real] @ query[row, head, real].T / query.shape[-1] ** 0.5
-            if slopes is not None:
-                scores = scores - slopes[head] * (real[:, None] - real).abs()
-            rounds = [
-                seen(codes[row, head, number, real].tolist(), settings.chunk_size, settings.mask_within_chunks)
-                for number in range(settings.num_hashes)
-            ]
-            if settings.join == "union":
-                rounds = [[set().union(*of_token) for of_token in zip(*rounds, strict=True)]]
-            outputs = [softmax_over(sets, scores, value[row, head, real]) for sets in rounds]
-            output[row, head, real] = sum(outputs) / len(outputs)
-    return output
+    settings, outputs = mechanism.settings, []
+    (codes,) = mechanism.hash(query[None], torch.ones(1, query.shape[1], dtype=torch.bool))
+    for of_head, of_scores, of_values in zip(codes.tolist(), scores, value, strict=True):
+        rounds = [seen(of_round, settings.chunk_size, settings.mask_within_chunks) for of_round in of_head]
+        if settings.join == "union":
+            rounds = [[set().union(*of_token) for of_token in zip(*rounds, strict=True)]]
+        of_rounds = [softmax_over(sets, of_scores, of_values) for sets in rounds]
+        outputs.append(torch.stack(of_rounds).sum(0) / len(rounds))
+    return torch.stack(outputs)
 
 
 def seen(codes: list[int], chunk_size: int, same_bucket: bool) -> list[set[int]]:

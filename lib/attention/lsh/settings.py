@@ -1,16 +1,11 @@
 """Settings of LSH attention (Reformer)."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Few, Size
-
-
-def _usual(value: Any) -> bool:
-    """Whether rounds are joined by default; stored settings omit it, so that those of older runs are unchanged."""
-    return value == "mean"
 
 
 class Settings(MechanismSettings):
@@ -26,7 +21,7 @@ class Settings(MechanismSettings):
     mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
     join: Literal["mean", "union"] = Field(
         "mean",
-        exclude_if=_usual,
+        exclude_if=lambda value: value == "mean",  # so that the settings of earlier runs stay as they were
         description="How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; "
         "`union`, one softmax over all tokens that it sees in any round, each counted once (Reformer).",
     )

@@ -9,7 +9,6 @@ Shapes: B batch, H heads, N tokens, d head width, K chosen keys, G sequences of 
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -65,10 +64,9 @@ class Mechanism(Attention):
         queries, keys = (query * self.head_size**-0.5).flatten(0, 1), key.flatten(0, 1)
         mask = torch.full((len(queries), *query.shape[2:3] * 2), ABSENT, dtype=query.dtype)
         for place, scores in self._scores(queries, keys, real):
-            chosen = are_highest(scores, min(self.settings.keys, scores.shape[-1]))
+            mask[place].scatter_(-1, highest(scores, min(self.settings.keys, scores.shape[-1])), 0.0)
             if real is not None:
-                chosen &= scores > ABSENT  # padding is chosen where fewer tokens are real
-            mask[place].masked_fill_(chosen, 0.0)
+                mask[place].masked_fill_(scores <= ABSENT, ABSENT)  # padding is chosen where fewer tokens are real
         return mask.unflatten(0, query.shape[:2])
 
     @torch.no_grad()
@@ -111,26 +109,6 @@ class Mechanism(Attention):
                 if real is not None:
                     scores.masked_fill_(~real[part // self.num_heads, None], ABSENT)
                 yield (group, block), scores
-
-
-def are_highest(scores: Tensor, number: int) -> Tensor:
-    """Return which scores of each row are the highest, of equal ones those that come first; on a CPU.
-
-    Args:
-        scores: [..., N]; compared in float32.
-        number: K, N at most.
-
-    Returns:
-        [..., N], K of each row true.
-    """
-    scores = scores.float()
-    place = scores.shape[-1] - number
-    least = torch.from_numpy(np.partition(scores.numpy(), place, axis=-1)[..., place, None])
-    chosen = scores >= least
-    if int(chosen.sum()) > number * chosen[..., 0].numel():
-        equal = scores == least
-        chosen &= ~equal | (equal.cumsum(-1) <= number - (chosen & ~equal).sum(-1, keepdim=True))
-    return chosen
 
 
 def highest(scores: Tensor, number: int) -> Tensor:

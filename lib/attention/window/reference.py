@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lib.attention.block_sparse.reference import masked_attention
+from lib.attention.reference import softmax_where, text_by_text
 from lib.attention.window.mechanism import Mechanism
 
 EXAMPLES = {
@@ -12,26 +12,15 @@ EXAMPLES = {
 }
 
 
-def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return attention under the dense mask of the windows and the global tokens; see `masked_attention`.
-
-    Args:
-        mechanism: gives the settings and the slopes of ALiBi.
-        query: [B, H, N, d] in float64; likewise `key` and `value`.
-        key: as `query`.
-        value: as `query`.
-        attention_mask: [B, N], 1 = real token.
+@text_by_text
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, scores: Tensor) -> Tensor:
+    """Return attention under the dense mask of the windows and the global tokens; see `text_by_text`.
 
     Source:
         Beltagy et al. 2020, section 3.1 and figure 2.
     """
-    settings = mechanism.settings
-
-    def mask(tokens: int) -> Tensor:
-        ranks = torch.arange(tokens)
-        distances = (ranks[:, None] - ranks).abs()
-        near = (distances % settings.dilation == 0) & (distances // settings.dilation <= settings.width // 2)
-        few = ranks < settings.global_tokens
-        return (near | few | few[:, None])[None]
-
-    return masked_attention(mechanism, query, key, value, attention_mask, mask)
+    settings, ranks = mechanism.settings, torch.arange(query.shape[1])
+    distances = (ranks[:, None] - ranks).abs()
+    near = (distances % settings.dilation == 0) & (distances // settings.dilation <= settings.width // 2)
+    few = ranks < settings.global_tokens
+    return softmax_where(near | few | few[:, None], scores, value)

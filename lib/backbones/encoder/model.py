@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
+from lib.attention.repetition import of_layer
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
+from lib.backbones.reading import ReadsTokens
 from lib.backbones.self_attention import SelfAttention, draw_features
 
 
@@ -37,15 +38,12 @@ class Embeddings(nn.Module):
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.embedding_dropout)
 
-    def forward(
-        self, input_ids: Tensor | None, token_type_ids: Tensor | None = None, inputs_embeds: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """Return the input of the first block.
 
         Args:
-            input_ids: [B, N]; None if `inputs_embeds` is given.
+            tokens: their numbers [B, N], or word embeddings [B, N, D].
             token_type_ids: [B, N]; None = all of type 0.
-            inputs_embeds: word embeddings to use instead of those of `input_ids` [B, N, D].
 
         Returns:
             States [B, N, D]. Position 0 is the first token of a row, so padding must follow the text.
@@ -53,7 +51,7 @@ class Embeddings(nn.Module):
         Raises:
             ValueError: the sequence is longer than the learned positions, or the model has no token types.
         """
-        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        states = self.word_embeddings(tokens) if tokens.dim() == 2 else tokens
         length, device = states.shape[1], states.device
         if self.token_type_embeddings is not None:
             if token_type_ids is None:
@@ -81,7 +79,7 @@ class Embeddings(nn.Module):
 def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
     """Return the self-attention of a layer, counted from 0."""
     return SelfAttention(
-        config.mechanism_of(layer),
+        of_layer(config.parameters.held_mechanisms, layer),
         layer,
         width=config.hidden_size,
         heads=config.num_attention_heads,
@@ -179,7 +177,7 @@ class EncoderPreTrainedModel(PreTrainedModel):
         draw_features(module)
 
 
-class EncoderModel(EncoderPreTrainedModel):
+class EncoderModel(ReadsTokens, EncoderPreTrainedModel):
     """Map tokens to contextual states."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -202,25 +200,20 @@ class EncoderModel(EncoderPreTrainedModel):
         )
         self.post_init()
 
-    @can_return_tuple
-    def forward(
+    def read(
         self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
+        tokens: Tensor,
+        attention_mask: Tensor | None,
         token_type_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
     ) -> BaseModelOutput:
-        """Return the states of the last block.
-
-        Padding never changes the states of real tokens.
+        """Return the states of the last block; see `ReadsTokens.read`.
 
         Args:
-            input_ids: [B, N].
+            tokens: their numbers [B, N], or word embeddings [B, N, D].
             attention_mask: [B, N], 1 = real token; None = all real.
             token_type_ids: [B, N], for models with type_vocab_size above 0; None = all of type 0.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each block, too.
             output_attentions: return the attention weights of each block, too, without dropout. For inspection, since
                 `Attention.weights` computes them separately, in far more time and memory than the blocks.
@@ -230,16 +223,13 @@ class EncoderModel(EncoderPreTrainedModel):
             each.
 
         Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`; token types or a length that the model's
-                embeddings do not have.
+            ValueError: token types or a length that the model's embeddings do not have.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
         if output_attentions is None:
             output_attentions = self.config.output_attentions
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
-        states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
+        states = self.embeddings(tokens, token_type_ids)
         rotation = torch.stack(self.phases(states.shape[1], states.device), dim=-1) if self.phases else None
         # Checked once, so that no block masks a batch without padding. On a GPU this would synchronise: see
         # `known_beforehand`.

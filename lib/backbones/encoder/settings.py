@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanisms, kinds_of, least
-from lib.backbones.settings import VOCABULARY, Ability, BackboneSettings
+from lib.backbones.settings import VOCABULARY, Ability, OwnSettings
 from lib.core.settings import LARGE, Few, PositiveFloat, PositiveInt, Probability, Size, SizeOrZero, check, unset
 
 
-class Settings(BackboneSettings):
+class Settings(OwnSettings):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
     takes_mechanism: ClassVar[bool] = True
@@ -26,7 +26,6 @@ class Settings(BackboneSettings):
         description="Parameters of the attention mechanism, or a list that repeats over the layers; each model names "
         "its own under `mechanism`.",
     )
-    hidden_size: Size = Field(512, description="Width of embeddings and hidden states.")
     num_hidden_layers: Few = Field(4, description="Encoder blocks.")
     num_attention_heads: Few = Field(8, description="Attention heads; divides `attention_size`.")
     num_key_value_heads: Few | None = Field(
@@ -68,16 +67,12 @@ class Settings(BackboneSettings):
     )
     type_vocab_size: SizeOrZero = Field(0, description="Token types; 0 = no token-type embedding.")
     attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
-    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     mlp_dropout: Probability = Field(0.1, description="Dropout on the feed-forward output.")
     attention_output_dropout: Probability = Field(0.1, description="Dropout on the attention block's output.")
     attention_dropout: Probability = Field(0.0, description="Dropout on the attention weights.")
-    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
-    initializer_range: PositiveFloat = Field(0.02, description="Standard deviation of the initial weights.")
     embedding_initializer_range: PositiveFloat | None = Field(
         None, description="Standard deviation of the initial embeddings; null = `initializer_range`."
     )
-    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -135,26 +130,11 @@ class Settings(BackboneSettings):
         kind = self.rope_type
         if self.position_embedding_type != "rope":
             return
-        if kind == "default" and self._is_set("rope_factor"):
-            yield (
-                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
-                "or leave it out"
-            )
-        if kind != "default" and not self._is_set("rope_factor"):
-            yield (
-                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
-                "the old one, or leave rope_type out"
-            )
-        if kind != "yarn" and self._is_set("rope_original_length"):
-            yield (
-                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
-                "Choose 'yarn', or leave it out"
-            )
-        if kind == "yarn" and self.rope_original_length is None:
-            yield (
-                "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "
-                "slow rotations"
-            )
+        needed = {"default": (), "linear": ("rope_factor",), "yarn": ("rope_factor", "rope_original_length")}[kind]
+        for name in ("rope_factor", "rope_original_length"):
+            if self._is_set(name) != (name in needed):
+                needs = "needs another value" if name in needed else "does nothing with it; leave it out"
+                yield f"{name} = {getattr(self, name)}, but rope_type = '{kind}' {needs}"
         if kind == "yarn" and self.rope_theta <= 1:
             yield (
                 f"rope_theta = {self.rope_theta} makes no rotation slower than another, so 'yarn' cannot tell them "
@@ -196,10 +176,6 @@ class Settings(BackboneSettings):
         """See `BackboneSettings.longest`: learned positions have an end, and so have some mechanisms."""
         of_positions = self.max_position_embeddings if self.position_embedding_type == "learned" else None
         return least([of_positions, *(mechanism.longest() for mechanism in self.held_mechanisms)])
-
-    def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`."""
-        return self.num_hidden_layers
 
     def weights(self, vocabulary: int) -> int:
         """See `BackboneSettings.weights`; those of a mechanism are left out."""

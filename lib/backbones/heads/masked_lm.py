@@ -3,16 +3,15 @@
 Shapes: B batch, N tokens, D hidden size, V vocabulary.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 from transformers.modeling_outputs import MaskedLMOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.model import TaskModel, cross_entropy, select
+from lib.backbones.heads.model import Labels, TaskModel, cross_entropy, select
 
 
 class VocabularyHead(nn.Module):
@@ -64,6 +63,8 @@ class MaskedLM(TaskModel):
     """Predict tokens from their context."""
 
     auto_model: ClassVar[str] = "AutoModelForMaskedLM"
+    output = MaskedLMOutput
+    labels_tokens = True
     may_be_captured = True
 
     def __init__(self, config: BackboneConfig) -> None:
@@ -80,41 +81,16 @@ class MaskedLM(TaskModel):
         """Replace the decoder."""
         self.head.decoder = value
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        scored: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
-    ) -> MaskedLMOutput:
-        """Return vocabulary scores, or the loss.
+    def predict(
+        self, states: Tensor, attention_mask: Tensor | None, labels: Labels | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return scores [B, N, V], or the loss alone if there are labels.
 
-        Args:
-            input_ids: [B, N].
-            attention_mask: [B, N], 1 = real token; None = all real.
-            labels: token to predict at each position [B, N], -100 = none.
-            scored: places of labels in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`.
-            num_items_in_batch: labelled positions over all parts of an accumulated batch; None = those at hand.
-            kwargs: further arguments of the backbone's forward pass.
-
-        Returns:
-            Without labels, `logits` [B, N, V]. With labels, `loss` alone: scores exist at labelled positions only,
-            and are not kept.
+        With labels, scores exist at labelled positions only, and are not kept.
         """
-        outputs = self.base_model(input_ids, attention_mask, **kwargs)
-        states, loss, logits = outputs.last_hidden_state, None, None
         if labels is None:
-            logits = self.head(states)
-        else:
-            states_of_labels, labels = select(states, labels, scored)
-            loss = self.head(states_of_labels, labels, num_items_in_batch)
-        return MaskedLMOutput(
-            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
-        )
+            return self.head(states), None
+        return None, self.head(*select(states, labels.values, labels.scored), labels.number)
 
 
 Head = MaskedLM

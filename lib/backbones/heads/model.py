@@ -7,12 +7,13 @@ tokens, C classes.
 import functools
 from collections.abc import Callable
 from functools import cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ConfigError
@@ -37,6 +38,17 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | i
     if isinstance(num_items_in_batch, Tensor):
         return total / num_items_in_batch.to(logits.device).clamp(min=1)
     return total / max(num_items_in_batch, 1)
+
+
+class Labels(NamedTuple):
+    """The labels of a batch, as a model with a head is given them."""
+
+    values: Tensor
+    """Labels of documents [B] or of tokens [B, N]; -100 = none."""
+    scored: Tensor | None = None
+    """Places of labels of tokens in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`."""
+    number: Tensor | int | None = None
+    """Labels over all parts of an accumulated batch; None = those at hand."""
 
 
 def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -140,13 +152,16 @@ def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:
 class TaskModel(PreTrainedModel):
     """Base of the models with a head.
 
-    A head is a class derived from this one; `on` puts it on a backbone. Its forward pass takes `input_ids`,
-    `attention_mask` and other inputs of the task, and calls `base_model`, which returns `last_hidden_state`,
-    `hidden_states` and `attentions`.
+    A head is a class derived from this one; `on` puts it on a backbone. It defines `scores` and `loss`, or a forward
+    pass of its own.
     """
 
     auto_model: ClassVar[str]
     """The class of transformers that makes a model with this head from a configuration."""
+    output: ClassVar[type[ModelOutput]]
+    """What the forward pass returns: `loss`, `logits`, `hidden_states` and `attentions`."""
+    labels_tokens: ClassVar[bool] = False
+    """Whether labels are of tokens [B, N], so that it takes their places (`scored`)."""
     may_be_captured: ClassVar[bool] = False
     """Whether a CUDA graph can repeat its training steps: it asks the GPU for nothing."""
     backbone_class: ClassVar[type[PreTrainedModel]]
@@ -158,6 +173,57 @@ class TaskModel(PreTrainedModel):
         super().__init__(config)
         setattr(self, self.base_model_prefix, self.backbone_class(config))
 
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        scored: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> ModelOutput:
+        """Return scores, and the loss if there are labels.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            labels: see `Labels.values`.
+            scored: see `Labels.scored`.
+            num_items_in_batch: see `Labels.number`.
+            kwargs: further arguments of `read`.
+        """
+        outputs = self.read(input_ids, attention_mask, **kwargs)
+        known = None if labels is None else Labels(labels, scored, num_items_in_batch)
+        logits, loss = self.predict(outputs.last_hidden_state, attention_mask, known)
+        return self.output(loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
+
+    def read(self, input_ids: Tensor | None, attention_mask: Tensor | None, **kwargs: Any) -> ModelOutput:
+        """Return the outputs of the backbone; `kwargs` are further arguments of its forward pass."""
+        return self.base_model(input_ids, attention_mask, **kwargs)
+
+    def predict(
+        self, states: Tensor, attention_mask: Tensor | None, labels: Labels | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return the scores, and the loss if there are labels.
+
+        Args:
+            states: [B, N, D].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            labels: None = there are none.
+        """
+        scores = self.scores(states, attention_mask)
+        return scores, None if labels is None else self.loss(scores, labels)
+
+    def scores(self, states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return the scores of states; arguments as of `predict`."""
+        raise NotImplementedError
+
+    def loss(self, scores: Tensor, labels: Labels) -> Tensor:
+        """Return the loss of scores: the cross-entropy of documents; a scalar."""
+        return cross_entropy(scores, labels.values, labels.number)
+
     @classmethod
     @cache
     def on(cls, backbone: type[PreTrainedModel]) -> type[Self]:
@@ -166,7 +232,7 @@ class TaskModel(PreTrainedModel):
         Args:
             backbone: the model without a head, derived from the base of all models of that backbone.
         """
-        base: type[PreTrainedModel] = backbone.__bases__[0]  # type: ignore[assignment]  # as the argument says
+        base: type[PreTrainedModel] = backbone.__bases__[-1]  # type: ignore[assignment]  # as the argument says
         name = f"{base.base_model_prefix.capitalize()}For{cls.__name__}"
         members = {"backbone_class": backbone, "__doc__": cls.__doc__, "__module__": cls.__module__}
         return type(name, (cls, base), members)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils.generic import can_return_tuple
+from transformers.modeling_outputs import BaseModelOutput
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.heads.sequence_classification import SequenceClassification, classification_head
@@ -30,40 +29,33 @@ class PairClassification(SequenceClassification):
         self.head = classification_head(config, vectors=4)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
+    def read(  # type: ignore[override]  # a pair has a second text
         self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
         *,
         pair_ids: Tensor,
         pair_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
-    ) -> SequenceClassifierOutput:
-        """Return class scores, and the loss if there are labels.
+    ) -> BaseModelOutput:
+        """Return the vectors of pairs [B, 4 D], as `last_hidden_state`.
 
         Args:
             input_ids: first texts [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             pair_ids: second texts [B, M].
             pair_mask: [B, M], 1 = real token; None = all real.
-            labels: class of each pair [B], -100 = none.
-            num_items_in_batch: pairs over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
-
-        Returns:
-            `logits` [B, C] and, with labels, `loss`.
         """
         first, second = (
             self.pool(self.base_model(ids, mask, **kwargs).last_hidden_state, mask)
             for ids, mask in ((input_ids, attention_mask), (pair_ids, pair_mask))
         )
-        logits = self.head(torch.cat([first, second, first * second, first - second], dim=-1))
-        return SequenceClassifierOutput(
-            loss=None if labels is None else self.loss(logits, labels, num_items_in_batch), logits=logits
-        )
+        return BaseModelOutput(last_hidden_state=torch.cat([first, second, first * second, first - second], dim=-1))
+
+    def scores(self, states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return class scores [B, C] of the vectors of pairs."""
+        return self.head(states)
 
 
 Head = PairClassification

@@ -3,15 +3,13 @@
 Shapes: B batch, N tokens, D hidden size, C classes.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.model import TaskModel, cross_entropy, pooling, squared_error
+from lib.backbones.heads.model import Labels, TaskModel, pooling, squared_error
 from lib.core.errors import ConfigError
 
 
@@ -32,23 +30,13 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
     Source:
         Equations 2.13 and 2.14 of the study.
     """
-    size, read = config.hidden_size, vectors * config.hidden_size
-
-    def dense() -> list[nn.Module]:
-        return [nn.Linear(read, size), nn.Tanh()]
-
-    def dropout() -> nn.Module:
-        return nn.Dropout(config.classifier_dropout)
-
-    styles: dict[str, Callable[[], list[nn.Module]]] = {
-        "bert": lambda: [*dense(), dropout()],
-        "roberta": lambda: [dropout(), *dense(), dropout()],
-        "none": lambda: [dropout()],
-    }
-    if config.classifier_head not in styles:
-        raise ConfigError(f"classifier_head = '{config.classifier_head}' is unknown. Use one of: {', '.join(styles)}.")
-    projected = read if config.classifier_head == "none" else size
-    return nn.Sequential(*styles[config.classifier_head](), nn.Linear(projected, config.num_labels))
+    style, size, read = config.classifier_head, config.hidden_size, vectors * config.hidden_size
+    if style not in ("bert", "roberta", "none"):
+        raise ConfigError(f"classifier_head = '{style}' is unknown. Use one of: bert, roberta, none.")
+    first = [nn.Dropout(config.classifier_dropout)] if style == "roberta" else []
+    dense = [] if style == "none" else [nn.Linear(read, size), nn.Tanh()]
+    last = nn.Linear(size if dense else read, config.num_labels)
+    return nn.Sequential(*first, *dense, nn.Dropout(config.classifier_dropout), last)
 
 
 class SequenceClassification(TaskModel):
@@ -59,6 +47,7 @@ class SequenceClassification(TaskModel):
     """
 
     auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
+    output = SequenceClassifierOutput
     may_be_captured = True
 
     def __init__(self, config: BackboneConfig) -> None:
@@ -74,40 +63,18 @@ class SequenceClassification(TaskModel):
         self.head = classification_head(config)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
-    ) -> SequenceClassifierOutput:
-        """Return class scores or numbers, and the loss if there are labels.
+    def scores(self, states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return class scores [B, C], or numbers [B, 1]."""
+        return self.head(self.pool(states, attention_mask))
 
-        Args:
-            input_ids: [B, N].
-            attention_mask: [B, N], 1 = real token; None = all real.
-            labels: class of each document [B], -100 = none; of regression, its number in float.
-            num_items_in_batch: documents over all parts of an accumulated batch; None = those at hand.
-            kwargs: further arguments of the backbone's forward pass.
+    def loss(self, scores: Tensor, labels: Labels) -> Tensor:
+        """Return the cross-entropy of scores [B, C], or the squared error of numbers [B, 1], for labels [B]; a scalar.
 
-        Returns:
-            `logits` [B, C], of regression [B, 1], and, with labels, `loss`: cross-entropy, or the squared error.
+        Labels of numbers are floats.
         """
-        outputs = self.base_model(input_ids, attention_mask, **kwargs)
-        logits = self.head(self.pool(outputs.last_hidden_state, attention_mask))
-        loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
-        return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
-        )
-
-    def loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
-        """Return the loss of scores [B, C], or numbers [B, 1], for labels [B]."""
         if self.config.problem_type == "regression":
-            return squared_error(logits, labels[:, None], num_items_in_batch)
-        return cross_entropy(logits, labels, num_items_in_batch)
+            return squared_error(scores, labels.values[:, None], labels.number)
+        return super().loss(scores, labels)
 
 
 Head = SequenceClassification

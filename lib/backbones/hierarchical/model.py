@@ -8,32 +8,24 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
+from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.heads.text_encoding import TextEncoding
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.segments import Documents, segments_of
-from lib.backbones.saving import SavesOwnNames
+from lib.backbones.reading import ReadsTokens
 from lib.backbones.settings import BACKBONES
 
 
-class HierarchicalPreTrainedModel(SavesOwnNames, PreTrainedModel):
+class HierarchicalPreTrainedModel(ArchitecturePreTrainedModel):
     """Base of the models that read documents in segments: configuration, initial weights, saving and loading."""
 
     config_class = HierarchicalConfig
     base_model_prefix = "hierarchical"
-    _supports_sdpa = True
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the encoder."""
-        return self.base_model.encoder.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings of the encoder."""
-        self.base_model.encoder.set_input_embeddings(value)
+    holds = "encoder"
 
 
-class HierarchicalModel(HierarchicalPreTrainedModel):
+class HierarchicalModel(ReadsTokens, HierarchicalPreTrainedModel):
     """Map documents to the vectors of their segments, each read by itself.
 
     Attributes:
@@ -56,13 +48,7 @@ class HierarchicalModel(HierarchicalPreTrainedModel):
         """The blocks of the encoder."""
         return self.encoder.base_model.layers
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-    ) -> BaseModelOutput:
+    def read(self, tokens: Tensor, attention_mask: Tensor | None) -> BaseModelOutput:
         """Return the vectors of the segments.
 
         Segments are read in groups. If a training reads several, it keeps of each nothing but the vectors, and reads it
@@ -70,33 +56,26 @@ class HierarchicalModel(HierarchicalPreTrainedModel):
         time. Padding is ignored at any position in a row.
 
         Args:
-            input_ids: [B, N], documents as the tokeniser encloses them.
+            tokens: documents as the tokeniser encloses them, numbers [B, N], or word embeddings [B, N, D].
             attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
 
         Returns:
             `last_hidden_state` [B, S, D]; zeros where a document has fewer segments (see `segment_counts`).
 
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
-
         Source:
             Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", for the second reading.
         """
-        values = input_ids if inputs_embeds is None else inputs_embeds
-        if values is None or (input_ids is not None and inputs_embeds is not None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        documents = Documents(self.config, values, attention_mask)
+        documents = Documents(self.config, tokens, attention_mask)
         segments, size = segments_of(self.config, documents.real), self.config.group
         groups = [segments[first : first + size] for first in range(0, len(segments), size)]
         again = self.training and torch.is_grad_enabled() and len(groups) > 1
-        read = self._vectors_read_again if again else self._vectors
-        vectors = torch.cat([read(*documents.read(group)) for group in groups])
+        vectors_of = self._vectors_read_again if again else self._vectors
+        vectors = torch.cat([vectors_of(*documents.read(group)) for group in groups])
         rows, numbers = (
             torch.tensor([getattr(segment, name) for segment in segments], device=vectors.device)
             for name in ("document", "number")
         )
-        states = vectors.new_zeros(len(values), 1 + max(segment.number for segment in segments), vectors.shape[1])
+        states = vectors.new_zeros(len(tokens), 1 + max(segment.number for segment in segments), vectors.shape[1])
         return BaseModelOutput(last_hidden_state=states.index_put((rows, numbers), vectors))
 
     def _vectors(self, values: Tensor, mask: Tensor | None) -> Tensor:

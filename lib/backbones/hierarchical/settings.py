@@ -5,12 +5,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from lib.attention.settings import Mechanisms, MechanismSettings
+from lib.attention.settings import Mechanisms
 from lib.backbones.settings import BACKBONES, BackboneSettings
 from lib.core.settings import Few, Probability, Size, SizeOrZero, check
 
 ENCLOSING = 2
 """Special tokens of a segment where its tokeniser is not known yet: [CLS] and [SEP]."""
+
+
+def _of_encoder(name: str) -> Any:
+    """Return a property of settings that is the encoder's, or a method of the encoder's settings."""
+    return property(lambda self: getattr(self.encoder, name))
 
 
 class Settings(BackboneSettings):
@@ -49,6 +54,16 @@ class Settings(BackboneSettings):
         "dropout.",
     )
 
+    takes_mechanism: ClassVar[Any] = _of_encoder("takes_mechanism")
+    needs_mechanism: ClassVar[Any] = _of_encoder("needs_mechanism")
+    held_mechanisms: ClassVar[Any] = _of_encoder("held_mechanisms")
+    looks_ahead: ClassVar[Any] = _of_encoder("looks_ahead")  # within a segment
+    quantized: ClassVar[Any] = _of_encoder("quantized")
+    linear_layers: ClassVar[Any] = _of_encoder("linear_layers")  # everything above the encoder is head, and trains
+    width: ClassVar[Any] = _of_encoder("width")
+    blocks: ClassVar[Any] = _of_encoder("blocks")
+    weights: ClassVar[Any] = _of_encoder("weights")
+
     @check
     def _segments_go_on(self) -> Iterator[str]:
         if self.overlap > (most := self.segment - ENCLOSING - 1):
@@ -76,44 +91,14 @@ class Settings(BackboneSettings):
                 f"document_heads = {self.document_heads} does not divide the encoder's width {width}. Choose a divisor"
             )
 
-    @property
-    def takes_mechanism(self) -> bool:  # type: ignore[override]  # of others, the kind decides alone
-        """See `BackboneSettings.takes_mechanism`: if its encoder does."""
-        return self.encoder.takes_mechanism
-
-    @property
-    def needs_mechanism(self) -> bool:  # type: ignore[override]
-        """See `BackboneSettings.needs_mechanism`: if its encoder does."""
-        return self.encoder.needs_mechanism
-
     def with_mechanism(self, mechanism: Mechanisms | None) -> "Settings":
         """See `BackboneSettings.with_mechanism`: its encoder holds the mechanisms."""
         return type(self).model_validate(dict(self) | {"encoder": self.encoder.with_mechanism(mechanism)})
 
     @property
-    def held_mechanisms(self) -> list[MechanismSettings]:
-        """See `BackboneSettings.held_mechanisms`."""
-        return self.encoder.held_mechanisms
-
-    @property
     def held_backbone(self) -> BackboneSettings:
         """See `BackboneSettings.held_backbone`."""
         return self.encoder
-
-    @property
-    def looks_ahead(self) -> bool:
-        """See `BackboneSettings.looks_ahead`: within a segment."""
-        return self.encoder.looks_ahead
-
-    @property
-    def quantized(self) -> bool:
-        """See `BackboneSettings.quantized`."""
-        return self.encoder.quantized
-
-    @property
-    def linear_layers(self) -> frozenset[str] | None:
-        """See `BackboneSettings.linear_layers`: those of the encoder; everything above it is head, and trains."""
-        return self.encoder.linear_layers
 
     @property
     def family(self) -> str:
@@ -128,14 +113,6 @@ class Settings(BackboneSettings):
         reach = self.encoder.exact_up_to()
         return None if reach is None or self.segment <= reach else reach
 
-    def width(self) -> int | None:
-        """See `BackboneSettings.width`."""
-        return self.encoder.width()
-
-    def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`."""
-        return self.encoder.blocks()
-
     def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
         """See `BackboneSettings.takeover_errors`: its weights, or those of an encoder alone."""
         if not isinstance(before, Settings):
@@ -147,10 +124,6 @@ class Settings(BackboneSettings):
                 own, found = getattr(self, name), getattr(before, name)
                 if own != found:
                     yield f"{name} is {own}, but the weights come from {found}"
-
-    def weights(self, vocabulary: int) -> int | None:
-        """See `BackboneSettings.weights`; layers above the segments are left out."""
-        return self.encoder.weights(vocabulary)
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`: tokens in two segments count twice."""

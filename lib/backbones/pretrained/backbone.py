@@ -38,8 +38,7 @@ class Backbone(contract.TokenBackbone):
             "vocab_size": self.parameters.rows(rows(tokenizer)),
             "pad_token_id": None if padding == tokenizer.eos_token_id else padding,
         }
-        drawn = {"feature_seed": self.seed} if self.parameters.mechanism else {}
-        return super().config(tokenizer, special | drawn | options)
+        return super().config(tokenizer, special | options)
 
     def check(self, model: PreTrainedModel) -> None:
         """See `lib.backbones.contract.TokenBackbone.check`: every layer attends in the direction asked for.

@@ -3,26 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PretrainedConfig
 
-from lib.attention.settings import complete, parse_mechanisms
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import in_own_names
-from lib.backbones.pretrained.positions import longer
 from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import ConfigError
 
 
 class PretrainedBackboneConfig(ArchitectureConfig):
-    """Describe an architecture and the head on it.
-
-    Args:
-        mechanism: parameters of the attention mechanism in the place of its own, `kind` included, or a list of such
-            that repeats over the layers; None = its own.
-        feature_seed: seed of the mechanism's own draws (features, hash rotations).
-        kwargs: the fields of `Settings` and those of `BackboneConfig`.
-    """
+    """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
 
     model_type = "pretrained_backbone"
     settings: ClassVar[type[Settings]] = Settings
@@ -34,16 +25,8 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         "num_attention_heads": 2,
     }
 
-    def __init__(
-        self,
-        *,
-        mechanism: dict[str, Any] | list[dict[str, Any]] | None = None,
-        feature_seed: int = 0,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mechanism = None if mechanism is None else complete(parse_mechanisms(mechanism))
-        self.feature_seed = feature_seed
         self.positions = self.positions and dict(self.positions)  # type: ignore[has-type]
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             setattr(self, name, self.architecture[name])
@@ -155,6 +138,26 @@ class PretrainedBackboneConfig(ArchitectureConfig):
     def switches(self) -> Mapping[str, Any]:
         """See `ArchitectureConfig.switches`: those of the direction of its attention."""
         return self.family.switches[self.direction]
+
+
+def longer(published: PretrainedConfig, family: Family, *, length: int, fill: str) -> dict[str, Any]:
+    """Return the fields of an architecture that make it read longer texts.
+
+    Args:
+        published: configuration of the architecture as it was published.
+        family: its family.
+        length: tokens that a text may have.
+        fill: see `lib.backbones.pretrained.settings.Positions`.
+    """
+    if fill == "tiled":
+        return {"max_position_embeddings": length + family.unused_positions}
+    reach, rotary = published.max_position_embeddings, published.rope_parameters
+    stretched = {"rope_type": fill, "factor": length / reach, "original_max_position_embeddings": reach}
+    if "full_attention" in rotary:  # layers with a window see no further than before
+        parameters = rotary | {"full_attention": rotary["full_attention"] | stretched}
+    else:
+        parameters = rotary | stretched
+    return {"max_position_embeddings": length, "rope_parameters": parameters}
 
 
 AutoConfig.register(PretrainedBackboneConfig.model_type, PretrainedBackboneConfig)

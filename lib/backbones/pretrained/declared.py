@@ -11,7 +11,6 @@ _FIELD = re.compile(r"^    (\w+) ?[:=]", re.MULTILINE)
 _SIZE = re.compile(r"^    (\w+): int = (\d+)$", re.MULTILINE)
 _READ = re.compile(r"config\.(\w+)|\"(\w+)\"")
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
-_ACTIVATION = re.compile(r"^    \"(\w+)\":", re.MULTILINE)
 
 
 @cache
@@ -39,12 +38,6 @@ def classes(model_type: str) -> frozenset[str]:
     """Return the names of the classes of models of a type."""
     _, modelling = _files(model_type)
     return frozenset(_CLASS.findall(modelling.read_text(encoding="utf-8")))
-
-
-@cache
-def activations() -> frozenset[str]:
-    """Return the names of the activations."""
-    return frozenset(_ACTIVATION.findall(_text("activations.py")))
 
 
 def _files(model_type: str) -> tuple[Path, Path]:

@@ -77,24 +77,22 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     config = open_config(folder)
     assert isinstance(config, PretrainedBackboneConfig)  # the caller chose this module by its kind
     kind, family = config.architecture["model_type"], config.family
-    if config.mechanism is not None:
-        raise ConfigError(
-            f"{folder}: holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}, which "
-            "transformers does not have. Expected its own attention; load this one after `import lib`."
-        )
     found = next(iter(config.architectures or []), "")
     auto, inner, missing = HEADS.get(found, ""), config.inner(), f"{folder}: {found or 'a model without a head'}"
-    if family.padding not in (None, config.pad_token_id) and not family.read_alone:
-        raise ConfigError(
-            f"{folder}: {kind} counts positions by the padding token {family.padding} in transformers, but the "
-            f"tokeniser pads with {config.pad_token_id}. Expected the published tokeniser; load this one after "
-            "`import lib`."
+    reason = None
+    if config.mechanism is not None:
+        reason = f"holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}"
+    elif family.padding not in (None, config.pad_token_id) and not family.read_alone:
+        reason = (
+            f"the tokeniser pads with {config.pad_token_id}, but {kind} counts positions by the padding token "
+            f"{family.padding} in transformers"
         )
-    if family.global_mask and (encoder or auto != "AutoModelForSequenceClassification"):
-        raise ConfigError(
-            f"{folder}: the first token of {kind} sees all tokens here, which transformers does only where it "
-            "classifies documents. Expected a model of sequence_classification; load this one after `import lib`."
+    elif family.global_mask and (encoder or auto != "AutoModelForSequenceClassification"):
+        reason = (
+            f"the first token of {kind} sees all tokens, which transformers does only where it classifies documents"
         )
+    if reason:
+        raise ConfigError(f"{folder}: {reason}. Load it after `import lib`.")
     if encoder:
         return Target("AutoModel", inner, {OWN: ""}, "AutoModel", config.parameters.quantized)
     if auto == "AutoModelForMaskedLM" and config.attention == "causal":
@@ -114,33 +112,26 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
             f"{missing}: transformers has no such class for {kind}. Load it after `import lib`, or {ENCODER}."
         ) from error
     prefix = model.base_model_prefix
-    names = {OWN: prefix}
     if auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
-        if not family.head:
-            raise ConfigError(
-                f"{missing}: {type(model).__name__} predicts tokens by other layers. Load it after `import lib`, or "
-                f"{ENCODER}."
-            )
-        names |= {f"head.{own}": theirs for own, theirs in family.head.items()}
+        head = {f"head.{own}": theirs for own, theirs in family.head.items()}
+        reason = None if head else "predicts tokens by other layers"
     elif auto == "AutoModelForTokenClassification":
         linear = [name for name, each in model.named_modules() if isinstance(each, nn.Linear)]
         linear = [name for name in linear if not name.startswith(f"{prefix}.")]
-        if len(linear) != 1:
-            raise ConfigError(
-                f"{missing}: {type(model).__name__} has more layers in its head ({', '.join(linear)}). Load it after "
-                f"`import lib`, or {ENCODER}."
-            )
-        names["head.1"] = linear[0]
-    else:
-        if kind not in DENSE or config.classifier_head == "none" or config.classifier_pooling != "cls":
-            raise ConfigError(
-                f"{missing}: {type(model).__name__} cannot compute its head (classifier_pooling: "
-                f"{config.classifier_pooling}, classifier_head: {config.classifier_head}). Expected {', '.join(DENSE)} "
-                "with classifier_pooling: cls and classifier_head: bert or roberta. Train it with these settings of "
-                f"the task, or {ENCODER}."
-            )
+        head = dict(zip(["head.1"], linear, strict=False))
+        reason = None if len(linear) == 1 else f"has more layers in its head ({', '.join(linear)})"
+    elif kind in DENSE and config.classifier_head != "none" and config.classifier_pooling == "cls":
         place = 1 if config.classifier_head == "roberta" else 0  # after its dropout
-        names |= {f"head.{place}": DENSE[kind][0], f"head.{place + 3}": DENSE[kind][1]}
+        head = {f"head.{place + 3 * number}": theirs for number, theirs in enumerate(DENSE[kind])}
+    else:
+        reason = (
+            f"cannot compute its head (classifier_pooling: {config.classifier_pooling}, classifier_head: "
+            f"{config.classifier_head}). Expected {', '.join(DENSE)} with classifier_pooling: cls and classifier_head: "
+            "bert or roberta. Train it with these settings of the task"
+        )
+    if reason:
+        raise ConfigError(f"{missing}: {type(model).__name__} {reason}. Load it after `import lib`, or {ENCODER}.")
+    names = {OWN: prefix} | head
     return Target(auto, inner, names, HEADS[found], config.parameters.quantized)
 
 

@@ -1,73 +1,37 @@
 """Fields of a published `config.json` that describe an architecture, and their names. Imports no transformers."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.families import FAMILIES, Family
 
-BYSTANDERS = frozenset(
-    {
-        "architectures",
-        "bos_token_id",
-        "chunk_size_feed_forward",
-        "classifier_dropout",
-        "classifier_pooling",
-        "cls_token_id",
-        "dtype",
-        "eos_token_id",
-        "id2label",
-        "label2id",
-        "mask_token_id",
-        "num_labels",
-        "onnx_export",  # of Longformer, for another format of files
-        "output_attentions",
-        "output_hidden_states",
-        "pad_token_id",
-        "problem_type",
-        "qa_dropout",  # of DistilBERT's heads
-        "reference_compile",
-        "return_dict",
-        "sep_token_id",
-        "seq_classif_dropout",  # of DistilBERT's heads
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_last_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-        "transformers_version",
-        "use_cache",
-        "vocab_size",
-    }
+_BYSTANDERS = re.compile(
+    r"architectures|chunk_size_feed_forward|classifier_dropout|classifier_pooling|dtype|id2label|label2id|num_labels"
+    r"|onnx_export|output_attentions|output_hidden_states|problem_type|qa_dropout|reference_compile|return_dict"
+    r"|seq_classif_dropout|transformers_version|use_cache|vocab_size|summary_.*|(bos|cls|eos|mask|pad|sep)_token_id"
 )
-"""Fields that transformers reads, but that change nothing in the states of a token."""
+"""Fields that transformers reads, but that change nothing in the states of a token: those of heads, special tokens,
+other formats of files, and what a run decides itself."""
 SUPPORTED: dict[str, Any] = {
-    "add_cross_attention": False,
-    "alibi_starting_size": None,  # MosaicBERT
     "attention_mode": "longformer",  # Longformer's own code also had attention that is not sliding
     "attn_logit_softcapping": None,
     "compression_config": None,
-    "feed_forward_type": "original",  # Jina's BERT
-    "hidden_dropout": 0.0,  # EuroBERT's own code had one, which its models never used
-    "ignore_attention_mask": False,  # of Longformer
     "position_embedding_type": "absolute",
-    "pruned_heads": {},
     "quantization_config": None,
     "relative_attention_max_distance": 128,  # MPNet
-    "tie_weights_": True,  # DistilBERT's embeddings and head share their weights, today by `tie_word_embeddings`
 }
-"""Fields that change states or weights if the code of a model reads them, each with the only value that transformers
-computes for a family whose code does not read it. null is this value, too."""
+"""Fields that change states if the code of a model reads them, each with the only value that transformers computes for
+a family whose code does not read it; null is this value, too. Fields that give a model other weights (gates, ALiBi,
+attention to an encoder) are not here: weights are compared by name and shape."""
 _ROTARY = frozenset({"rope", "rotary", "sans_pos"})
 """Values of `position_embedding_type` that fit a family without a table of positions: rotary embeddings and no others.
 Ettin and mmBERT have `sans_pos`."""
 _MAY_BE_SILENT = ("intermediate_size", "num_attention_heads")
 """Sizes that transformers leaves out of a `text_config` if they are the defaults of its type, as in Gemma 3 with 4
 billion weights."""
-_QUANTISED = ("quantization_config", "compression_config")
-_ACTIVATIONS = ("activation", "activation_function", "classifier_activation", "hidden_act", "hidden_activation")
 _SHOWN = 80
 """Most characters of a value in a message."""
 
@@ -85,7 +49,7 @@ def config_error(fields: Any) -> str | None:
         )
     if isinstance(kind, str) and kind in FAMILIES:
         merged = {**fields, **text, "model_type": kind}
-        problems = [*_size_errors({**text, "model_type": kind}), *field_errors(merged), *_direction_errors(merged)]
+        problems = [*field_errors(merged), *_direction_errors(merged)]
         return f"cannot be followed: {'. '.join(problems)}" if problems else None
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     if "auto_map" in fields:
@@ -94,16 +58,6 @@ def config_error(fields: Any) -> str | None:
         f"says model_type = {kind!r}, which is no encoder or decoder that this project knows. Name a model of one of "
         f"these types: {', '.join(FAMILIES)}.{hint} docs/add_family.md says how to add a family"
     )
-
-
-def _size_errors(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which sizes are missing; transformers would use those of some model of the family instead."""
-    shared = in_shared_names(fields)
-    if missing := [name for name in ("hidden_size", "num_hidden_layers") if shared.get(name) is None]:
-        yield (
-            f"{' and '.join(missing)}: missing; its fields may have the names of other code. Give those that "
-            f"transformers has for {fields['model_type']} in config.json of a local folder, and name the folder"
-        )
 
 
 def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -116,21 +70,10 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
             continue
         if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
-        if name in _QUANTISED:
-            yield (
-                f"{name} = {_short(value)}: its weights are quantised. Name the model that it was made from; "
-                "`quantization: nf4` of the backbone quantises that one"
-            )
-        else:
-            yield (
-                f"{name} = {_short(value)}: unknown to {kind} in transformers, which computes {supported!r}, so "
-                f"the states would differ. Name a model with {supported!r}"
-            )
-    for name in _ACTIVATIONS:
-        value = fields.get(name)
-        if isinstance(value, str) and name in read and value not in declared.activations():
-            known = ", ".join(sorted(declared.activations()))
-            yield f"{name} = {_short(value)}: transformers has no such activation. Expected one of {known}"
+        yield (
+            f"{name} = {_short(value)}: transformers does not follow it for {kind}, so its states would differ. Name a "
+            f"model whose {name} is {json.dumps(supported)}"
+        )
     models = _own_models(fields.get("auto_map"))
     if models and not declared.classes(kind) & set(models):
         yield (
@@ -145,12 +88,6 @@ def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
     kind = fields["model_type"]
     switches = FAMILIES[kind].switches
     if "causal" in switches:
-        return
-    if "is_decoder" in switches["bidirectional"] and fields.get("add_cross_attention"):
-        yield (
-            f"add_cross_attention = {_short(fields['add_cross_attention'])}: its blocks attend to the states of an "
-            f"encoder, too, which no {kind} does here. Name another model"
-        )
         return
     for name, value in switches["bidirectional"].items():
         if fields.get(name) not in (None, value):
@@ -219,7 +156,16 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     if _family(fields) is None:
         return dict(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
-    kept = declared.fields(fields["model_type"]) - (BYSTANDERS - {"vocab_size"}) - switches
+    kept = declared.fields(fields["model_type"]) - switches
     silent = {} if fields is whole else declared.sizes(fields["model_type"])
     sizes = {name: silent[name] for name in _MAY_BE_SILENT if name in silent and name not in fields}
-    return sizes | {name: value for name, value in fields.items() if name in kept and not name.startswith("_")}
+    return sizes | {name: value for name, value in fields.items() if name in kept and _is_kept(name)}
+
+
+def _is_kept(name: str) -> bool:
+    return name == "vocab_size" or not (name.startswith("_") or is_bystander(name))
+
+
+def is_bystander(name: str) -> bool:
+    """Whether a field that transformers reads changes nothing in the states of a token."""
+    return _BYSTANDERS.fullmatch(name) is not None

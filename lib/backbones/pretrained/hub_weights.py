@@ -4,14 +4,14 @@ import logging
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
-from lib.backbones.pretrained.fields import BYSTANDERS, architecture_of, config_error, in_own_names, in_shared_names
+from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
-from lib.backbones.pretrained.positions import tiled
 from lib.backbones.stored import MECHANISM, load_source, refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
@@ -53,10 +53,12 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         known["pad_token_id"] = 0  # some token: no state depends on it, and the one of the file may not exist
     found = AutoConfig.for_model(**in_own_names(in_shared_names(known)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()
-    names = sorted((own.keys() | architecture_of(fields).keys()) & read - BYSTANDERS)
+    compared = (own.keys() | architecture_of(fields).keys()) & read
+    names = sorted(name for name in compared if not is_bystander(name))
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
     if family.counts_from_padding:
-        _require_same_padding(config.pad_token_id, found, folder)
+        remedy = f"Use the published tokeniser, or correct pad_token_id in {CONFIG_NAME} of a local folder."
+        compare({"pad_token_id": (config.pad_token_id, found.pad_token_id)}, folder, remedy)
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
     # Models are often published without the head that they were trained with.
@@ -64,18 +66,12 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     predicts = model.get_output_embeddings() is not None
     needs_head = predicts and "causal" in family.switches
     missing = {name for name in report["missing_keys"] if needs_head or name.startswith(base)}
-    if missing >= {base + name for name, _ in source.base_model.named_parameters()}:
-        others = ", ".join(sorted(map(str, report["unexpected_keys"]))[:3]) or "none at all"
-        raise RunError(
-            f"{folder}: holds no weight of the {fields['model_type']} that its {CONFIG_NAME} describes, but others "
-            f"({others}). Expected configuration and weights of the same model; download it again."
-        )
     left_over = {
         name
         for name in map(str, report["unexpected_keys"])
         if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
     }
-    refuse(missing | left_over, folder, "missing or left over")
+    refuse(missing | left_over, folder, "are missing or left over")
     inner, words, parts = model.base_model.inner, source.get_input_embeddings(), dict(source.named_modules())
     takes_head = bool(family.head) and not report["missing_keys"] and parts.keys() >= {*family.head.values()}
     if predicts and takes_head:
@@ -112,20 +108,21 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         take_over(model.head.get_submodule(own), parts[published])
 
 
-def _require_same_padding(padding: int | None, found: PretrainedConfig, folder: Path) -> None:
-    """Check that positions, which this family counts from the padding token, begin where the published ones do.
+def tiled(table: Tensor, rows: int, first: int) -> Tensor:
+    """Return a longer table of positions: the table, repeated.
 
     Args:
-        padding: token that the run's tokeniser pads with.
-        found: configuration of the published model.
-        folder: its folder.
+        table: as published [P, D].
+        rows: rows of the longer table.
+        first: row of a text's first token; those before it belong to no token and are not repeated.
 
-    Raises:
-        RunError: they do not.
+    Returns:
+        [rows, D]; the first P rows are those that were published.
+
+    Source:
+        Beltagy et al. 2020 (https://arxiv.org/abs/2004.05150), section 5: Longformer copies the 512 positions of
+        RoBERTa several times.
     """
-    if found.pad_token_id != padding or padding not in range(found.vocab_size):
-        raise RunError(
-            f"{folder / CONFIG_NAME}: pad_token_id is {found.pad_token_id!r} and vocab_size {found.vocab_size}, but "
-            f"the run's tokeniser pads with token {padding!r}, and {found.model_type} counts positions from it. Use "
-            f"the published tokeniser, or, if it is that one, correct pad_token_id in {CONFIG_NAME} of a local folder."
-        )
+    tokens = table[first:]
+    copies = -(-(rows - first) // len(tokens))
+    return torch.cat([table[:first], tokens.repeat(copies, 1)])[:rows]

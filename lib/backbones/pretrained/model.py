@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.attention.interface import HELD, WINDOWS
 from lib.backbones.architecture import ArchitecturePreTrainedModel
@@ -21,8 +20,8 @@ from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
-from lib.backbones.pretrained.positions import choose_for_each_text
 from lib.backbones.pretrained.probe import probe
+from lib.backbones.reading import ReadsTokens
 from lib.backbones.stored import require_finite
 
 
@@ -50,7 +49,7 @@ class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
         return loaded
 
 
-class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
+class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
     """Map tokens to states by an architecture of transformers, `inner`."""
 
     def __init__(self, config: PretrainedBackboneConfig) -> None:
@@ -87,30 +86,19 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         """The blocks."""
         return self.inner.get_submodule(self.config.family.blocks)
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        **kwargs: Any,
-    ) -> BaseModelOutput:
+    def read(self, tokens: Tensor, attention_mask: Tensor | None, **kwargs: Any) -> BaseModelOutput:
         """Return the states of the last layer.
 
         Positions count real tokens, so padding may be on either side.
 
         Args:
-            input_ids: [B, N].
+            tokens: their numbers [B, N], or word embeddings [B, N, E].
             attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, E].
             kwargs: further arguments of the architecture, such as `output_hidden_states`, or `token_type_ids` [B, N] of
-                one that has such embeddings. With `output_attentions`, a
-                model with a mechanism gives the weights [B, H, N, N] of each layer, None where it holds none.
-
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+                one that has such embeddings. With `output_attentions`, a model with a mechanism gives the weights
+                [B, H, N, N] of each layer, None where it holds none.
         """
-        states, positions = self.first_states(input_ids, inputs_embeds, attention_mask), None
+        states, positions = self.first_states(tokens, attention_mask), None
         family = self.config.family
         if family.read_alone:
             return read_alone(self.inner, states, attention_mask, self.first_position, **kwargs)
@@ -138,6 +126,33 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions if maps is None else tuple(maps),
         )
+
+
+def choose_for_each_text(inner: nn.Module) -> None:
+    """Let rotary positions with factors by length (`longrope`) follow from each text's own length.
+
+    transformers takes those of the longest text in a batch for all, so that a text's states would depend on the others.
+
+    Args:
+        inner: base model of transformers; one with other positions stays as it is.
+    """
+    rotary = getattr(inner, "rotary_emb", None)
+    kinds = getattr(rotary, "rope_type", None)  # one, or one for each type of layer
+    if rotary is not None and "longrope" in (kinds.values() if isinstance(kinds, dict) else [kinds]):
+        rotary.register_forward_hook(_of_each_text, with_kwargs=True)
+
+
+def _of_each_text(
+    rotary: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], together: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [B, N, D], those of each text computed by itself; a hook of `register_forward_hook`."""
+    named = dict(zip(("x", "position_ids", "layer_type"), arguments, strict=False)) | named
+    texts = named["position_ids"].split(1)
+    if len(texts) == 1:
+        return together
+    alone = [rotary.forward(**named | {"position_ids": positions}) for positions in texts]
+    cosines, sines = (torch.cat(parts) for parts in zip(*alone, strict=True))
+    return cosines, sines
 
 
 def half_open(

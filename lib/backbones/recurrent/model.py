@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel, initialization
-from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.recurrent.configuration import RecurrentConfig
-from lib.backbones.words import Embeddings, Rows
+from lib.backbones.words import Embeddings, ReadsInOrder, Rows
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -36,7 +34,7 @@ class RecurrentPreTrainedModel(PreTrainedModel):
             initialization.uniform_(weight, -bound, bound)
 
 
-class RecurrentModel(RecurrentPreTrainedModel):
+class RecurrentModel(ReadsInOrder, RecurrentPreTrainedModel):
     """Map tokens to states that depend on earlier tokens and, if it is bidirectional, on later ones."""
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -51,39 +49,11 @@ class RecurrentModel(RecurrentPreTrainedModel):
         self.dropout = nn.Dropout(config.layer_dropout)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-    ) -> BaseModelOutput:
-        """Return the states of the last layer.
+    def layer_states(self, states: Tensor, attention_mask: Tensor | None, *, every: bool) -> list[Tensor]:
+        """See `ReadsInOrder.layer_states`.
 
         Padding is ignored at any position in a row: the layers read only real tokens, one after the other.
-
-        Args:
-            input_ids: [B, N].
-            attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
-            output_hidden_states: return the states after the embeddings and after each layer, too.
-            output_attentions: not available, since there is no attention.
-
-        Returns:
-            `last_hidden_state` [B, N, D], zero at padding, and, if asked for, `hidden_states`.
-
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        if output_attentions:
-            raise ValueError("output_attentions = True, but a recurrent encoder has no attention. Leave it out.")
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
-        states = self.embeddings(input_ids, inputs_embeds)
         history = [states]
         rows = _Packing(states, attention_mask)
         packed = rows.pack(states)
@@ -92,10 +62,9 @@ class RecurrentModel(RecurrentPreTrainedModel):
         with torch.autocast(states.device.type, enabled=False):
             for number, layer in enumerate(self.layers):
                 packed, _ = layer(packed if number == 0 else packed._replace(data=self.dropout(packed.data)))
-                if output_hidden_states:
+                if every:
                     history.append(rows.unpack(packed))
-        states = history[-1] if output_hidden_states else rows.unpack(packed)
-        return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)
+        return history if every else [rows.unpack(packed)]
 
 
 class _Packing(Rows):

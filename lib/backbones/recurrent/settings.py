@@ -5,11 +5,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.backbones.settings import VOCABULARY, BackboneSettings
-from lib.core.settings import Few, PositiveFloat, Probability, Size, check
+from lib.backbones.settings import VOCABULARY, OwnSettings
+from lib.core.settings import Few, Probability, check
 
 
-class Settings(BackboneSettings):
+class Settings(OwnSettings):
     """Recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
 
     decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers", "bidirectional")
@@ -19,7 +19,6 @@ class Settings(BackboneSettings):
     cell: Literal["rnn", "lstm", "gru"] = Field(
         "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
     )
-    hidden_size: Size = Field(512, description="Width of embeddings and states; even if each direction has half of it.")
     num_hidden_layers: Few = Field(2, description="Layers.")
     bidirectional: bool = Field(
         True,
@@ -27,13 +26,7 @@ class Settings(BackboneSettings):
         description="Each layer reads in both directions, with half the width for each; false: only from the first "
         "token to the last, with all of it.",
     )
-    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     layer_dropout: Probability = Field(0.1, description="Dropout on the states between layers.")
-    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms of embeddings and MLM head.")
-    initializer_range: PositiveFloat = Field(
-        0.02, description="Standard deviation of the initial weights of embeddings and heads; layers begin as in torch."
-    )
-    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
 
     @check
     def _directions_share_the_width(self) -> Iterator[str]:
@@ -54,10 +47,6 @@ class Settings(BackboneSettings):
     def linear_layers(self) -> frozenset[str]:
         """See `BackboneSettings.linear_layers`: its cells are no linear layers."""
         return frozenset()
-
-    def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`: the layers."""
-        return self.num_hidden_layers
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""

@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, initialization
-from transformers.modeling_outputs import BaseModelOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.attention.kernels import ComputesByKernels
 from lib.attention.repetition import of_layer
 from lib.backbones.self_attention import SelfAttention, draw_features
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
-from lib.backbones.words import Embeddings, Rows
+from lib.backbones.words import Embeddings, ReadsInOrder, Rows
 
 STEPS = (0.001, 0.1)
 """Range of the initial step sizes; at rate 1, a state forgets within some 1,000 or 10 tokens."""
@@ -185,7 +183,7 @@ def _layers(config: SsmConfig) -> Iterator[nn.Module]:
         yield Layer(config) if layer % period else AttentionLayer(config, layer // period - 1)
 
 
-class SsmModel(SsmPreTrainedModel):
+class SsmModel(ReadsInOrder, SsmPreTrainedModel):
     """Map tokens to states that depend on all tokens of the text."""
 
     def __init__(self, config: SsmConfig) -> None:
@@ -195,40 +193,11 @@ class SsmModel(SsmPreTrainedModel):
         self.final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
-    ) -> BaseModelOutput:
-        """Return the states of the last layer.
+    def layer_states(self, states: Tensor, attention_mask: Tensor | None, *, every: bool) -> list[Tensor]:
+        """See `ReadsInOrder.layer_states`; the last states are normalised.
 
         Padding is ignored at any position in a row: convolutions and scans end where a text ends.
-
-        Args:
-            input_ids: [B, N].
-            attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
-            output_hidden_states: return the states after the embeddings and after each layer, too.
-            output_attentions: not available, since most layers have no attention.
-
-        Returns:
-            `last_hidden_state` [B, N, D], zero at padding, and, if asked for, `hidden_states`, the last one of them
-            normalised as `last_hidden_state` is.
-
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        if output_attentions:
-            raise ValueError("output_attentions = True, but layers with a state have no attention. Leave it out.")
-        if output_hidden_states is None:
-            output_hidden_states = self.config.output_hidden_states
-        states = self.embeddings(input_ids, inputs_embeds)
         rows = Rows(states, attention_mask)
         compact = rows.compact(states)
         real = None if attention_mask is None else rows.real.gather(1, rows.order)
@@ -238,11 +207,8 @@ class SsmModel(SsmPreTrainedModel):
         for layer in self.layers:
             history.append(compact)
             compact = layer(compact, real)
-        states = rows.spread(self.final_norm(compact))
-        earlier = (rows.spread(each) for each in history) if output_hidden_states else ()
-        return BaseModelOutput(
-            last_hidden_state=states, hidden_states=(*earlier, states) if output_hidden_states else None
-        )
+        last = rows.spread(self.final_norm(compact))
+        return [*map(rows.spread, history), last] if every else [last]
 
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanisms, kinds_of, least
-from lib.backbones.settings import VOCABULARY, BackboneSettings
-from lib.core.settings import Few, PositiveFloat, Probability, Size, check, unset
+from lib.backbones.settings import VOCABULARY, OwnSettings
+from lib.core.settings import Few, Probability, Size, check, unset
 
 
-class Settings(BackboneSettings):
+class Settings(OwnSettings):
     """State-space encoder: each field is the field of the same name in `SsmConfig`."""
 
     decisive: ClassVar[tuple[str, ...]] = (
@@ -31,7 +31,6 @@ class Settings(BackboneSettings):
         description="Parameters of the attention mechanism, or a list that repeats over the layers that attend; each "
         "model names its own under `mechanism`.",
     )
-    hidden_size: Size = Field(512, description="Width of embeddings and states.")
     num_hidden_layers: Few = Field(
         7,
         description="Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts.",
@@ -52,13 +51,7 @@ class Settings(BackboneSettings):
     num_attention_heads: Few | None = Field(
         None, exclude_if=unset, description="Heads of the layers that attend; divides `hidden_size`."
     )
-    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     layer_dropout: Probability = Field(0.1, description="Dropout on the output of each layer.")
-    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
-    initializer_range: PositiveFloat = Field(
-        0.02, description="Standard deviation of the initial weights of embeddings, projections and heads."
-    )
-    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
 
     @property
     def inner_size(self) -> int:
@@ -124,10 +117,6 @@ class Settings(BackboneSettings):
     def attention_layers(self) -> int | None:
         """See `BackboneSettings.attention_layers`."""
         return self.num_hidden_layers // self.attention_period if self.attention_period else 0
-
-    def blocks(self) -> int | None:
-        """See `BackboneSettings.blocks`: the layers."""
-        return self.num_hidden_layers
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneSettings.products_per_token`."""

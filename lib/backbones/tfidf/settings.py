@@ -10,18 +10,13 @@ from lib.backbones.settings import Ability
 from lib.core.settings import Few, Fraction, PositiveInt, check, unset
 
 
-def _words(unit: str) -> bool:
-    """Whether a unit is left out of settings, so that those of runs that count words stay."""
-    return unit == "words"
-
-
 class Settings(LogisticSettings):
     """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf"]
     unit: Literal["words", "characters"] = Field(
         "words",
-        exclude_if=_words,
+        exclude_if=lambda value: value == "words",  # so that the settings of earlier runs stay as they were
         description="Unit of the n-grams: `words` of two letters or more, as separated by white space and punctuation; "
         "or `characters`, for scripts without spaces between words, such as Chinese or Thai (with `ngram_max: 3`).",
     )

@@ -73,11 +73,3 @@ class Augmentation(BaseSettings):
         for way in self.ways:
             if getattr(self, way) is None:
                 yield f"by names '{way}', but there is no section '{way}'. Add that section"
-
-    @check
-    def _every_way_is_taken(self) -> Iterator[str]:
-        if not len(set(self.ways)) == len(self.ways) <= self.copies:
-            yield (
-                f"by = {self.ways}, but copies = {self.copies}. Expected different ways, and a copy for each at least. "
-                "Raise copies, or leave a way out"
-            )

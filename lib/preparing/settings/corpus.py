@@ -33,17 +33,9 @@ class ArticleFilter(Reading):
         return sorted(set(keywords))
 
     @check
-    def _enough_keywords(self) -> Iterator[str]:
-        if self.min_keywords > len(self.keywords):
-            yield (
-                f"min_keywords = {self.min_keywords}, but there are {len(self.keywords)} different keywords, so no "
-                "article could be kept. Lower it or add keywords"
-            )
+    def _keywords_choose(self) -> Iterator[str]:
         if self.keywords and "min_keywords" not in self.model_fields_set:
-            yield (
-                "keywords are named, but not how many of them must occur, so they choose nothing. Add min_keywords: 1 "
-                "to keep articles that have one of them, or 0 to keep all"
-            )
+            yield "keywords are named, but not min_keywords, how many of them must occur. Give it; 0 keeps all"
 
 
 class Corpus(ArticleFilter, Documents):

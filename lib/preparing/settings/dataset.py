@@ -103,46 +103,22 @@ class Dataset(Preparation, Documents):
 
     @check
     def _single_texts_are_placed(self) -> Iterator[str]:
-        if self.placement is None:
-            return
-        if self.label_per != "document":
-            yield f"placement: with label_per = '{self.label_per}' labels belong to places in a text. Leave it out"
-        for name in ("text_pair", "augmentation"):
-            if getattr(self, name) is not None:
-                yield f"placement: places single texts, but there is {name}. Leave one of them out"
+        if self.placement is not None and (self.text_pair or self.augmentation or self.label_per != "document"):
+            yield "placement: places single texts with a label. Leave text_pair, augmentation and label_per out"
 
     @check
     def _classes_are_augmented(self) -> Iterator[str]:
         if self.augmentation is None:
             return
-        for name in ("text_pair", "label_range"):
-            if getattr(self, name) is not None:
-                yield f"augmentation: copies single texts of classes, but there is {name}. Leave one of them out"
-        if self.label_range is not None:
-            return
-        if unknown := [label for label in self.augmentation.labels if label not in self.labels]:
+        if self.text_pair is not None or self.label_range is not None or self.label_per != "document":
+            yield "augmentation: copies single texts of classes. Leave text_pair, label_range and label_per out"
+        elif unknown := [label for label in self.augmentation.labels if label not in self.labels]:
             yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
-        if self.label_per != "document":
-            yield (
-                f"augmentation: with label_per = '{self.label_per}' labels belong to places in a text, which change "
-                "with its words. Leave it out"
-            )
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
-            yield (
-                f"augmentation.leaked: splits all documents again by class and by shares, but split.{by} says "
-                "otherwise. Leave one of them out"
-            )
-
-    @check
-    def _ground_truth_labels_documents(self) -> Iterator[str]:
-        if self.label_per != "document" and getattr(self.chosen, "ground_truth", None):
-            yield f"label_per = '{self.label_per}', but ground_truth holds a label per document. Leave one of them out"
+            yield f"augmentation.leaked: splits all documents again, but split.{by} gives splits. Leave one of them out"
 
     @check
     def _windows_cover_their_documents(self) -> Iterator[str]:
         stride, room = self.window_stride, self.max_tokens - 2
         if self.label_per == "span" and stride > room:
-            yield (
-                f"window_stride = {stride}, but with max_tokens = {self.max_tokens} a window holds {room} tokens "
-                "in addition to [CLS] and [SEP], so some would be in none. Lower it, or raise max_tokens"
-            )
+            yield f"window_stride = {stride}, but a window holds {room} tokens, so some would be in none. Lower it"

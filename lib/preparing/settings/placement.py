@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, Seed, Size
+from lib.core.settings import BaseSettings, CorpusName, Seed, Size
 
 Place = Literal["start", "middle", "end", "scattered"]
 
@@ -12,7 +12,7 @@ Place = Literal["start", "middle", "end", "scattered"]
 class Placement(BaseSettings):
     """Where the text of each document is inside articles of a corpus, so that its label depends on that place alone."""
 
-    corpus: str = Field(
+    corpus: CorpusName = Field(
         description="Corpus of the surrounding articles: those after its slices `short`, `long` and `held_out`, each "
         "for one document."
     )

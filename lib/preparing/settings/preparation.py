@@ -46,15 +46,9 @@ class Folds(BaseSettings):
 
     @check
     def _folds_differ(self) -> Iterator[str]:
-        if cell_text(self.validation) == cell_text(self.test):
-            yield f"validation and test are both fold {self.test}. Name two folds"
-        if twice := {cell_text(self.validation), cell_text(self.test)} & set(map(cell_text, self.train or ())):
-            yield f"train: {sorted(map(str, twice))} validate or test. Take them out of one of the two"
-
-
-def _labelled(value: bool) -> bool:
-    """Whether a value is left out of settings, so that those of datasets with labelled test documents stay."""
-    return value
+        named = Counter(map(cell_text, (self.validation, self.test, *(self.train or ()))))
+        if twice := [name for name, count in named.items() if count > 1]:
+            yield f"the folds {twice} are named twice. Expected one use of each"
 
 
 def _kept(duplicates: str) -> bool:
@@ -71,7 +65,7 @@ class Split(BaseSettings):
     )
     test_labels: bool = Field(
         True,
-        exclude_if=_labelled,
+        exclude_if=bool,
         description="Whether test documents have labels. If not, as in GLUE, the column of the label is not read there "
         "and may be missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`.",
     )
@@ -94,26 +88,17 @@ class Split(BaseSettings):
     @check
     def _unlabelled_test_is_a_part(self) -> Iterator[str]:
         if not self.test_labels and not self.published:
-            yield (
-                "test_labels = False, but documents that are drawn for test come from others with labels. Set "
-                "published: true, with a part `test` of its own, or leave test_labels out"
-            )
+            yield "test_labels = False, but test is drawn from documents with labels. Set published: true"
 
     @check
     def _every_split_has_a_share(self) -> Iterator[str]:
         if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
-            yield (
-                f"validation = {self.validation} and test = {self.test}; expected shares above 0 that leave some of 1 "
-                "for training"
-            )
+            yield f"validation = {self.validation} and test = {self.test}; expected shares above 0, together below 1"
 
     @check
     def _parts_are_joined_or_held_out(self) -> Iterator[str]:
         if self.join is not None and self.held_out is not None:
-            yield (
-                f"join = {self.join} does nothing with held_out = {self.held_out}, since all other parts train. Set "
-                "one of them to null; take parts that should not be read out of the `files` of the source"
-            )
+            yield f"join = {self.join}, but with held_out = {self.held_out} all other parts train. Give one of them"
 
     @property
     def given(self) -> str | None:
@@ -121,14 +106,9 @@ class Split(BaseSettings):
         return "published" if self.published else "folds" if self.folds else None
 
     @check
-    def _given_splits_are_not_drawn(self) -> Iterator[str]:
+    def _splits_are_given_once(self) -> Iterator[str]:
         if self.published and self.folds:
             yield "published and folds both define the splits. Leave one of them out"
-        for name in ("validation", "test", "join", "held_out") if self.given else ():
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
-                by = "published = true" if self.published else "folds"
-                yield f"{name} = {value} does nothing with {by}. Leave one of them out"
 
 
 class NumberedLabels(BaseSettings):
@@ -143,11 +123,6 @@ MOST_LABELS = 10_000
 
 def _names(labels: Any) -> Any:
     """Return the names of numbered labels; other labels are unchanged."""
-    if isinstance(labels, list) and (truths := [label for label in labels if isinstance(label, bool)]):
-        raise ValueError(
-            f"{str(truths[0]).lower()} is no name. YAML reads on, yes and true (OFF, No, ...) as truth values. Put the "
-            'names in quotation marks, such as ["OFF", "NOT"]'
-        )
     if not isinstance(labels, dict):
         return labels
     numbered = NumberedLabels.model_validate(labels)
@@ -239,28 +214,13 @@ class Preparation(Reading):
     def _labels_are_classes_or_numbers(self) -> Iterator[str]:
         if self.label_range is None:
             if len(self.labels) < 2:
-                yield (
-                    f"labels = {self.labels}; expected the names of two classes at least. Name them, or give the "
-                    "lowest and the highest label as label_range, if labels are numbers"
-                )
+                yield f"labels = {self.labels}; expected two classes at least, or label_range, if labels are numbers"
             return
         low, high = self.label_range
         if not -math.inf < low < high < math.inf:
             yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
-        meant = {value: label for value, label in self.values.items() if label is not None}
-        for name, value in (("labels", self.labels), ("values", meant), ("balance", self.balance)):
-            if value:
-                yield f"{name} = {value} does nothing with label_range, whose labels are no classes. Leave it out"
-        if self.label_per != "document":
-            yield f"label_range: a document has one number, but label_per is '{self.label_per}'. Leave one of them out"
-
-    @check
-    def _some_lengths_are_kept(self) -> Iterator[str]:
-        if self.max_chars is not None and self.max_chars < self.min_chars:
-            yield (
-                f"min_chars = {self.min_chars} and max_chars = {self.max_chars}, so no document could be kept. Lower "
-                "min_chars, or raise max_chars"
-            )
+        if self.labels or any(label is not None for label in self.values.values()) or self.label_per != "document":
+            yield "label_range: each document has a number, and no class. Leave labels, their values and label_per out"
 
     @check
     def _pairs_have_a_label_each(self) -> Iterator[str]:
@@ -302,16 +262,6 @@ class Preparation(Reading):
                 yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"
             if cell_text(value) in map(cell_text, labels) and cell_text(label) != cell_text(value):
                 yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
-        if self.values and self.label_per == "span":
-            yield "values do nothing with label_per = 'span', whose labels are places in texts. Leave them out"
-
-    @check
-    def _only_classes_are_balanced(self) -> Iterator[str]:
-        if self.balance and self.label_per != "document":
-            yield (
-                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which "
-                "it could be drawn. Leave balance out"
-            )
 
     @check
     def _spans_are_of_the_text_as_it_is(self) -> Iterator[str]:
@@ -334,5 +284,4 @@ class Preparation(Reading):
     @check
     def _published_splits_stay_as_they_are(self) -> Iterator[str]:
         if self.balance and self.split.given:
-            given = self.split.given
-            yield f"balance draws documents, but split.{given} takes the splits as they are. Leave one of them out"
+            yield f"balance draws documents, but split.{self.split.given} takes all. Leave one of them out"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
-from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, check, unset
+from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, TokenizerName, check, unset
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -48,18 +48,13 @@ class HubSource(BaseSettings):
     @check
     def _revision_is_pinned(self) -> Iterator[str]:
         if not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
-            yield (
-                f"revision = '{self.revision}' is not a commit, so the files may change between downloads. "
-                "Give the commit (40 hexadecimal digits), or set unpinned: true"
-            )
+            yield f"revision = '{self.revision}' is not a commit (40 digits). Give it, or set unpinned: true"
 
     @check
     def _files_stay_in_their_folder(self) -> Iterator[str]:
         for path in self._paths:
             if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}) or not path.isprintable():
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
-            elif "*" in path:
-                yield f"files: {path!r} is a pattern, as for local files. Name each file, or a range such as {{0..9}}"
             elif problem := _format_problem(path):
                 yield f"files: {path!r}: {problem}. Name other files"
 
@@ -96,10 +91,8 @@ class RemoteFile(BaseSettings):
                 "url: holds a user name, password, token or signature, which results would keep. Write name and "
                 "password in ~/.netrc; with a token, fetch the file by hand and name it as a local source"
             )
-        elif not self.url.isprintable():
-            yield f"url: {self.url!r} has signs that no address has. Write them as %0A and the like, or leave them out"
-        elif not is_safe_address(self.url):
-            yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
+        elif not self.url.isprintable() or not is_safe_address(self.url):
+            yield f"url: {self.url!r} is no address that nobody can change on the way. Give an https address"
         elif self.name in ("", ".."):
             yield f"url: {self.url!r} names no file. Expected a name at the end of its path"
 
@@ -241,7 +234,7 @@ class Documents(Reading):
     url: UrlSource | None = None
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
-    tokenizer: str | None = Field(
+    tokenizer: TokenizerName | None = Field(
         None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
     )
     license: str | None = Field(None, description="Licence of the texts, for model cards; null = none is named.")
@@ -255,10 +248,7 @@ class Documents(Reading):
     def _labels_are_of_texts(self) -> Iterator[str]:
         files, ground_truth = (getattr(self.chosen, kind, {}) for kind in ("files", "ground_truth"))
         if extra := [part for part in ground_truth if part not in files]:
-            yield (
-                f"{self.source}.ground_truth: has labels of {', '.join(extra)}, but files has {', '.join(files)}. Name "
-                "the parts of the texts, or take these labels out"
-            )
+            yield f"{self.source}.ground_truth: has labels of {', '.join(extra)}, but files has {', '.join(files)}"
 
     @property
     def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Size, SizeOrZero, check
+from lib.core.settings import BaseSettings, EntryName, PositiveInt, Repository, Revision, Size, SizeOrZero, check
 from lib.preparing.settings.document_form import Cut
 
 BYTES = 256
@@ -39,7 +39,7 @@ class Tokenizer(BaseSettings):
     path: str | None = Field(
         None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with its files."
     )
-    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = Field(
         None,
         description="`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a "
         "list of them; null = the only corpus.",
@@ -91,36 +91,18 @@ class Tokenizer(BaseSettings):
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
-        if self.source is None and self.algorithm != "bytes":
-            yield "source: missing. Set hub, local or trained; only algorithm = 'bytes' has none"
+        sources: dict[str, tuple[str | None, ...]] = {"bytes": (None,), "published": ("hub", "local")}
+        sources |= dict.fromkeys(("words", "bpe"), ("trained",))
+        known = sources.get(self.algorithm, ("hub", "local", "trained"))
+        if self.source not in known:
+            expected = " or ".join(map(str, known)).replace("None", "none")
+            yield f"source = {self.source}, but algorithm = {self.algorithm} has {expected}"
         if self.source == "local" and self.path is None:
-            wanted = "a folder with the files of a tokeniser" if self.algorithm == "published" else "a vocab.txt"
-            yield f"source is 'local', but 'path' is missing. Give the path of {wanted}"
+            yield "source is 'local', but 'path' is missing. Give it"
         if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
-            yield (
-                f"revision = '{self.revision}' is not a commit, so the vocabulary may change. Give the commit, or set "
-                "unpinned: true"
-            )
-
-    @check
-    def _source_suits_the_algorithm(self) -> Iterator[str]:
-        if self.algorithm in ("words", "bpe") and self.source not in ("trained", None):
-            yield (
-                f"source is '{self.source}', but with algorithm = '{self.algorithm}' the vocabulary is made from the "
-                "study's own texts. Set source: trained"
-            )
-        if self.algorithm == "bytes" and self.source is not None:
-            yield (
-                f"source is '{self.source}', but with algorithm = 'bytes' the vocabulary is the 256 bytes. Leave "
-                "source out"
-            )
-        if self.algorithm == "published" and self.source == "trained":
-            yield "source is 'trained', but with algorithm = 'published' nothing is. Set source: hub, or local"
+            yield f"revision = '{self.revision}' is not a commit. Give the commit, or set unpinned: true"
 
     @check
     def _bytes_fit(self) -> Iterator[str]:
         if self.algorithm == "bpe" and self.vocab_size <= BYTES + SPECIAL:
-            yield (
-                f"vocab_size = {self.vocab_size}, but with algorithm = 'bpe' single bytes and special tokens alone are "
-                f"{BYTES + SPECIAL}. Raise it"
-            )
+            yield f"vocab_size = {self.vocab_size}; expected more than {BYTES + SPECIAL}, bytes and special tokens"

@@ -5,15 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveInt, check
+from lib.core.settings import BaseSettings, EntryName, Few, NonNegativeFloat, PositiveInt, check
 
 Width = Annotated[int, Field(gt=0, le=10_000)]
 """Numbers of a vector. The bound is far above any use."""
-
-NGRAMS = ("min_n", "max_n", "buckets")
-"""Settings of `fasttext` alone."""
-TRAINING = ("model", "algorithm", "corpus", "window", "min_count", "epochs", "negative", "subsample", *NGRAMS)
-"""Settings of `trained` vectors alone."""
 
 
 class WordVectors(BaseSettings):
@@ -43,7 +38,7 @@ class WordVectors(BaseSettings):
     algorithm: Literal["skip_gram", "cbow"] = Field(
         "skip_gram", description="`trained`: a word predicts its neighbours (`skip_gram`), or they predict it (`cbow`)."
     )
-    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = Field(
         None,
         description="`trained`: the corpus, or the dataset with the training texts, that they are trained on, or a "
         "list of them; null = the only corpus.",
@@ -73,11 +68,10 @@ class WordVectors(BaseSettings):
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
-        for name in ("path", "format"):
-            if self.source == "local" and getattr(self, name) is None:
-                yield f"source is 'local', but '{name}' is missing. Give the file and its format"
-        if self.source == "local" and "dimension" not in self.model_fields_set:
-            yield "source is 'local', but 'dimension' is missing. Give the numbers of each vector of the file"
+        given = self.model_dump(exclude_unset=True, exclude_none=True)
+        missing = [name for name in ("path", "format", "dimension") if name not in given]
+        if self.source == "local":
+            yield from (f"source is 'local', but '{name}' is missing. Describe the file" for name in missing)
 
     @check
     def _ngrams_have_a_length(self) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Hours of a study, and their cost in money, energy and carbon: a row per model and hardware."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -14,12 +14,12 @@ from lib.results.table import Column, Table
 NOTE = (
     "Device hours on the hardware named: wall time of training loops, their evaluations left out where records tell "
     "them apart, and of fit and evaluation of a model that does not train, times the GPUs of a run; a CPU counts once. "
-    "All seeds, datasets and variants together; under `all`, runs that models share count once."
+    "All seeds, datasets and variants together; under `all models`, runs that models share count once."
 )
 
 
-TOGETHER = "all"
-"""Row of all models together."""
+TOGETHER = "all models"
+"""Row of all models together. No model can be called so, since names have no spaces."""
 
 
 class Rates(BaseSettings):
@@ -35,7 +35,6 @@ class ComputeTable(TableSettings):
     """One row per model and hardware: hours by stage and in all, and their cost."""
 
     about: ClassVar[Topic] = "cost"
-    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"models": TOGETHER}
     takes_variants: ClassVar[Literal["any"]] = "any"
     takes_tuning: ClassVar[Literal["any"]] = "any"
 

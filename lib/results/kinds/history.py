@@ -1,6 +1,6 @@
 """The loss, or another number of the histories, at every evaluation."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -11,31 +11,52 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.quantities import F1_NAMES, QUANTITIES, time_unit
+from lib.results.quantities import of_validation, time_unit
 from lib.results.records import KEY
 from lib.results.scope import Scope
-from lib.results.settings import ColumnNames, FigureSettings, TableSettings, Topic
+from lib.results.settings import FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 from lib.results.table import Column, Key, Table
 
 EPOCH = "epoch"
 
 
-class HistoryTable(TableSettings):
-    """One table per dataset: a row per evaluation, a column per model that trains."""
+class HistorySettings(ResultSettings):
+    """Settings of what shows a column of the histories."""
 
     about: ClassVar[Topic] = "training"
+
+    stage: str = Field(description="Stage whose trainings it shows.")
+    column: str = Field(
+        "train_loss",
+        description="Column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`.",
+    )
+
+    def evaluations(self, scope: Scope) -> pd.DataFrame:
+        """Return the histories of all runs, with their `row`, and with `seconds` and `column` even if none has them."""
+        epochs = scope.grid(self.stage)[["row", *KEY]].merge(scope.histories, on=KEY)
+        return epochs.reindex(columns=list(dict.fromkeys([*epochs, "seconds", self.column])))
+
+    def over_seeds(self, scope: Scope, epochs: pd.DataFrame, x: pd.Series) -> pd.DataFrame:
+        """Return `mean` and `std` of the column, and the mean of `x`, over the seeds by `dataset`, `row` and `epoch`.
+
+        They are NaN where any seed that the model has on the dataset lacks the value.
+        """
+        cells = epochs.assign(x=x).groupby(["dataset", "row", "epoch"])
+        curves = cells.agg(x=("x", "mean"), mean=(self.column, "mean"), std=(self.column, "std"))
+        # Datasets may have seeds of their own.
+        seeds = scope.grid(self.stage).groupby(["dataset", "row"])["seed"].nunique()
+        lacking = cells[self.column].count().to_numpy() < seeds.reindex(curves.index.droplevel("epoch")).to_numpy()
+        curves.loc[lacking, ["mean", "std"]] = float("nan")
+        return curves
+
+
+class HistoryTable(HistorySettings, TableSettings):
+    """One table per dataset: a row per evaluation, a column per model that trains."""
+
     divided: ClassVar[Literal["if_several"]] = "if_several"
 
     kind: Literal["history"]
-    stage: str = Field(description="Stage whose runs it shows.")
-    column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield EPOCH
-        for row in names.rows:
-            yield from (Key((row,)), Key((row,)).sd)
 
     def make(self, scope: Scope) -> Table:
         """Return a column of the history by epoch and model, unscaled.
@@ -46,17 +67,15 @@ class HistoryTable(TableSettings):
         Raises:
             DataError: a run is missing or duplicated, or no history has the column.
         """
-        grid = scope.grid(self.stage)
-        epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
-        if self.column not in epochs or epochs[self.column].isna().all():
-            known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY]))
+        epochs = self.evaluations(scope)
+        if epochs[self.column].isna().all():
+            known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY], errors="ignore"))
             raise DataError(
                 f"the history of {self.stage} has no value of '{self.column}'. Known: {known or 'none'}. Name one "
                 "of these in the table's setting `column`."
             )
-        cells = epochs.groupby(["epoch", "row"])[self.column]
-        seeds = grid.groupby("row")["seed"].nunique().reindex(cells.count().index, level="row")
-        means, deviations = (each.where(cells.count() == seeds).unstack("row") for each in (cells.mean(), cells.std()))
+        curves = self.over_seeds(scope, epochs, epochs["epoch"]).droplevel("dataset")
+        means, deviations = curves["mean"].unstack("row"), curves["std"].unstack("row")
         decimals = 0 if (means.index % 1 == 0).all() else 2
         frame = pd.DataFrame({EPOCH: means.index})
         columns: dict[Hashable, Column] = {EPOCH: Column("epoch", decimals)}
@@ -75,18 +94,12 @@ WIDE = 100
 """How often the greatest value must hold the least for a logarithmic axis."""
 
 
-class LossFigure(FigureSettings):
+class LossFigure(HistorySettings, FigureSettings):
     """A column of the histories by epoch, one line per model, one panel per dataset."""
 
-    about: ClassVar[Topic] = "training"
     needs_training: ClassVar[bool] = True
 
     kind: Literal["loss"]
-    stage: str = Field(description="Stage whose training is drawn.")
-    column: str = Field(
-        "train_loss",
-        description="Drawn column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`.",
-    )
     against: Literal["epochs", "minutes"] = Field(
         "epochs", description="Horizontal axis: epochs, or minutes of training without evaluations."
     )
@@ -104,7 +117,7 @@ class LossFigure(FigureSettings):
             DataError: a run is missing or duplicated, or its history lacks the column, or the seconds of an epoch.
         """
         label, factor = _shown(self.column)
-        curves = _curves(self, scope)
+        curves = self._curves(scope)
         curves[["mean", "std"]] *= factor
         unit, per_minute = time_unit(curves["x"].max())
         if self.against == "minutes":
@@ -130,38 +143,25 @@ class LossFigure(FigureSettings):
         legend_beside(figure, [handles[row] for row in styles], list(styles))
         return figure
 
+    def _curves(self, scope: Scope) -> pd.DataFrame:
+        """Return place on the horizontal axis `x`, `mean` and `std` by `dataset`, `row` and `epoch`, gaps as NaN."""
+        epochs = self.evaluations(scope)
+        runs = epochs.groupby(["dataset", "row", "seed"])
+        _require(runs[self.column].count() > 0, self.stage, f"no value of {self.column}")
+        if self.against == "epochs":
+            return self.over_seeds(scope, epochs, epochs["epoch"])
+        length = runs["epoch"].agg(lambda epoch: len(_evaluated(epoch)))
+        _require(runs["seconds"].count() == length, self.stage, "no seconds of some epoch")
+        minutes = epochs.sort_values("epoch").groupby(["dataset", "row", "seed"])["seconds"].cumsum() / 60
+        return self.over_seeds(scope, epochs, minutes)
+
 
 def _shown(column: str) -> tuple[str, float]:
     """Return the label of a column and the factor of its values."""
-    metric = column.removeprefix("eval_")
-    if metric != column:
-        if metric in F1_NAMES:
-            return f"validation {F1_NAMES[metric]} [%]", 100
-        for score in QUANTITIES.values():
-            if score.source == f"test_{metric}":
-                return f"validation {score.label}", score.factor
-    return LABELS.get(column, column.replace("eval_", "validation ").replace("_", " ")), 1
-
-
-def _curves(settings: LossFigure, scope: Scope) -> pd.DataFrame:
-    """Return place on the horizontal axis `x`, `mean` and `std` by `dataset`, `row` and `epoch`, gaps as NaN."""
-    grid, column = scope.grid(settings.stage), settings.column
-    key = ["dataset", "row", "seed"]
-    epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
-    epochs = epochs.reindex(columns=list(dict.fromkeys([*key, "epoch", "seconds", column])))
-    runs = epochs.groupby(key)
-    _require(runs[column].count() > 0, settings.stage, f"no value of {column}")
-    epochs["x"] = epochs["epoch"]
-    if settings.against == "minutes":
-        length = runs["epoch"].agg(lambda epoch: len(_evaluated(epoch)))
-        _require(runs["seconds"].count() == length, settings.stage, "no seconds of some epoch")
-        epochs["x"] = epochs.sort_values("epoch").groupby(key)["seconds"].cumsum() / 60
-    cells = epochs.groupby(["dataset", "row", "epoch"])
-    curves = cells.agg(x=("x", "mean"), mean=(column, "mean"), std=(column, "std"))
-    # Datasets may have seeds of their own.
-    seeds = grid.groupby(["dataset", "row"])["seed"].nunique().reindex(curves.index.droplevel("epoch"))
-    curves.loc[cells[column].count().to_numpy() < seeds.to_numpy(), ["mean", "std"]] = float("nan")
-    return curves
+    if column in LABELS or not column.startswith("eval_"):
+        return LABELS.get(column, column.replace("_", " ")), 1
+    shown = of_validation(column.removeprefix("eval_"))
+    return shown.label.replace("eval ", "validation "), shown.factor
 
 
 def _evaluated(epochs: pd.Series) -> list[float]:

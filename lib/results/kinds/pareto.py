@@ -1,46 +1,93 @@
-"""Which models are worth their cost: a row per dataset and model, with its score, time and memory."""
+"""Which models are worth their cost: their scores, times and memory, and the Pareto front of these."""
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import ClassVar, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
+import matplotlib.style
+import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
-from lib.results.costs import CONFIDENCE, TOLERANCE, dominance, front, measured, tolerance, without_time
-from lib.results.predictions import interval_notes, paired_predictions, without_copies
-from lib.results.quantities import QUANTITIES
+from lib.results.costs import CONFIDENCE, dominance, front, measured, tolerance
+from lib.results.predictions import interval_notes, paired_predictions, scores_of, without_copies
+from lib.results.quantities import QUANTITIES, Quantity, time_unit
 from lib.results.scope import Scope
-from lib.results.settings import TableSettings
+from lib.results.settings import FigureSettings, ResultSettings, TableSettings
+from lib.results.style import (
+    BEHIND,
+    PANEL_INCHES,
+    STYLE,
+    colours_and_markers,
+    draw_with_bars,
+    legend_beside,
+    panel_grid,
+)
 from lib.results.table import Column, Table
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
-ENDS = ("low", "high")
 
 
-class ParetoTable(TableSettings):
-    """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
+class CostSettings(ResultSettings):
+    """Settings of what compares scores with their costs."""
 
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     leaves_out_baseline: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
+
+    stage: str = Field(description="Stage whose score counts.")
+    time: list[str] = Field(
+        min_length=1,
+        description="Stages whose costs count: their training times are added up; of their peaks of memory, if these "
+        "are shown, the largest counts.",
+    )
+    time_tolerance: PositiveFloat | None = Field(
+        None,
+        description="Times that differ by at most this, in per cent, count as equal, where models have one run each; "
+        "null = times do not decide in a table, and every difference counts in a figure. With several seeds, the "
+        "spread between the runs of `stage` gives the tolerance.",
+    )
+
+    def mean_minutes(self, scope: Scope) -> pd.Series:
+        """Return the minutes of training, means over the seeds, by `dataset` and `row`, of models that train.
+
+        Raises:
+            DataError: a run is missing or incomplete, or there is no time.
+        """
+        of_seeds = scope.totals(MINUTES.source, self.time, scope.trained, "sum", self.stage)
+        minutes = MINUTES.factor * of_seeds.groupby(["dataset", "row"]).mean().dropna()
+        if minutes.empty:
+            raise DataError(
+                f"{self.stage}: no model of {', '.join(scope.trained)} has a training time at {', '.join(self.time)}. "
+                "Name other stages under `time`, or other models."
+            )
+        return minutes
+
+    def on_different_hardware(self, scope: Scope) -> list[str]:
+        """Return the datasets where trainings ran on different hardware, so that times cannot be compared."""
+        used = scope.trainings(MINUTES.source, self.time, scope.trained, self.stage)
+        machines = measured(used[used[MINUTES.source].notna()], "machine").groupby("dataset").nunique()
+        return [dataset for dataset in scope.stages[self.stage] if machines.get(dataset, 1) > 1]
+
+
+class ParetoTable(CostSettings, TableSettings):
+    """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
+
     has_intervals: ClassVar[bool] = True
 
     kind: Literal["pareto"]
-    stage: str = Field(description="Stage whose macro-F1 counts.")
-    time: list[str] = Field(
-        min_length=1, description="Stages whose training times are added up, and whose largest peak of memory counts."
-    )
     intervals: bool = Field(
         True,
         description="Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval "
         "with 0; needs predictions.",
     )
     confidence: float = Field(CONFIDENCE, gt=0.5, lt=1, description="Confidence of the intervals.")
-    time_tolerance: PositiveFloat | None = Field(None, description=TOLERANCE)
-    memory_tolerance: PositiveFloat | None = Field(None, description="The same of memory.")
+    memory_tolerance: PositiveFloat | None = Field(None, description="The same as `time_tolerance`, of memory.")
 
     @property
     def needs_predictions(self) -> bool:  # type: ignore[override]  # here it depends on a setting
@@ -68,16 +115,11 @@ class ParetoTable(TableSettings):
         f1 = scope.quantity("f1", self.stage)
         grid = scope.grid(self.stage, [f1.source], rows)
         used = scope.trainings(MEMORY.source, self.time, rows, self.stage)
-        of_seeds = {
-            MINUTES: scope.totals(MINUTES.source, self.time, rows, "sum", self.stage),
-            MEMORY: scope.totals(MEMORY.source, self.time, rows, "max", self.stage),
-        }
-        costs = {each: values.groupby(["dataset", "row"]).mean() for each, values in of_seeds.items()}
-        timed = costs[MINUTES].dropna().index
+        memory = scope.totals(MEMORY.source, self.time, rows, "max", self.stage).groupby(["dataset", "row"]).mean()
+        costs = {MINUTES: self.mean_minutes(scope), MEMORY: MEMORY.factor * memory}
+        timed = costs[MINUTES].index
         scores, used = (each[pd.MultiIndex.from_frame(each[["dataset", "row"]]).isin(timed)] for each in (grid, used))
-        if scores.empty:
-            raise DataError(without_time(self.stage, rows, self.time))
-        frames, ways, apart = [], {}, []
+        frames, ways, apart = [], {}, self.on_different_hardware(scope)
         for dataset in [dataset for dataset in scope.stages[self.stage] if dataset in set(scores["dataset"])]:
             here = scores[scores["dataset"] == dataset]
             made = [row for row in rows if row in set(here["row"])]
@@ -87,18 +129,16 @@ class ParetoTable(TableSettings):
             frame[f"{f1.name}_sd"] = f1_here["std"]
             paired = paired_predictions(here) if self.intervals else None
             if paired:
-                ends = [paired.score(model).score_interval(self.confidence) for model in range(len(paired.models))]
-                frame[list(ENDS)] = f1.factor * pd.DataFrame(ends, paired.models, ENDS)
+                frame[["low", "high"]] = scores_of(paired, self.confidence)[["low", "high"]]
             for each, values in costs.items():
-                frame[each.name] = each.factor * values.reindex([(dataset, row) for row in made]).to_numpy()
+                frame[each.name] = values.reindex([(dataset, row) for row in made]).to_numpy()
             of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
             tolerances = {
                 each.name: tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self.confidence)
                 for each, own in of_own.items()
             }
-            if measured(used[used["dataset"] == dataset], "machine").nunique() > 1:
+            if dataset in apart:
                 tolerances[MINUTES.name] = None
-                apart.append(dataset)
             ways[dataset] = tolerances
             runs = here.groupby("row")["folder"].first()
             frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self).reset_index())
@@ -189,3 +229,93 @@ def _note(
             "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval "
             "of the paired difference includes 0."
         )
+
+
+SIZE, RING = 6.0, 3.0
+"""Size of a marker, and how much larger each further one at the same place is, in points."""
+
+
+class ScoreTimeFigure(CostSettings, FigureSettings):
+    """A score against the time of training, with the Pareto front of both, one panel per dataset."""
+
+    kind: Literal["score_time"]
+    column: str = Field("f1", description="The score, as in the columns of tables.")
+
+    def notes(self, scope: Scope) -> Iterator[str]:
+        """See the base: they name the datasets whose panels have no front."""
+        if apart := self.on_different_hardware(scope):
+            names = ", ".join(map(scope.title, apart))
+            yield f"Trainings on {names} ran on different hardware: no Pareto front is drawn there."
+
+    @matplotlib.style.context(STYLE)
+    def draw(self, scope: Scope) -> Figure:
+        """Draw a score against the time of training that a dataset cost, one panel per dataset.
+
+        Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is
+        more than one seed. The baseline is a dashed line where it has the score. A stepped line joins the Pareto front:
+        no other model has at least as good a score in at most as much time and is better in one. As in the table of
+        kind `pareto`, times that differ by no more than those of repeated runs count as equal, and where trainings ran
+        on different hardware there is no front. Other models without a
+        training loop have no time and are left out. Markers are open, and larger where another model is at the same
+        place, so that none hides another. Times are seconds if all are below a minute.
+        """
+        score = scope.quantity(self.column, self.stage)
+        baseline = scope.baseline
+        drawn = [*scope.trained, *([baseline] if baseline else [])]
+        grid = scope.grid(self.stage, [score.source], drawn)
+        minutes = self.mean_minutes(scope)
+        cells = without_copies(grid).groupby(["dataset", "row"])[score.source]
+        scores = score.factor * cells.agg(["mean", "std"]).fillna({"std": 0})
+        styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+        unit, per_minute = time_unit(minutes.max())
+        points = scores.assign(time=per_minute * minutes)  # of the baseline there are none
+        shown = points[points["time"].notna()].index.unique("dataset")
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        figure, panels = panel_grid(len(datasets), PANEL_INCHES)
+        apart = self.on_different_hardware(scope)
+        handles: dict[str, Artist] = {}
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(scope.title(dataset))
+            axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
+            axes.set_ylabel(_label_of(scope.quantity(self.column, self.stage, dataset)))
+            here = points.loc[dataset]
+            made = [model for model in styles if model in here.index[here["time"].notna()]]
+            if baseline in here.index and pd.notna(here.loc[baseline, "mean"]):
+                line = axes.axhline(here.loc[baseline, "mean"], linestyle="--", linewidth=1, **BEHIND)
+                handles[f"baseline ({baseline})"] = line
+            places = list(zip(here.loc[made, "time"], here.loc[made, "mean"], strict=True))
+            for number, (model, (time, mean)) in enumerate(zip(made, places, strict=True)):
+                colour, marker = styles[model]
+                size = SIZE + RING * places[:number].count((time, mean))
+                style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": size, "fillstyle": "none"}
+                draw_with_bars(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
+                handles[model] = next(line for line in axes.lines if line.get_gid() == model)
+            if dataset not in apart:
+                runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
+                factor = tolerance(runs.set_index("row")["training_seconds"], self.time_tolerance, CONFIDENCE) or 1.0
+                _draw_front(axes, here["time"], here["mean"], made, score, factor)
+        legend_beside(figure, list(handles.values()), list(handles))
+        return figure
+
+
+def _label_of(score: Quantity) -> str:
+    """Return the label of the axis of a score, which says if it is of test documents."""
+    of_test = score.source.startswith("test_") and not score.label.startswith("test ")
+    return f"test {score.label}" if of_test else score.label
+
+
+def _draw_front(
+    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity, factor: float
+) -> None:
+    """Draw the line between what a model reaches and what none does, to the edges of the panel.
+
+    Times that differ by at most `factor` count as equal.
+    """
+    axes.margins(x=0.1, y=0.1)
+    costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
+    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    axes.autoscale(False)  # to the edges as they are
+    x = np.repeat([*times[ordered], right], 2)[:-1]
+    y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
+    axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)

@@ -1,7 +1,8 @@
 """Whether results meet the requirements that the study set beforehand: a row per model and dataset."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from math import isnan, nan
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
@@ -14,9 +15,7 @@ from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table, number
 
-EVERYWHERE = "all"
-WORDS = {True: "met", False: "not met"}
-UNKNOWN = "not to be told"
+WORDS: Mapping[Any, str] = {True: "met", False: "not met", pd.NA: "not to be told"}
 
 
 class Saving(BaseSettings):
@@ -41,7 +40,6 @@ class RequirementsTable(TableSettings):
     leaves_out_baseline: ClassVar[bool] = True
     needs_lead: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
-    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"datasets": EVERYWHERE}
 
     kind: Literal["requirements"]
     stage: str = Field(description="Stage whose score counts.")
@@ -64,32 +62,69 @@ class RequirementsTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
 
-        Scores are means over the seeds, and verdicts count figures as they are printed. Where there are several
-        datasets, a row `all` says what is met on every one. There is no verdict where records do not suffice: without a
-        baseline or costs to compare (see `relative_cost`), or with too few seeds, unless these lie too far apart
-        already.
+        Scores are means over the seeds, and verdicts count figures as they are printed. There is no verdict where
+        records do not suffice: without a baseline or costs to compare (see `relative_cost`), or with too few seeds,
+        unless these lie too far apart already. A dataset that a model is not made for has no row.
 
         Source:
             Requirements WNF-1 and WNF-2 of the study (sections 1.6.1 and 1.6.2).
         """
-        score, figures = scope.quantity(self.column, self.stage), _figures(self, scope)
-        columns = _columns(scope, score)
-        printed = {name: [float(number(each, columns[name].decimals)) for each in figures[name]] for name in columns}
-        met = _verdicts(self, scope, figures.assign(**printed))
-        models, datasets = scope.trained, list(scope.stages[self.stage])
-        words = met.apply(lambda verdicts: verdicts.astype(object).map(WORDS).fillna(UNKNOWN))
-        if len(datasets) > 1:
-            everywhere = met.groupby("model").agg(_everywhere).assign(dataset=EVERYWHERE)
-            words = pd.concat([words, everywhere.set_index("dataset", append=True)])
-            datasets.append(EVERYWHERE)
-        order = pd.MultiIndex.from_product([models, datasets], names=["model", "dataset"])
-        words = words.reindex(order[order.isin(words.index)])
-        asked = [scope.families[model] in self.savings and model != scope.reference for model, _ in words.index]
-        words["cost"] = words["cost"].where(asked, "not asked")
-        frame = figures.reindex(words.index).join(words)
-        if scope.baseline is None:
-            frame = frame.drop(columns="above_baseline")
-        return Table(frame.reset_index(), columns, _note(self, scope))
+        score, trained = scope.quantity(self.column, self.stage), scope.trained
+        reference, baseline = scope.reference, scope.baseline
+        grid = scope.grid(
+            self.stage, [score.source], list(dict.fromkeys([*trained, *filter(None, [reference, baseline])]))
+        )
+        cells = without_copies(grid).groupby(["row", "dataset"])[score.source]
+        scores = (score.factor * cells.agg(["mean", "max", "min"]).astype(float)).assign(seeds=cells.size())
+        others = [model for model in trained if model != reference]
+        costs = {
+            name: relative_cost(scope, cost, self.time, others, self.stage).unstack()
+            for name, cost in (("time", "total_minutes"), ("memory", "memory"))
+        }
+        columns, rows = _columns(scope, score), []
+        for place in [(model, dataset) for model in trained for dataset in scope.made_for(self.stage, model)]:
+            own, is_reference = scores.loc[place], place[0] == reference
+            above = {name: own["mean"] - scores["mean"].get((name, place[1]), nan) for name in (baseline, reference)}
+            figures = {
+                "score": own["mean"],
+                "above_baseline": above[baseline],
+                "above_reference": nan if is_reference else above[reference],
+                **{name: values.get(place, nan) for name, values in costs.items()},
+                "spread": own["max"] - own["min"] if own["seeds"] > 1 else nan,
+                "seeds": int(own["seeds"]),
+            }
+            printed = {name: float(number(value, columns[name].decimals)) for name, value in figures.items()}
+            verdicts = self._verdicts(printed, is_reference, self.savings.get(scope.families[place[0]]))
+            rows.append({"model": place[0], "dataset": place[1], **figures, **verdicts})
+        frame = pd.DataFrame(rows)
+        return Table(frame if baseline else frame.drop(columns="above_baseline"), columns, self._note(scope))
+
+    def _verdicts(self, figures: Mapping[str, float], is_reference: bool, saving: Saving | None) -> dict[str, str]:
+        """Return in words whether each requirement is met by the figures of a model on a dataset."""
+        lead = self.above_baseline.reference if is_reference else self.above_baseline.others
+        near = is_reference or _at_least(figures["above_reference"], -self.loss)
+        close = _at_least(-figures["spread"], -self.spread)
+        if close is True and figures["seeds"] < self.seeds:
+            close = pd.NA
+        cost = "not asked"
+        if saving and not is_reference:
+            lower = _at_least(-figures["time"], saving.time) | _at_least(-figures["memory"], saving.memory)
+            cost = WORDS[lower & near]
+        quality = WORDS[_at_least(figures["above_baseline"], lead) & near]
+        return {"quality": quality, "cost": cost, "stability": WORDS[close]}
+
+    def _note(self, scope: Scope) -> str:
+        """Return the requirements in words."""
+        reference, baseline, margins = scope.reference, scope.baseline or "a baseline", self.above_baseline
+        savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in self.savings.items())
+        cost = f"time of training ({' + '.join(self.time)}) or peak memory below {reference} by at least: {savings}"
+        near = f"at most {self.loss:g} below {reference}"
+        return (
+            f"Limits in points, of figures as printed. Quality: at least {margins.reference:g} above {baseline} for "
+            f"{reference}, and {margins.others:g} for the others, these {near}. "
+            + (f"Cost: {cost}; {near}. " if savings else "")
+            + f"Stability: best and worst of at least {self.seeds} seeds at most {self.spread:g} apart."
+        )
 
 
 def _columns(scope: Scope, score: Quantity) -> dict[str, Column]:
@@ -105,84 +140,6 @@ def _columns(scope: Scope, score: Quantity) -> dict[str, Column]:
     }
 
 
-def _figures(settings: RequirementsTable, scope: Scope) -> pd.DataFrame:
-    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not suffice.
-
-    A dataset that a model is not made for is left out.
-    """
-    assert scope.reference is not None  # the study was checked
-    score, models = scope.quantity(settings.column, settings.stage), scope.trained
-    compared = [model for model in models if model != scope.reference]
-    rows = dict.fromkeys([*models, scope.reference, *filter(None, [scope.baseline])])
-    grid = without_copies(scope.grid(settings.stage, [score.source], list(rows)))
-    values = score.factor * grid[score.source].astype(float)
-    over_seeds = values.groupby([grid["dataset"], grid["row"]])
-    scores, counts = over_seeds.mean().unstack("row"), over_seeds.size().unstack("row")
-    baseline = scores.get(scope.baseline, pd.Series(float("nan"), scores.index))
-    above_reference = scores.sub(scores[scope.reference], axis=0)
-    above_reference[scope.reference] = float("nan")
-    figures = {
-        "score": scores,
-        "above_baseline": scores.sub(baseline, axis=0),
-        "above_reference": above_reference,
-        "time": relative_cost(scope, "total_minutes", settings.time, compared, settings.stage),
-        "memory": relative_cost(scope, "memory", settings.time, compared, settings.stage),
-        "spread": (over_seeds.max() - over_seeds.min()).unstack("row").where(counts > 1),
-        "seeds": counts,
-    }
-    datasets = pd.Index(scope.stages[settings.stage], name="dataset")
-    by_model = {
-        name: each.reindex(datasets).reindex(columns=pd.Index(models, name="model")) for name, each in figures.items()
-    }
-    return pd.DataFrame({name: each.unstack() for name, each in by_model.items()}).dropna(subset="seeds")
-
-
-def _verdicts(settings: RequirementsTable, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:
-    """Return whether each requirement is met, missing where the records do not suffice; by `model` and `dataset`."""
-    models = figures.index.get_level_values("model")
-    is_reference = pd.Series(models == scope.reference, figures.index)
-    margins = settings.above_baseline
-    margin = is_reference.map({True: margins.reference, False: margins.others})
-    savings = [settings.savings.get(scope.families[model]) for model in models]
-    lower = {
-        name: _at_least(
-            -figures[name], pd.Series([getattr(each, name, None) for each in savings], figures.index, float)
-        )
-        for name in ("time", "memory")
-    }
-    near = _at_least(figures["above_reference"], -settings.loss) | is_reference
-    close_seeds = _at_least(-figures["spread"], -settings.spread)
-    return pd.DataFrame(
-        {
-            "quality": _at_least(figures["above_baseline"], margin) & near,
-            "cost": (lower["time"] | lower["memory"]) & near,
-            "stability": close_seeds.mask(close_seeds & (figures["seeds"] < settings.seeds)),
-        }
-    )
-
-
-def _at_least(values: pd.Series, limit: pd.Series | float) -> pd.Series:
-    """Return whether values reach a limit; missing where a value is."""
-    return (values >= limit).astype("boolean").mask(values.isna())
-
-
-def _everywhere(verdicts: pd.Series) -> str:
-    """Return the verdict on all datasets in words."""
-    met = verdicts.all(skipna=False)
-    if met is pd.NA:
-        return UNKNOWN
-    return WORDS[True] if met else f"{WORDS[False]} (on {(~verdicts).sum()} of {len(verdicts)})"
-
-
-def _note(settings: RequirementsTable, scope: Scope) -> str:
-    """Return the requirements in words."""
-    reference, baseline, margins = scope.reference, scope.baseline or "a baseline", settings.above_baseline
-    savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in settings.savings.items())
-    cost = f"time of training ({' + '.join(settings.time)}) or peak memory below {reference} by at least: {savings}"
-    near = f"at most {settings.loss:g} below {reference}"
-    return (
-        f"Limits in points, of figures as printed. Quality: at least {margins.reference:g} above {baseline} for "
-        f"{reference}, and {margins.others:g} for the others, these {near}. "
-        + (f"Cost: {cost}; {near}. " if savings else "")
-        + f"Stability: best and worst of at least {settings.seeds} seeds at most {settings.spread:g} apart."
-    )
+def _at_least(value: float, limit: float) -> Any:
+    """Return whether a value reaches a limit; `pandas.NA`, whose logic has three values, where it is not known."""
+    return pd.NA if isnan(value) else value >= limit

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.results.predictions import interval_notes, paired_predictions, repetitions
+from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_of
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
@@ -55,7 +55,7 @@ class ScoreIntervalsFigure(FigureSettings):
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # room for names between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
-            scores = _scores(grid[grid["dataset"] == dataset], self)
+            scores = scores_of(paired_predictions(grid[grid["dataset"] == dataset]), self.confidence)
             axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
             of = "documents and seeds" if repeated[dataset] else "documents"
@@ -72,15 +72,6 @@ class ScoreIntervalsFigure(FigureSettings):
         if drawn := [handle for axes in panels for handle in axes.get_legend_handles_labels()[0]]:
             figure.legend(handles=drawn[:1], loc="outside lower right")
         return figure
-
-
-def _scores(grid: pd.DataFrame, settings: ScoreIntervalsFigure) -> pd.DataFrame:
-    """Return score and ends of its interval in percent, one row per model."""
-    paired = paired_predictions(grid)
-    ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
-    scores = pd.DataFrame(ends, columns=["low", "high"], index=paired.models)
-    scores.insert(0, "score", [paired.score(model).mean for model in range(len(paired.models))])
-    return 100 * scores
 
 
 def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:

@@ -1,7 +1,6 @@
 """Tried settings of a search, their validation scores, and the best."""
 
 import itertools
-from collections.abc import Hashable, Iterator
 from typing import ClassVar, Literal
 
 import matplotlib
@@ -15,10 +14,13 @@ from pydantic import Field
 
 from lib.core.search_space import Setting, short_name, spelled, variant_name
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, FigureSettings, ResultSettings, TableSettings, Topic
+from lib.results.settings import MODEL, FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import STYLE
 from lib.results.table import Column, Key, Table
 from lib.results.variants import CHOOSING, searched, setting_columns, variant_scores
+
+SPREAD = ("maximum", "minimum", "difference", "seeds")
+"""Columns of how far the seeds lie apart."""
 
 
 class SearchSettings(ResultSettings):
@@ -38,37 +40,49 @@ class SearchSettings(ResultSettings):
 class SearchTable(SearchSettings, TableSettings):
     """One row per variant of a stage, its score on validation by dataset, the best one bold."""
 
-    kind: Literal["search"]
+    takes_variants: ClassVar[Literal["any"]] = "any"  # type: ignore[assignment]  # without, it shows seeds
 
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        yield from (MODEL, *names.searched)
-        for dataset in names.stages[self.stage]:
-            yield from (Key((dataset,)), Key((dataset,)).sd)
+    kind: Literal["search"]
+    spread: bool = Field(
+        False, description="Show the greatest and the least score over the seeds, their difference, and how many."
+    )
 
     def make(self, scope: Scope) -> Table:
         """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
 
-        With more than one seed these are means with a standard deviation.
+        With more than one seed these are means with a standard deviation. The difference of a single seed from itself
+        is left empty. Copies of one evaluation count as one.
         """
         score = scope.quantity(self.column, self.stage)
-        scores = variant_scores(scope, self.stage, score)
+        scores, variants = variant_scores(scope, self.stage, score), scope.variants.get(self.stage, [{}])
         rows = [
             {MODEL: model, **{short_name(name): value for name, value in variant.items()}}
             for model in scope.models
-            for variant in scope.variants[self.stage]
+            for variant in variants
         ]
         frame, columns, bold = pd.DataFrame(rows, dtype=object), {}, {}
-        if len(scope.models) == 1:
+        if len(scope.models) == 1 and len(variants) > 1:
             frame = frame.drop(columns=MODEL)
         for dataset in scope.stages[self.stage]:
             found = scores.loc[dataset]
             key = Key((dataset,))
-            frame[key], bold[key] = found["mean"].to_numpy(), found["best"].tolist()
+            frame[key] = found["mean"].to_numpy()
+            if len(variants) > 1:
+                bold[key] = found["best"].tolist()
             label = scope.quantity(self.column, self.stage, dataset).label
             columns[key] = Column(f"{dataset} {label}", score.decimals)
             if found["std"].notna().any():
                 frame[key.sd] = found["std"].to_numpy()
+            if self.spread:
+                apart = (found["max"] - found["min"]).where(found["size"] > 1)
+                values = (found["max"], found["min"], apart, found["size"])
+                labels = f"greatest {label}", f"least {label}", score.difference_label("difference"), "seeds"
+                for name, of_rows, text in zip(SPREAD, values, labels, strict=True):
+                    frame[Key((dataset, name))] = of_rows.to_numpy()
+                    decimals = 0 if name == "seeds" else score.decimals
+                    columns[Key((dataset, name))] = Column(f"{dataset} {text}", decimals)
+        if not bold:
+            return Table(frame, columns)
         of_each = "dataset" if len(scope.models) == 1 else "model and dataset"
         chosen = ", by which settings are chosen" if self.column == CHOOSING else ""
         return Table(frame, columns, f"Bold: the best of each {of_each}, the first of equal ones{chosen}.", bold)

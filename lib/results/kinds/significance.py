@@ -9,7 +9,7 @@ from pydantic import Field
 
 from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.predictions import interval_notes, paired_predictions, shared_starts, without_copies
+from lib.results.predictions import interval_notes, paired_predictions, scores_of, shared_starts, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
 from lib.results.table import SMALL_P, Column, Table
@@ -257,18 +257,17 @@ class AnswerTable(ComparisonSettings, TableSettings):
             pairs = comparisons[comparisons["dataset"] == dataset]
             if (here := grid[grid["dataset"] == dataset]).empty:
                 continue  # the models are not made for the dataset
-            paired = paired_predictions(here)
-            mean = np.round([paired.score(model).mean for model in range(len(paired.models))], EQUAL_DECIMALS)
-            highest = int(mean.argmax())
-            low, high = paired.score(highest).score_interval(self.confidence)
+            scores = scores_of(paired_predictions(here), self.confidence)
+            mean = scores["score"].round(EQUAL_DECIMALS)
+            highest = scores.loc[mean.idxmax()]
             significant = pairs["holm_p"] <= 1 - self.confidence
             rows.append(
                 {
                     "dataset": dataset,
-                    "highest": ", ".join(np.asarray(paired.models)[mean == mean[highest]]),
-                    "f1": 100 * mean[highest],
-                    "low": 100 * low,
-                    "high": 100 * high,
+                    "highest": ", ".join(mean.index[mean == mean.max()]),
+                    "f1": highest["score"],
+                    "low": highest["low"],
+                    "high": highest["high"],
                     "shown_better": _in_words(pairs, significant & (pairs["f1_difference"] > 0), "than"),
                     "shown_worse": _in_words(pairs, significant & (pairs["f1_difference"] < 0), "than"),
                     "no_significant_difference": _in_words(pairs, ~significant, "from"),

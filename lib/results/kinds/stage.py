@@ -1,71 +1,115 @@
 """Costs and scores of the runs of one or several stages: a row per model."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
 
 import pandas as pd
 from pydantic import Field
 
-from lib.core.settings import check
-from lib.results.predictions import without_copies
+from lib.core.settings import check, repeats
+from lib.results.costs import COSTS, relative_cost
+from lib.results.predictions import repetitions
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
+from lib.results.settings import MODEL, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 KIND = "memory_kind"
 PUBLISHED = "published"
+GAPS = (
+    "A dash under `against`: the same runs, no training, times on other hardware or memory of another kind, or a "
+    "dataset that the model is not made for."
+)
+PRINTED_DIFFERENCES = {
+    ("memory", "sdpa"): "memory_delta_percent",
+    ("total_minutes", "sdpa"): "time_delta_percent",
+    ("f1", "sdpa"): "f1_delta_reference",
+    ("f1", "tfidf"): "f1_delta_baseline",
+}
+"""What the grid's study calls the difference of a column from that of a model, which it printed."""
 
 
 class StageTable(TableSettings):
     """One row per model, columns by dataset, or by stage and dataset."""
 
     kind: Literal["stage"] = "stage"
-    stage: str | list[str] = Field(
-        min_length=1, description="Stage whose runs it shows, or several, side by side, for models that pass them all."
+    stage: str | list[str | Annotated[list[str], Field(min_length=1)]] = Field(
+        min_length=1,
+        description="Stage whose runs it shows, or several, side by side, for models that pass them all: `[pretrain, "
+        "[tapt, finetune]]`. Stages in a list of their own count together, on the datasets of the last one: what its "
+        "runs cost with those that they start from. Times add up, and the largest memory counts.",
     )
     columns: list[str] | dict[str, list[str]] = Field(
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
         "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
         "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and "
-        "`spearman` (each of these three also as `validation_...`), `parameters`, `trained` (weights), "
-        "`trained_share`, `epochs`, `approximated` (training documents longer than the mechanism reads exactly), "
-        "`state_size` (what a model keeps of a text), or a metric of the record.",
+        "`spearman` (each of these three also as `validation_...`), `parameters` (weights in all; those of a part are "
+        "`parameters_embeddings`, `_attention`, `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, "
+        "`_head`, and `_trainable` those with adapters), `trained` (weights), `trained_share`, `epochs`, "
+        "`approximated` (training documents longer than the mechanism reads exactly), `state_size` (what a model keeps "
+        "of a text), or a metric of the record.",
     )
+    against: list[Literal["reference", "baseline"]] = Field(
+        [],
+        description="Models of the report whose difference stands next to each number: of scores in points, between "
+        "runs of the same seed; of `memory`, `total_minutes` and `parameters` in per cent.",
+    )
+
+    @property
+    def compares_with(self) -> tuple[Literal["reference", "baseline"], ...]:  # type: ignore[override]
+        """See the base: here it depends on a setting."""
+        return tuple(self.against)
+
+    @property
+    def adds_costs(self) -> bool:  # type: ignore[override]  # as above
+        """See the base."""
+        return any(len(group) > 1 for group in self.groups)
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """The stages that count together."""
+        stages = [self.stage] if isinstance(self.stage, str) else self.stage
+        return [[group] if isinstance(group, str) else list(dict.fromkeys(group)) for group in stages]
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return list(dict.fromkeys(stage for group in self.groups for stage in group))
 
     @check
     def _stages_are_distinct(self) -> Iterator[str]:
-        if len(set(stages := self.stages_passed())) < len(stages):
-            yield f"stage = {self.stage} names a stage twice. Name each once"
+        yield from repeats("stage", [" + ".join(group) for group in self.groups])
 
     @check
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
 
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        shown = {stage: [quantity(column) for column in self.columns_shown(stage)] for stage in names.stages}
-        quantities = {each for of_stage in shown.values() for each in of_stage}
-        yield MODEL
-        if QUANTITIES["memory"] in quantities:
-            yield KIND
-        for stage, datasets in names.stages.items():
-            for dataset in datasets:
-                place = _place(stage, dataset, names.stages)
-                for each in shown[stage]:
-                    key = _key(place, each, quantities)
-                    yield from (key, key.sd, _published(key))
+    @check
+    def _columns_can_be_compared(self) -> Iterator[str]:
+        lists = self.columns.values() if isinstance(self.columns, dict) else [self.columns]
+        for column in dict.fromkeys(column for columns in lists for column in columns):
+            if column not in COSTS and (self.adds_costs or (self.against and not quantity(column).score)):
+                yield f"columns: '{column}' cannot be {'added up' if self.adds_costs else 'compared'}. Leave it out"
+
+    def places(self, stages: Mapping[str, Sequence[str]]) -> Iterator[tuple[tuple[str, ...], list[str], str]]:
+        """Yield the names that columns have, the stages that count together, and the dataset, in order."""
+        alone = all(len(stages[group[-1]]) == 1 for group in self.groups)
+        for group in self.groups:
+            for dataset in stages[group[-1]]:
+                stage = "+".join(group)
+                several = (stage,) if alone else (stage, dataset)
+                yield (dataset,) if len(self.groups) == 1 else several, group, dataset
 
     @property
     def topic(self) -> Topic:
-        """Scores, or without any, costs; see the base."""
+        """Scores or their differences, or without any score, costs; see the base."""
         columns = [column for stage in self.stages_passed() for column in self.columns_shown(stage)]
         if all(column == "loss" or not quantity(column).score for column in columns):
             return "training" if "loss" in columns else "cost"
-        return "scores"
+        return "differences" if self.against else "scores"
 
     @property
     def needs_state(self) -> bool:
@@ -75,51 +119,81 @@ class StageTable(TableSettings):
     def make(self, scope: Scope) -> Table:
         """Return one row per model: for each stage and dataset the quantities asked for.
 
-        Figures are means over the seeds; scores have a standard deviation when there is more than one seed.
-        With memory, `memory_kind` says what kind was measured, `gpu` or `resident`; next to what the study published
-        stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
-        each with one dataset) or of both; with several quantities, theirs as well.
+        Figures are means over the seeds; scores have a standard deviation when there is more than one seed, and so have
+        their differences, which are between runs of the same seed. Costs are compared by their means. The difference
+        of two rows with the same runs is left empty. With memory, `memory_kind` says what kind was measured, `gpu` or
+        `resident`; next to what the study published stands its value, if the report asks for it. Columns bear the names
+        of datasets (one stage), of stages (several, each with one dataset) or of both; with several quantities, theirs
+        as well.
         """
         shown = {stage: [scope.quantity(each, stage) for each in self.columns_shown(stage)] for stage in scope.stages}
         quantities = list({each.name: each for of_stage in shown.values() for each in of_stage}.values())
-        grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
-        cell = ["row", "stage", "dataset"]
-        costs, scores = grid.groupby(cell), without_copies(grid).groupby(cell)
-        published = pd.DataFrame()
-        if scope.published:
-            published = published_runs(scope.published).reorder_levels(["model", "stage", "dataset"])
-        frame, printed = pd.DataFrame({MODEL: scope.models}), {}
-        for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
-            place = _place(stage, dataset, scope.stages)
-            rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
-            for each in [scope.quantity(column, stage, dataset) for column in self.columns_shown(stage)]:
-                key, label = _key(place, each, quantities), f"{'/'.join(place)} {each.label}"
-                values = (scores if each.score else costs)[each.source]
-                frame[key] = values.mean().reindex(rows).to_numpy() * each.factor
-                printed[key] = Column(label, each.decimals)
-                if each.score and (scores.size() > 1).any():
-                    frame[key.sd] = values.std().reindex(rows).to_numpy() * each.factor
-                if each.name in published:
-                    values = published[each.name].reindex(rows)
-                    if values.notna().any():
-                        frame[_published(key)] = values.to_numpy()
-                        printed[_published(key)] = Column(f"{label}, published", each.printed)
+        grids = {stage: _runs(scope, stage, of_stage) for stage, of_stage in shown.items()}
+        grid = pd.concat(grids.values())
+        several = (repetitions(grid, ["stage", "dataset", "row"]) > 1).any()
+        published = published_runs(scope.published) if scope.published else pd.DataFrame()
+        frame, printed, notes = pd.DataFrame({MODEL: scope.models}), {}, []
+        for place, group, dataset in self.places(scope.stages):
+            runs = grids[group[-1]][grids[group[-1]]["dataset"] == dataset].set_index(["row", "seed"])
+            for column in self.columns_shown(group[-1]):
+                each = scope.quantity(column, group[-1], dataset)
+                for other, values, form in self._numbers(scope, column, each, group, dataset, runs):
+                    key, of_rows = _key(place, each, quantities), values.reindex(scope.models)
+                    name, decimals = each.name, each.printed
+                    if other is not None:
+                        key, decimals = _against(key, other), form.decimals
+                        name = PRINTED_DIFFERENCES.get((column, other), "")
+                    frame[key] = of_rows.mean(axis=1).to_numpy()
+                    printed[key] = replace(form, label=f"{'/'.join(place)} {form.label}")
+                    if each.score and several:
+                        frame[key.sd] = of_rows.std(axis=1).to_numpy()
+                    if other and frame[key][frame[MODEL] != other].isna().any():
+                        notes = [GAPS]
+                    if name in published:
+                        rows = pd.MultiIndex.from_product([["+".join(group)], scope.models, [dataset]])
+                        if (theirs := published[name].reindex(rows)).notna().any():
+                            frame[_published(key)] = theirs.to_numpy()
+                            printed[_published(key)] = Column(f"{printed[key].label}, published", decimals)
         if QUANTITIES["memory"] in quantities:
             kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
             frame[KIND] = kinds.reindex(scope.models).to_numpy()
-        footnote = None
-        if scope.published and any(key.parts[-1] == PUBLISHED for key in printed):
-            footnote = note(scope.published, grid, [each.name for each in quantities])
-        return Table(frame, printed, footnote)
+        if any(key.parts[-1] == PUBLISHED for key in printed):
+            notes.append(note(str(scope.published), grid, [each.name for each in quantities]))
+        return Table(frame, printed, " ".join(notes) or None)
+
+    def _numbers(
+        self, scope: Scope, column: str, each: Quantity, group: Sequence[str], dataset: str, runs: pd.DataFrame
+    ) -> Iterator[tuple[str | None, pd.DataFrame, Column]]:
+        """Yield the numbers of a quantity by row and seed, then their differences from other models, with these."""
+        made = runs["original"].unstack("seed")
+        owners = {row: scope.owner(group[-1], row, dataset) for row in made.index}
+        values = each.factor * runs[each.source].astype(float).unstack("seed")
+        if len(group) > 1:
+            totals = scope.totals(each.source, group, list(owners), COSTS[column].how, group[-1])
+            values = each.factor * totals.loc[dataset].unstack("seed")
+        yield None, _once(values, made) if each.score else values, Column(each.label, each.decimals)
+        for other in [row for row in dict.fromkeys([scope.reference, scope.baseline]) if row in owners]:
+            apart = [row for row in owners if owners[row] != owners[other]]
+            if each.score:
+                form = Column(each.difference_label(f"against {other}"), each.decimals, signed=True)
+                yield other, _once(values.loc[apart] - values.loc[other], made + made.loc[other]), form
+            else:
+                percent = relative_cost(scope, column, group, apart, group[-1], other).loc[dataset]
+                form = Column(f"{each.label.partition(' [')[0]} against {other} [%]", 1, signed=True)
+                yield other, percent.to_frame(), form
 
 
-def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the names that the columns of a stage on a dataset have."""
-    if len(stages) == 1:
-        return (dataset,)
-    if all(len(datasets) == 1 for datasets in stages.values()):
-        return (stage,)
-    return stage, dataset
+def _runs(scope: Scope, stage: str, quantities: Sequence[Quantity]) -> pd.DataFrame:
+    """Return the runs of a stage, also of those that others are compared with; parts of a model need not be there."""
+    compared = [row for row in (scope.reference, scope.baseline) if row in scope.owners[stage]]
+    rows = list(dict.fromkeys([*scope.models, *filter(None, compared)]))
+    grid = scope.grid(stage, [each.source for each in quantities if not each.of_part], rows)
+    return grid.reindex(columns=list(dict.fromkeys([*grid, *(each.source for each in quantities)])))
+
+
+def _once(values: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Return values by row and seed without repetitions of the same evaluation."""
+    return values.mask(made.apply(pd.Series.duplicated, axis=1))
 
 
 def _key(place: tuple[str, ...], shown: Quantity, quantities: Collection[Quantity]) -> Key:
@@ -130,3 +204,8 @@ def _key(place: tuple[str, ...], shown: Quantity, quantities: Collection[Quantit
 def _published(key: Key) -> Key:
     """Return the label of the column of the published values."""
     return Key((*key.parts, PUBLISHED))
+
+
+def _against(key: Key, other: str) -> Key:
+    """Return the label of the column of the difference from another model."""
+    return Key((*key.parts, "against", other))

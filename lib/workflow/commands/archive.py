@@ -19,6 +19,7 @@ from lib.workflow.commands.verification import MANIFEST
 from lib.workflow.planning.plan import Plan
 
 STUDY, CITATION, READ_ME = "study.yaml", "CITATION.cff", "README.md"
+TEMPLATE = Path(__file__).with_suffix(".md")
 
 
 class Archived(NamedTuple):
@@ -43,33 +44,22 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         out: to appear, `.tar.gz`.
 
     Raises:
-        ConfigError: `out` has another suffix, or lies in the study's results; these lie outside this folder; only a
-            part of the study is asked for.
-        DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
+        ConfigError: the study's results lie outside this folder, or only a part of the study is asked for.
+        DataError: a run, table or figure of the study is missing, or something cannot be packed.
     """
     out, results = Path(out), Path(plan.paths.results)
-    if out.suffixes[-2:] != [".tar", ".gz"]:
-        raise ConfigError(f"{out}: expected a name that ends in .tar.gz.")
-    if results.resolve() in out.resolve().parents:
-        raise ConfigError(f"{out}: lies in {results}, which is packed. Name another folder.")
     if results.is_absolute() or ".." in results.parts:
-        what = "is absolute" if results.is_absolute() else "leads out of a folder"
-        raise ConfigError(
-            f"execution.results: {results} {what}, so that it means nothing elsewhere. Expected a folder below "
-            "this one: move the results there, and set it."
-        )
+        raise ConfigError(f"execution.results: {results} means nothing elsewhere. Expected a folder below this one.")
     if plan.study.only is not None:
-        raise ConfigError(
-            f"only: {plan.study.only.model_dump_json(exclude_none=True)} asks for a part of the study. Expected none, "
-            "since an archive holds a whole study. Remove `only`, or the models, datasets and seeds that it leaves out."
-        )
-    if not citation.is_file():
-        raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")
+        asked = plan.study.only.model_dump_json(exclude_none=True)
+        raise ConfigError(f"only: {asked} asks for a part of the study. Expected none: an archive holds a whole study.")
     files = sorted(_files(plan))
     written = {
         STUDY: mapping_text(_archived(plan, settings)),
         CITATION: citation.read_text(encoding="utf-8"),
-        READ_ME: _read_me(plan),
+        READ_ME: TEMPLATE.read_text(encoding="utf-8").format(
+            runs=len(plan.runs), study=f"{results}/{STUDY}", citation=CITATION
+        ),
     }
     size = pack(out, results, files, written)
     runs = sum(file.name == RUN for file in files)
@@ -91,13 +81,14 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         Bytes of the archive.
 
     Raises:
-        DataError: a file cannot be read.
+        DataError: something is no file, but a link to a folder or to nothing, a pipe or a socket.
     """
     digests: dict[str, str] = {}
-    latest = 0.0
+    # Times stay: by them Snakemake knows that tables are newer than records.
+    times: dict[str, float] = {}
 
     def add(name: str, content: bytes, time: float) -> None:
-        digests[name] = hashlib.sha256(content).hexdigest()
+        digests[name], times[name] = hashlib.sha256(content).hexdigest(), time
         entry = tarfile.TarInfo(f"{results}/{name}")
         entry.size, entry.mtime = len(content), time
         tar.addfile(entry, io.BytesIO(content))
@@ -110,16 +101,13 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
         tarfile.open(mode="w", fileobj=zipped) as tar,
     ):
         for file in files:
-            try:
-                content, time = file.read_bytes(), file.stat().st_mtime
-            except OSError as error:
-                raise _unpackable(file, f"cannot be read ({error.strerror})") from error
-            # Times stay: by them Snakemake knows that tables are newer than records.
-            add(str(file.relative_to(results)), content, time)
-            latest = max(latest, time)
+            if not file.is_file():
+                raise DataError(f"{file}: is no file, so it cannot be archived. Expected files; delete it.")
+            add(str(file.relative_to(results)), file.read_bytes(), file.stat().st_mtime)
+        latest = max(times.values(), default=0.0)
         for name, text in written.items():
             add(name, text.encode(), latest)
-        add(MANIFEST, json.dumps({"number": len(digests), "files": digests}, indent=1).encode(), latest)
+        add(MANIFEST, json.dumps({"files": digests}, indent=1).encode(), latest)
     return out.stat().st_size
 
 
@@ -140,50 +128,16 @@ def _files(plan: Plan) -> set[Path]:
         file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
     }
     report = Path(plan.paths.results, "report.html")
-    if report.exists():
-        require_complete(report)
     return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
 
 
-def require_complete(report: Path) -> None:
-    """Refuse a report that Snakemake did not write to its end.
-
-    Raises:
-        DataError: its end is missing, or it is no file.
-    """
-    try:
-        with report.open("rb") as file:
-            file.seek(max(0, report.stat().st_size - 100))
-            is_complete = file.read().rstrip().endswith(b"</html>")
-    except OSError as error:
-        raise _unpackable(report, f"cannot be read ({error.strerror})") from error
-    if not is_complete:
-        raise DataError(f"{report}: its end is missing. Make the report again, or delete it, and archive again.")
-
-
 def _all(folder: Path) -> set[Path]:
-    """Return the files in a folder and those below it, without litter.
-
-    Raises:
-        DataError: something there is neither file nor folder, or a link to a folder or to nothing.
-    """
-    found = set()
-    for path in folder.rglob("*"):
-        if litter(folder, path.relative_to(folder).parts):
-            continue
-        if path.is_file():
-            found.add(path)
-        elif path.is_symlink():
-            raise _unpackable(path, "is a link to a folder or to nothing")
-        elif not path.is_dir():
-            raise _unpackable(path, "is neither a file nor a folder")
-    return found
-
-
-def _unpackable(path: Path, what: str) -> DataError:
-    return DataError(
-        f"{path}: {what}, so it cannot be archived. Expected files; delete it, or put a file that can be read there."
-    )
+    """Return what is in a folder and those below it, without litter; links to folders are no folders."""
+    return {
+        path
+        for path in folder.rglob("*")
+        if (path.is_symlink() or not path.is_dir()) and not litter(folder, path.relative_to(folder).parts)
+    }
 
 
 def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,20 +158,3 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     report["opens_with"] = [name for name in report.get("opens_with") or () if name in left] or None
     values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
     return values
-
-
-def _read_me(plan: Plan) -> str:
-    results = plan.paths.results
-    return f"""# A study as data
-
-{len(plan.runs)} runs, with what tables and figures are made from: settings, records, histories and predictions (ids,
-labels and probabilities; no texts and no models). Unpack the archive at the root of a checkout of the attention grid.
-
-```
-make verify CONFIG={results}/{STUDY}    # every file is what was archived
-snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure again
-make verify CONFIG={results}/{STUDY}    # and they are the same
-```
-
-`{CITATION}` says how to cite it.
-"""

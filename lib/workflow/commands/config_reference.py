@@ -4,14 +4,11 @@ The prose is in `config_reference.md` in the same folder.
 """
 
 import json
-import types
-import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
 from lib.analysis.settings import ANALYSES
@@ -19,42 +16,139 @@ from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.core.extensions import SHIPPED, shipped, use
 from lib.core.files import write_text
-from lib.core.kinds import Axis, KindSettings
+from lib.core.kinds import Axis
 from lib.preparing.generators import GeneratorOptions, generators, options_class
-from lib.preparing.settings.sources import GeneratedSource
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
 from lib.study.run import RunSettings
-from lib.study.stages import Change, Stage, Work
 from lib.study.study import Study
 from lib.tasks.settings import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
 
-AXES: dict[type[BaseModel], Axis[Any]] = {
-    axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
-}
+AXES: tuple[Axis[Any], ...] = (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
 SHARED = ("task", "recipe")
 """Keys of a stage that are laid below those of each entry of its `data`; a model may change them."""
 PLACEHOLDERS = {"data": "<dataset>", "files": "<part>", "ground_truth": "<part>", "changes": "<stage>"}
 """What the user's own names are called below these keys; `<name>` elsewhere."""
+SIGNS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+TYPES = {"string": "text", "boolean": "true, false", "array": "list", "object": "mapping"}
+"""What types of JSON are called; the others have their own names."""
+OF_A_RUN = " of a run"
 
-Places = dict[type[BaseModel], list[str]]
-"""Where a section may stand, by its class; the first place is the one that describes it."""
+NULL = {"type": "null"}
+
+Schema = dict[str, Any]
+
+
+class Reference:
+    """All settings of studies and runs, those of all shipped kinds too, as JSON schemas.
+
+    Attributes:
+        definitions: sections by name; for a section of one of several kinds, the alternatives.
+        kinds: the kind of each section that is of one, and the key that names it.
+        places: where a section may stand, in studies first; the first place is the one that describes it.
+        in_studies: the sections of studies.
+    """
+
+    def __init__(self) -> None:
+        use(shipped())
+        options = [(name, options_class(name)) for name in generators()]
+        kinds: dict[type[BaseModel], tuple[str, str]] = {
+            section: ("generator", name) for name, section in options if section is not GeneratorOptions
+        }
+        able: dict[type[BaseModel], tuple[str, list[type[BaseModel]]]] = {GeneratorOptions: ("options", list(kinds))}
+        for axis in AXES:
+            able[axis.base] = axis.noun, [axis.settings(kind) for kind in axis.kinds()]
+            kinds |= {axis.settings(kind): ("kind", kind) for kind in axis.kinds()}
+        sections: list[type[BaseModel]] = [Study, RunSettings, *able, *kinds]
+        references, schema = models_json_schema(
+            [(section, "validation") for section in sections], ref_template="#/$defs/{model}"
+        )
+        place_of = {section: reference for (section, _), reference in references.items()}
+        self.definitions: dict[str, Schema] = schema["$defs"]
+        self.kinds = {_name(place_of[section]): kind for section, kind in kinds.items()}
+        for section in kinds:
+            house, place, *_ = section.__module__.split(".")
+            if house == SHIPPED:
+                definition = self.definitions[_name(place_of[section])]
+                first, *rest = definition["description"].split("\n")
+                definition["description"] = "\n".join([f"{first} Of the extension `{house}/{place}`.", *rest])
+        for base, (noun, ways) in able.items():
+            self.definitions[_name(place_of[base])] = {
+                "anyOf": [place_of[section] for section in ways],
+                "description": f"Any {noun}.",
+            }
+        stage, change, work = (self.definitions[name]["properties"] for name in ("Stage", "Change", "Work"))
+        for each in (stage, change):
+            each.update({key: {**work[key], "description": each[key]["description"]} for key in SHARED})
+        generated = self.definitions["GeneratedSource"]["properties"]
+        generated["options"] = generated["options"] | {"anyOf": [place_of[GeneratorOptions]]}
+        self.places: dict[str, list[str]] = {}
+        self._collect(Study.__name__, "", "")
+        del self.places[Study.__name__]  # its keys are in the template
+        self.in_studies = list(self.places)
+        self._collect(RunSettings.__name__, "", OF_A_RUN)
+
+    def able(self, name: str) -> list[str]:
+        """Return the possible sections where one named so may stand: those of all kinds, if it is their base."""
+        return [_name(each) for each in self.definitions[name].get("anyOf", ())] or [name]
+
+    def summary(self, name: str) -> str:
+        """Return the first line that describes a section."""
+        return str(self.definitions[name].get("description", "")).partition("\n")[0]
+
+    def _collect(self, name: str, place: str, suffix: str) -> None:
+        """Add every section at or below a place to `places`, depth first."""
+        for section in self.able(name):
+            self.places.setdefault(section, []).append(f"`{place or 'config.yaml'}`{suffix}")
+            for key, field in self.definitions[section]["properties"].items():
+                found = list(nested(field))
+                for each, below in found:
+                    if below == "[]" and (each, "") in found:  # one, or a list of such
+                        continue
+                    path = key + below.replace("<>", PLACEHOLDERS.get(key, "<name>"))
+                    self._collect(each, f"{place}.{path}" if place else path, suffix)
+
+    def table(self, name: str) -> str:
+        """Return the heading of a section and the table of its keys."""
+        first, *others = self.places[name]
+        kind = f" with `{': '.join(self.kinds[name])}`" if name in self.kinds else ""
+        lines = [f"### {first.removesuffix(OF_A_RUN)}{kind}", "", self.summary(name)]
+        if others:
+            lines += ["", f"Also: {', '.join(dict.fromkeys(others))}."]
+        lines += ["", "| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+        required = self.definitions[name].get("required", ())
+        for key, field in self.definitions[name]["properties"].items():
+            default = "required" if key in required else _default(field)
+            if name == "Work" and key in SHARED:
+                default = "the stage's"
+            cells = [f"`{_spelled(field)}`", default, self._meaning(field)]
+            lines.append(" | ".join([f"| `{key}`", *(cell.replace("|", "\\|") for cell in cells)]) + " |")
+        return "\n".join(lines)
+
+    def _meaning(self, field: Schema) -> str:
+        """Return what a key means; of a section, also which heading lists its keys."""
+        text = field.get("description", "The kind." if "const" in field else "")
+        for section in {each: None for each, _ in nested(field)}:
+            able = self.able(section)
+            text = text or self.summary(section)
+            if kinds := [
+                f"`{name}`" for key, name in (self.kinds.get(each, ("", "")) for each in able) if key == "kind"
+            ]:
+                text += f" Kinds: {', '.join(kinds)}."
+            text += f" Keys: {self.places[able[0]][0].removesuffix(OF_A_RUN)}."
+        return str(text)
 
 
 def config_readme() -> str:
     """Return the text of `config/README.md`."""
-    use(shipped())
-    places: Places = {}
-    _collect(Study, "", "", places)
-    in_studies = list(places)
-    _collect(RunSettings, "", "run: ", places)
-    in_runs = [section for section in places if section not in in_studies]
+    reference = Reference()
+    in_runs = [section for section in reference.places if section not in reference.in_studies]
     text = TEMPLATE.read_text(encoding="utf-8")
-    for placeholder, sections in ((STUDY_KEYS, in_studies), (RUN_KEYS, in_runs)):
-        text = text.replace(placeholder, "\n\n".join(_table(section, places) for section in sections))
+    for placeholder, sections in ((STUDY_KEYS, reference.in_studies), (RUN_KEYS, in_runs)):
+        text = text.replace(placeholder, "\n\n".join(map(reference.table, sections)))
     return text
 
 
@@ -63,29 +157,13 @@ def config_schema() -> str:
 
     Nothing is required in it, since a file that extends another one holds only what differs.
     """
-    use(shipped())
-    kinds = [axis.settings(kind) for axis in AXES.values() for kind in axis.kinds()]
-    options = _kinds(GeneratorOptions)
-    sections: list[type[BaseModel]] = [Study, *AXES, *kinds, *options]
-    references, schema = models_json_schema(
-        [(section, "validation") for section in sections], ref_template="#/$defs/{model}"
-    )
-    definitions = schema["$defs"]
-    spelled = {section: reference for (section, _), reference in references.items()}
-    for base, axis in AXES.items():
-        of_axis = [spelled[axis.settings(kind)] for kind in axis.kinds()]
-        definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
+    definitions = Reference().definitions
+    del definitions[RunSettings.__name__]
     for definition in definitions.values():
         for field in definition.get("properties", {}).values():
             _let_null_remove(field)
-    stage, change, work = (definitions[section.__name__]["properties"] for section in (Stage, Change, Work))
-    for section in (stage, change):
-        section.update({key: {**work[key], "description": section[key]["description"]} for key in SHARED})
-    generated = definitions[GeneratedSource.__name__]["properties"]["options"]
-    del generated["additionalProperties"]
-    generated["anyOf"] = [spelled[section] for section in options]
     study = definitions.pop(Study.__name__)
-    study["properties"]["report"] = {"anyOf": [study["properties"]["report"], {"type": "null"}]}
+    study["properties"]["report"] = {"anyOf": [study["properties"]["report"], NULL]}
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
     return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -96,156 +174,56 @@ def write_reference(folder: str | Path) -> None:
     write_text(Path(folder) / "schema.json", config_schema())
 
 
-def _collect(section: type[BaseModel], place: str, prefix: str, places: Places) -> None:
-    """Add every section below `section` to `places`, depth first."""
-    if place or prefix:
-        places.setdefault(section, []).append(prefix + (place or "config.yaml"))
-    for name, field in _fields(section).items():
-        found = _nested(field.annotation)
-        alone = [section for section, below in found if not below]
-        for nested, below in found:
-            if below == "[]" and nested in alone:  # one, or a list of such
-                continue
-            key = below.replace("<>", PLACEHOLDERS.get(name, "<name>"))
-            below_it = f"{place}.{name}{key}" if place else f"{name}{key}"
-            for described in _kinds(nested):
-                _collect(described, below_it, prefix, places)
+def nested(schema: Schema, below: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the sections in a field, each with the path between key and section: `.<>` for a name, `[]` for a list."""
+    if "$ref" in schema:
+        yield _name(schema), below
+    for part in schema.get("anyOf", ()):
+        yield from nested(part, below)
+    for values in _entries(schema):
+        yield from nested(values, f"{below}{'[]' if schema['type'] == 'array' else '.<>'}")
 
 
-def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a section; those that a stage shares have the types of what they are laid below.
-
-    Options of generators, which are checked once the generator is known, have the base of their types.
-    """
-    fields = dict(section.model_fields)
-    if section is GeneratedSource:
-        fields["options"] = FieldInfo.merge_field_infos(fields["options"], annotation=GeneratorOptions)
-    for name in SHARED if section in (Stage, Change) else ():
-        fields[name] = FieldInfo.merge_field_infos(Work.model_fields[name], description=fields[name].description)
-    return fields
+def _entries(schema: Schema) -> list[Schema]:
+    """Return the schemas of the entries of a list or mapping."""
+    found = [*schema.get("prefixItems", ()), schema.get("items"), schema.get("additionalProperties")]
+    return [each for each in (*found, *schema.get("patternProperties", {}).values()) if isinstance(each, dict)]
 
 
-def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
-    """Return the possible sections for `section`: those of all kinds, if it is the base of an axis."""
-    if section is GeneratorOptions:
-        return [options for name in generators() if (options := options_class(name)) is not section]
-    axis = AXES.get(section)
-    return [axis.settings(kind) for kind in axis.kinds()] if axis else [section]
+def _spelled(schema: Schema) -> str:
+    if "$ref" in schema:
+        return "section"
+    if "anyOf" in schema:
+        return " | ".join(map(_spelled, schema["anyOf"]))
+    if values := schema.get("enum", [schema["const"]] if "const" in schema else []):
+        return ", ".join(map(str, values))
+    kind = schema.get("type", "any value")
+    if entries := " | ".join(dict.fromkeys(map(_spelled, _entries(schema)))):
+        return f"{TYPES[kind]} of {f'({entries})' if ' | ' in entries else entries}"
+    bounds = " and ".join(f"{sign} {schema[name]}" for name, sign in SIGNS.items() if name in schema)
+    return f"{TYPES.get(kind, kind)} {bounds}".rstrip()
 
 
-def _nested(annotation: Any) -> list[tuple[type[BaseModel], str]]:
-    """Return the sections in a type, each with the path between key and section: `.<>` for a name, `[]` for a list."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [(annotation, "")]
-    if origin in (typing.Union, types.UnionType):
-        return [found for argument in arguments for found in _nested(argument)]
-    if origin is typing.Annotated:
-        return _nested(arguments[0])
-    if origin in (dict, list):
-        between = {dict: ".<>", list: "[]"}[origin]
-        return [(section, between + below) for section, below in _nested(arguments[-1])]
-    return []
+def _default(field: Schema) -> str:
+    if "$ref" in field:
+        return ""
+    first, *_ = field.get("anyOf", [field])
+    empty = {"array": "[]", "object": "{}"}.get(first.get("type"), "null")
+    return f"`{json.dumps(field['default']) if 'default' in field else empty}`"
 
 
-def _table(section: type[BaseModel], places: Places) -> str:
-    first, *others = places[section]
-    kind = typing.get_args(section.model_fields["kind"].annotation) if issubclass(section, KindSettings) else ()
-    heading = f"### `{first.removeprefix('run: ')}`" + (f" with `kind: {kind[0]}`" if kind else "")
-    if issubclass(section, GeneratorOptions):
-        heading += f" with `generator: {section.__module__.rpartition('.')[2]}`"
-    lines = [heading, "", _summary(section)]
-    if others:
-        lines += ["", "Also: " + ", ".join(_quoted(place) for place in dict.fromkeys(others)) + "."]
-    lines += ["", "| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for name, field in _fields(section).items():
-        default = "the stage's" if section is Work and name in SHARED else _default(field)
-        meaning = "The kind." if name == "kind" and kind else _meaning(field, places)
-        lines.append(f"| `{name}` | {_cell(_type(field))} | {_cell(default)} | {_cell(meaning)} |")
-    return "\n".join(lines)
-
-
-def _summary(section: type[BaseModel]) -> str:
-    house, *place = section.__module__.split(".")
-    extension = f" Of the extension `{house}/{place[0]}`." if house == SHIPPED else ""
-    return (section.__doc__ or "").strip().splitlines()[0] + extension
-
-
-def _quoted(place: str) -> str:
-    return f"`{place.removeprefix('run: ')}` of a run" if place.startswith("run: ") else f"`{place}`"
-
-
-def _type(field: FieldInfo) -> str:
-    if not (nested := _nested(field.annotation)):
-        return f"`{_spelled(field.annotation)}{_bounds(field.metadata)}`"
-    section, below = nested[-1]
-    noun = "kind" if section in AXES else "section"
-    found = {"": noun, ".<>": f"{noun}s by name"}.get(below, f"lists of {noun}s by part")
-    if below == "[]" and (section, "") in nested:
-        found = f"{noun} or list of {noun}s"
-    words = [_spelled(part) for part in typing.get_args(field.annotation) if typing.get_origin(part) is typing.Literal]
-    return " or ".join([*(f"`{word}`" for word in words), found])
-
-
-def _spelled(annotation: Any) -> str:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _spelled(arguments[0]) + _bounds(arguments[1:])
-    if origin is typing.Literal:
-        return ", ".join(str(argument) for argument in arguments)
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join("null" if argument is type(None) else _spelled(argument) for argument in arguments)
-    if origin in (list, dict):
-        entries = _spelled(arguments[-1])
-        return f"{'list' if origin is list else 'mapping'} of {f'({entries})' if ' | ' in entries else entries}"
-    names = {Any: "any value", str: "text", int: "integer", float: "number", bool: "true, false"}
-    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-def _bounds(metadata: Iterable[Any]) -> str:
-    """Return how the bounds among a type's metadata read behind the type."""
-    flat = [part for entry in metadata for part in getattr(entry, "metadata", [entry])]
-    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    found = [f"{sign} {getattr(part, name)}" for part in flat for name, sign in signs.items() if hasattr(part, name)]
-    return f" {' and '.join(found)}" if found else ""
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True, validated_data={})
-    return "" if isinstance(value, BaseModel) else f"`{json.dumps(value)}`"
-
-
-def _meaning(field: FieldInfo, places: Places) -> str:
-    """Return what a key means; of a section, also which heading lists its keys."""
-    nested = _nested(field.annotation)
-    if not nested:
-        return field.description or ""
-    section, _ = nested[-1]
-    described = _kinds(section)
-    text = field.description or _summary(section)
-    if section in AXES:
-        text += f" Kinds: {', '.join(f'`{kind}`' for kind in AXES[section].kinds())}."
-    return f"{text} Keys: `{places[described[0]][0].removeprefix('run: ')}`."
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def _let_null_remove(field: dict[str, Any]) -> None:
+def _let_null_remove(field: Schema) -> None:
     """Let a field be null if it is a mapping, and its entries, too."""
     if field.get("type") != "object":
         return
     field["type"] = ["object", "null"]
-    patterns, null = field.get("patternProperties", {}), {"type": "null"}
+    patterns = field.get("patternProperties", {})
     for entries, key in [*((patterns, key) for key in patterns), (field, "additionalProperties")]:
-        if isinstance(values := entries.get(key), dict) and null not in values.get("anyOf", ()):
-            entries[key] = {"anyOf": [values, null]}
+        if isinstance(values := entries.get(key), dict) and NULL not in values.get("anyOf", ()):
+            entries[key] = {"anyOf": [values, NULL]}
 
 
-def _name(reference: Mapping[str, Any]) -> str:
+def _name(reference: Schema) -> str:
     return str(reference["$ref"]).rpartition("/")[2]
 
 

@@ -26,7 +26,7 @@ TAIL = 8
 LEAKS = "nanobind: leaked"
 """Triton's bindings write so, and dozens of lines more, behind the last line of a program that has imported Triton."""
 FAILED = re.compile(r"(^|\s)ERROR |Traceback \(most recent call last\)")
-"""What the log of a run that failed holds, from its program or from `lib.workflow.failures`."""
+"""What the log of a run that failed holds, from its program or from `lib.workflow.start`."""
 
 
 class RunProgress(NamedTuple):
@@ -140,30 +140,7 @@ def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
     return left, unknown
 
 
-def stage_counts(found: Mapping[RunId, RunProgress]) -> dict[str, list[int]]:
-    """Return how many runs of each stage are in each of `STATES`."""
-    counts = Counter((key.stage, run.state) for key, run in found.items())
-    return {stage: [counts[stage, state] for state in STATES] for stage in dict.fromkeys(key.stage for key in found)}
-
-
-class Running(NamedTuple):
-    """What is shown of a run that is under way; words are empty where they are not known."""
-
-    name: str
-    epoch: str
-    loss: str
-    speed: str
-    ends: str
-    losses: list[float | None]
-    """See `Heartbeat.losses`."""
-
-
-def running_runs(plan: Plan, found: Mapping[RunId, RunProgress]) -> list[Running]:
-    """Return what is shown of each run that is under way."""
-    return [_running(plan, key, run.heartbeat) for key, run in found.items() if run.state == "running"]
-
-
-def hours(found: Mapping[RunId, RunProgress]) -> str:
+def _hours(found: Mapping[RunId, RunProgress]) -> str:
     """Return a sentence about the hours spent and left."""
     left, unknown = seconds_left(found)
     spent = sum(run.seconds for run in found.values())
@@ -174,11 +151,13 @@ def hours(found: Mapping[RunId, RunProgress]) -> str:
 
 def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     """Return how far a study is, in words."""
+    counts = Counter((key.stage, run.state) for key, run in found.items())
     lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
-    lines += [_line(stage, *counts) for stage, counts in stage_counts(found).items()]
-    if running := running_runs(plan, found):
+    for stage in dict.fromkeys(key.stage for key in found):
+        lines.append(_line(stage, *(counts[stage, state] for state in STATES)))
+    if running := {key: run.heartbeat for key, run in found.items() if run.state == "running"}:
         lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
-        lines += [_running_line(*run[:5]) for run in running]
+        lines += [_running_line(key.path, *_running(plan, key, heartbeat)) for key, heartbeat in running.items()]
     for key, run in found.items():
         if run.state == "failed":
             lines += ["", f"failed: {key.path}: {run.error}"]
@@ -187,12 +166,13 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     missing = [f"    {key.path}: {run.error}" for key, run in found.items() if run.state == "missing"]
     if missing:
         lines += ["", "finished runs that lack files; make why says how to make them again:", *missing]
-    return "\n".join([*lines, "", hours(found)])
+    return "\n".join([*lines, "", _hours(found)])
 
 
-def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> Running:
+def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> tuple[str, str, str, str]:
+    """Return epoch, loss, tokens per second and end of a run, empty where they are not known."""
     if beat is None:
-        return Running(run.path, "", "", "", "", [])
+        return "", "", "", ""
     if plan.run(run).tuning:
         epoch = f"trial {beat.step}/{beat.steps or '?'}"
     else:
@@ -201,7 +181,7 @@ def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> Running:
     speed = "" if beat.tokens_per_second is None else f"{beat.tokens_per_second:,.0f}"
     ends = "" if beat.ends is None else f"{beat.ends.astimezone():%a %H:%M}, in {_span(beat.ends - datetime.now(UTC))}"
     quiet = f" (no heartbeat for {_span(_silence(beat))})" if _silence(beat) > QUIET else ""
-    return Running(run.path, epoch, loss, speed, ends + quiet, beat.losses)
+    return epoch, loss, speed, ends + quiet
 
 
 def _line(name: str, *values: object) -> str:

@@ -2,27 +2,26 @@
 
 import contextlib
 import functools
-import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import BaseModel, Field, ValidationError
+
 from lib.core.errors import DataError
 from lib.core.files import file_digest, files_in, litter
 from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.planning.plan import Plan
-from lib.workflow.staleness.agreement import code_changes, disagreements, misnamed
+from lib.workflow.staleness.acceptance import Accepted, read_accepted
+from lib.workflow.staleness.agreement import disagreements, misnamed
 from lib.workflow.staleness.kept_code import code_since
-from lib.workflow.staleness.made_files import FILE as DIGESTS
-from lib.workflow.staleness.made_files import NOTED_AGAIN, changed_files
 
 MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
-ARCHIVED = ("*.*", "runs/**/*", "tables/**/*", "figures/**/*")
-"""What an archived study has no more of than its manifest names; logs and code are added as tables are remade."""
+ARCHIVED = ("runs", "tables", "figures")
+"""Folders with no more files than the manifest names; logs and code are added as tables are remade."""
 NAMED = 6
 """How many places are named."""
 
@@ -34,7 +33,7 @@ class Verified(NamedTuple):
     differing: dict[str, list[str]]
     """What differs from a run's record, by the run's folder."""
     damaged: list[str]
-    """Folders whose own files are gone or differ, so that the run has to be made again."""
+    """Folders of runs that have to be made again: their own files are gone or differ, or their settings are others."""
     missing: list[str]
     """Files that the study has and that are not there."""
     other_versions: dict[tuple[str, str], list[str]]
@@ -45,6 +44,8 @@ class Verified(NamedTuple):
     """Numbers of runs by the processor's instruction set, as far as it is known."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
+    accepted: dict[str, Accepted]
+    """What was last accepted of runs that changes after them would have made stale, by the run's folder."""
 
 
 def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
@@ -61,7 +62,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
         DataError: a file is not a run record, or no manifest.
     """
     damaged: list[str] = []
-    unknown: dict[str, int] = {}
+    unknown: Counter[str] = Counter()
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     planned = {Path(plan.paths.folder(run.id)): run for run in plan.study.runs} if plan else {}
@@ -69,82 +70,72 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     folders = {*planned, *(path.parent for path in files_in(Path(results, "runs"), f"**/{RUN}"))}
     records = {folder: read_record(folder) for folder in sorted(folders) if (folder / RUN).is_file()}
     archived = Path(results, MANIFEST).is_file()
-    differing = _not_as_archived(Path(results)) if archived else changed_files(results)
-    is_noted = archived or plan is None or Path(results, DIGESTS).is_file()
+    differing = _not_as_archived(Path(results)) if archived else {}
+    accepted = read_accepted(code)
     for folder, record in records.items():
         left = [] if archived else differing_files(folder, record)
-        damaged += [str(folder)] if left else []
         problems = left or misnamed(folder, record)
+        changes = accepted.get(str(folder), [])
         if plan and not problems and folder in planned and record.imported is None:
-            problems += disagreements(plan, planned[folder], record)
+            left = problems = disagreements(plan, planned[folder], changes[-1].settings if changes else {})
+        damaged += [str(folder)] if left else []
         if not archived:
-            problems += _read(record, digest) + code_changes(record, since)
+            problems += _read(record, changes, digest)
+            known = [each.code for each in reversed(changes)] + [record.code]
+            edits = [since(code) for code in known if code]
+            problems += edits[0] if edits and all(edits) else []
         if problems:
             differing[str(folder)] = differing.get(str(folder), []) + problems
-        for name, is_unknown in (
-            ("the files that they left", not record.files),
-            ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
-            ("what they read", any(parent.digest is None for parent in record.parents.values())),
-            (f"whether data, tables and figures changed, as {DIGESTS} is missing ({NOTED_AGAIN})", not is_noted),
-        ):
-            if is_unknown:
-                unknown[name] = unknown.get(name, 0) + 1
+        unknown["the files that they left"] += not record.files
+        unknown["the code that they executed"] += not record.code
+        unknown["what they read"] += any(parent.digest is None for parent in record.parents.values())
     # The records, tables and figures that the finished study has.
-    expected = (
-        dict.fromkeys([*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()]) if plan else []
-    )
-    missing = [file for file in expected if not Path(file).is_file()]
+    expected = [*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()] if plan else []
+    missing = [file for file in dict.fromkeys(expected) if not Path(file).is_file()]
     mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
     sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
-    return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown)
+    latest = {str(folder): accepted[str(folder)][-1] for folder in records if str(folder) in accepted}
+    return Verified(
+        len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), dict(+unknown), latest
+    )
+
+
+class _Manifest(BaseModel):
+    files: dict[str, str] = Field(min_length=1)
+    """SHA-256 of every file, by its path below the study's folder."""
 
 
 def _not_as_archived(results: Path) -> dict[str, list[str]]:
     """Return which files of an archived study are gone, differ from its manifest or are not in it, by their folder.
 
-    A file in the folder of a run belongs to the run. Nothing outside the study's folder is read.
+    A file in the folder of a run belongs to the run. Links are never followed, so nothing outside the study's folder is
+    read.
 
     Raises:
-        DataError: the manifest cannot be read, names no files, or one outside the study's folder.
+        DataError: the manifest names no files.
     """
     path = results / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        manifest = content["files"]
-        if not manifest or not all(isinstance(digest, str) for digest in manifest.values()):
-            raise ValueError("it names no files with their digests")
-        if len(manifest) != content.get("number", len(manifest)):
-            raise ValueError(f"it names {len(manifest)} of {content['number']} files")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path}: no manifest ({error!r}). Unpack the whole archive again.") from error
-    if outside := [name for name in manifest if name.startswith("/") or ".." in Path(name).parts or "\0" in name]:
-        raise DataError(
-            f"{path}: names {outside[0][:200]!r}, which is not below {results}. Expected files of the study; unpack an "
-            "archive that you trust."
-        )
+        manifest = _Manifest.model_validate_json(path.read_bytes()).files
+    except ValidationError as error:
+        raise DataError(f"{path}: no manifest ({error.errors()[0]['msg']}). Unpack the whole archive again.") from error
+    there = {str(file.relative_to(results)) for file in results.rglob("*") if file.is_symlink() or file.is_file()}
     found: dict[str, list[str]] = {}
-    for name, digest in manifest.items():
-        file = results / name
-        if (real := file.resolve()) != results.resolve() / name:
-            problem = f"{file.name} is reached through a link to {real}, but a file was archived"
-        elif not os.path.isfile(file):  # of a name that no file can have, too
-            problem = f"{file.name} is gone"
-        elif file_digest(file) != digest:
-            problem = f"{file.name} differs from the archived file"
+    for name in sorted({*manifest, *there} - {MANIFEST}):
+        file, parts = results / name, Path(name).parts
+        if name not in there:
+            problem = "is gone"
+        elif name not in manifest:
+            if (len(parts) > 1 and parts[0] not in ARCHIVED) or litter(results, parts):
+                continue
+            problem = "was not archived"
+        elif file.is_symlink() or file_digest(file) != manifest[name]:
+            problem = "differs from the archived file"
         else:
             continue
-        found.setdefault(_folder(file, results), []).append(problem)
-    for file in sorted(each for place in ARCHIVED for each in results.glob(place)):
-        is_litter_or_folder = litter(results, [file.name]) or (file.is_dir() and not file.is_symlink())
-        if not is_litter_or_folder and str(file.relative_to(results)) not in {*manifest, MANIFEST}:
-            found.setdefault(_folder(file, results), []).append(f"{file.name} was not archived")
+        folder = next((each for each in file.parents if (each / RUN).is_file()), file.parent)
+        found.setdefault(str(folder), []).append(f"{file.name} {problem}")
     return found
-
-
-def _folder(file: Path, results: Path) -> str:
-    """Return the folder of the run that a file belongs to, or else its own."""
-    above = file.parents[: len(file.relative_to(results).parts) - 1]
-    return str(next((folder for folder in above if (folder / RUN).is_file()), file.parent))
 
 
 def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
@@ -162,19 +153,14 @@ def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], l
     return found
 
 
-def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
+def _read(record: RunRecord, accepted: Sequence[Accepted], digest: Callable[[Path], str]) -> list[str]:
     """Return which of its inputs are gone or differ from what a run read or was accepted for."""
     problems = []
-    accepted: dict[str, list[str]] = {}
-    for entry in record.accepted:
-        for name, (_, now) in entry.inputs.items():
-            accepted.setdefault(name, []).append(now)
     for name, parent in record.parents.items():
-        if parent.digest is None:
-            continue
-        if not Path(parent.path).exists():
+        known = [parent.digest, *(each.inputs.get(name) for each in accepted)]
+        if parent.digest is not None and not Path(parent.path).exists():
             problems.append(f"input {name} is gone: {parent.path}")
-        elif digest(Path(parent.path)) not in (parent.digest, *accepted.get(name, ())):
+        elif parent.digest is not None and digest(Path(parent.path)) not in known:
             problems.append(f"input {name} is not what the run read: {parent.path}")
     return problems
 
@@ -186,33 +172,25 @@ def verification_report(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     if found.missing:
-        what = f"Missing, {len(found.missing)} files that the study has"
-        lines += ["", f"{what}; snakemake makes them, and where it finds nothing to do, make why says how:"]
+        lines += ["", f"Missing, {len(found.missing)} files that the study has:"]
         lines += named(found.missing)
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    if found.accepted:
+        lines += ["", f"Accepted after changes, {len(found.accepted)} of {found.runs} runs:"]
+        lines += named([f"{folder}: {each.reason or 'no reason given'}" for folder, each in found.accepted.items()])
     if found.mixed:
         lines += ["", f"Resumed under other conditions, {len(found.mixed)} of {found.runs} runs:"]
         lines += [f"    {folder}: {words}" for folder, words in found.mixed.items()]
     if len(found.instruction_sets) > 1:
         sets = ", ".join(f"{name} for {number}" for name, number in found.instruction_sets.items())
         lines += ["", f"The processors had different instruction sets: {sets} of {found.runs} runs."]
-    return "\n".join([*lines, *version_lines(found.other_versions, found.runs)])
+    for (package, then), folders in found.other_versions.items():
+        lines += ["", f"{package} was {then} for {len(folders)} of {found.runs} runs, and is {version(package)} here."]
+        lines += ["New runs may differ from these:", *named(folders)]
+    return "\n".join(lines)
 
 
 def named(places: Sequence[str]) -> list[str]:
     """Return lines that name the first places, and how many more there are."""
     more = [f"    and {len(places) - NAMED} more"] if len(places) > NAMED else []
     return [*(f"    {place}" for place in places[:NAMED]), *more]
-
-
-def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
-    """Return lines that name runs made with other versions than the installed ones, out of all runs."""
-    lines = []
-    for (package, then), folders in found.items():
-        lines += [
-            "",
-            f"{package} was {then} for {len(folders)} of {runs} runs, and is {version(package)} here. New runs may "
-            "differ from these:",
-            *named(folders),
-        ]
-    return lines

@@ -4,17 +4,16 @@ import functools
 import hashlib
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from lib.core.errors import DataError
 from lib.core.extensions import part
 from lib.core.inputs import repeated_files, resolve_paths
-from lib.preparing.generators import RAW_FILES, group_names, options_class, place_of
+from lib.preparing.generators import group_names, options_class, place_of, raw_files
 from lib.preparing.settings.augmentation import Augmentation
 from lib.preparing.settings.placement import Placement
-from lib.preparing.settings.sources import GeneratedSource, HubSource, RemoteFile
+from lib.preparing.settings.sources import GeneratedSource, HubSource, LocalSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.planning.paths import Paths
@@ -50,13 +49,13 @@ class Corpora:
         Raises:
             DataError: a local file is missing, or named twice.
         """
-        settings = self.corpus(corpus)
-        if settings.source == "generated":
+        chosen = self.corpus(corpus).chosen
+        if isinstance(chosen, GeneratedSource):
             folder = self.raw_folder(corpus)
-            made = RAW_FILES[self.generator(corpus)][kind]
+            made = raw_files(self.generator(corpus), kind)
             return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
-        entries: dict[str, Any] = getattr(settings.chosen, kind, {})
-        if settings.source == "local":
+        entries: dict[str, Any] = getattr(chosen, kind, {})
+        if isinstance(chosen, LocalSource):
             section = "corpora" if corpus in self.experiment.corpora else "datasets"
             place = f"experiment.{section}.{corpus}.local.{kind}"
             found = {
@@ -66,24 +65,20 @@ class Corpora:
             if twice := repeated_files(path for paths in found.values() for path in paths):
                 raise DataError(f"{place}: {twice}")
             return found
-        if settings.source == "hub":
-            hub = self.hub(corpus)
-            return {
-                part: [self.paths.texts_of(hub.repository, hub.revision, path.translate(_ESCAPES)) for path in paths]
-                for part, paths in entries.items()
-            }
+        if isinstance(chosen, HubSource):
+            folder = self.paths.texts_of(chosen.repository, chosen.revision)
+            return {part: [f"{folder}/{path.translate(_ESCAPES)}" for path in paths] for part, paths in entries.items()}
         return {part: [self.paths.fetched(_address(file)) for file in files] for part, files in entries.items()}
 
-    def fold_file(self, dataset: str) -> list[str]:
-        """Return the file that says which fold each document is in, if there is one.
+    @functools.cache  # noqa: B019 - there is one plan per process
+    def raw_list(self, corpus: str, kind: str = "files") -> list[str]:
+        """Return the paths of the raw files of `corpus`, in dataset order; see `raw_files`."""
+        return [path for paths in self.raw_files(corpus, kind).values() for path in paths]
 
-        Raises:
-            DataError: it is missing.
-        """
+    def fold_file(self, dataset: str) -> list[str]:
+        """Return the file that says which fold each document is in, if there is one."""
         folds = self.experiment.datasets[dataset].split.folds
-        if not folds or not folds.file:
-            return []
-        return [str(path) for path in resolve_paths([folds.file], f"experiment.datasets.{dataset}.split.folds.file")]
+        return [folds.file] if folds and folds.file else []
 
     def generator(self, corpus: str) -> str:
         """Return the name of the generator of a generated corpus."""
@@ -114,28 +109,10 @@ class Corpora:
         """Return the folder of the raw files of a corpus that is generated."""
         return f"{self.paths.results}/data/{corpus}/raw"
 
-    def all_raw_files(self, corpus: str) -> list[str]:
-        """Return the paths of all raw files of `corpus`, ground truth included."""
-        kinds = ("files", "ground_truth")
-        return [path for kind in kinds for paths in self.raw_files(corpus, kind).values() for path in paths]
-
     @functools.cached_property
-    def remote_files(self) -> dict[str, list[str]]:
-        """The options that fetch and check each file behind a URL, a text or an archive of WordNet, by its address."""
-        files = [file for name in self.names for file in self.corpus(name).remote_files]
-        return {_address(file): _download_options(file) for file in files}
-
-    @functools.cached_property
-    def remote_bytes(self) -> dict[str, int]:
-        """The size of each file behind a URL, by its address, where the configuration gives it."""
-        files = [file for name in self.names for file in self.corpus(name).remote_files]
-        return {_address(file): file.size for file in files if file.size}
-
-    def hub(self, corpus: str) -> HubSource:
-        """Return the hub section of `corpus`."""
-        source = self.corpus(corpus).hub
-        assert source is not None
-        return source
+    def remote_files(self) -> dict[str, RemoteFile]:
+        """The files behind URLs, texts or archives of WordNet, by address."""
+        return {_address(file): file for name in self.names for file in self.corpus(name).remote_files}
 
     def corpora_from(self, source: str) -> list[str]:
         """Return the names of the corpora and datasets whose raw files come from `source`."""
@@ -143,21 +120,15 @@ class Corpora:
 
     # Prepared data
 
-    @functools.cache  # noqa: B019 - there is one plan per process
-    def shards(self, corpus: str) -> list[str]:
-        """Return the raw files of a corpus, in dataset order."""
-        return [path for files in self.raw_files(corpus).values() for path in files]
-
     def filtered_shards(self, corpus: str) -> list[str]:
         """Return the paths of the filtered files of a corpus, in dataset order."""
-        return [self.paths.filtered_shard(corpus, f"{index:05d}") for index in range(len(self.shards(corpus)))]
+        return [self.paths.filtered_shard(corpus, f"{index:05d}") for index in range(len(self.raw_list(corpus)))]
 
     def documents(self, dataset: str, split: str) -> str:
         """Return the path of the documents of a split, as everything that comes after reads them."""
-        settings, paths = self.experiment.datasets[dataset], self.paths
-        if settings.placement is not None:
-            return paths.placed(dataset, split)
-        return paths.prepared(dataset, split) if settings.augmentation is None else paths.augmented(dataset, split)
+        settings = self.experiment.datasets[dataset]
+        step = "placed" if settings.placement else "augmented" if settings.augmentation else "prepared"
+        return self.paths.documents(dataset, step, split)
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
@@ -177,23 +148,14 @@ class Corpora:
         return settings.short.articles + settings.long.articles + settings.held_out.articles
 
     def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
-        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.
-
-        Raises:
-            DataError: a local WordNet database is missing.
-        """
+        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser."""
         settings = self.augmentations[dataset]
         sources: dict[str, list[str]] = {}
         for way in settings.ways:
             if way == "synonyms":
                 assert settings.synonyms is not None  # the study was checked
-                local, url = settings.synonyms.local, settings.synonyms.url
-                if local is not None and not Path(local).exists():
-                    raise DataError(
-                        f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
-                        "Expected a WordNet database, or an archive of one."
-                    )
-                sources[way] = [self.paths.fetched(_address(url)) if url else str(local)]
+                url = settings.synonyms.url
+                sources[way] = [self.paths.fetched(_address(url)) if url else str(settings.synonyms.local)]
             else:
                 model = settings.masked_lm
                 assert model is not None  # the study was checked
@@ -241,36 +203,15 @@ class Corpora:
             for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 
-    def tokenizer_options(self, tokenizer: str) -> list[str]:
-        """Return the options that make a tokeniser; the files that it is made from come after them."""
-        settings = self.experiment.tokenizers[tokenizer]
-        also = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
-        also += [f"--sentinels {settings.sentinels}"] if settings.sentinels else []
-        if settings.algorithm == "published":
-            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
-            return [*also, *new, "--published"]
-        switches = [
-            f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
-            for name in ("lowercase", "strip_accents", "enclose")
-        ] + also
-        if settings.source not in ("trained", None):
-            return [*switches, "--vocabulary"]
-        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
-        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
 
-    def slice_options(self, corpus: str) -> list[str]:
-        """Return the options that give articles and tokens of the slices of a corpus."""
-        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
-        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
-
-
-def _download_options(file: RemoteFile) -> list[str]:
+def download_options(file: RemoteFile) -> list[str]:
+    """Return the options that fetch and check a file."""
     values = file.model_dump(exclude={"unpinned"})
     return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
 
 
 def _address(file: RemoteFile) -> str:
     """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
-    digest = hashlib.sha256(shlex.join(_download_options(file)).encode()).hexdigest()
+    digest = hashlib.sha256(shlex.join(download_options(file)).encode()).hexdigest()
     name = file.name.translate(_ESCAPES)
     return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"

@@ -15,15 +15,7 @@ from lib.preparing.settings.sources import HubSource, UrlSource
 from lib.results.escapes import page
 from lib.workflow.planning.report import Report
 
-STYLE = (
-    "div:has(> div > div > .prose) {align-items: flex-start; min-width: 0} "
-    "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none; min-width: 0} "
-    "div:has(> .prose) {max-width: 100%} .prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto} "
-    ".prose div.table {display: block; overflow-x: auto} .prose .table table {width: auto} "
-    ".prose table.facts {width: auto; max-width: 56em} "
-    ".prose .facts :is(th, td) {text-align: left; vertical-align: top; padding: .25em 1em .25em 0} "
-    ".prose .facts th {white-space: nowrap}"
-)
+STYLE = Path(__file__).with_suffix(".css")
 """Style of the page: as wide as the window without the side bar, the graph of the rules below, wide tables scroll.
 
 Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
@@ -59,7 +51,8 @@ class FirstPage:
             if name in results and Path(file).exists()
         ]
         title = page(settings.title or self.name)
-        head = f"<style>{STYLE}</style> <h1>{title}</h1> <p>{page(self._data_line())}</p>"
+        style = " ".join(STYLE.read_text(encoding="utf-8").split())
+        head = f"<style>{style}</style> <h1>{title}</h1> <p>{page(self._data_line())}</p>"
         return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files)])
 
     def facts(self) -> str:

@@ -66,29 +66,13 @@ class Paths:
         """Return a filtered file of a corpus."""
         return f"{self.results}/data/{corpus}/filtered/{shard}.parquet"
 
-    def prepared(self, dataset: str, split: str) -> str:
-        """Return the prepared documents of a split."""
-        return f"{self.results}/data/{dataset}/prepared/{split}.parquet"
+    def documents(self, dataset: str, step: str, split: str) -> str:
+        """Return the documents of a split after a step: `prepared`, `augmented` or `placed` inside articles."""
+        return f"{self.results}/data/{dataset}/{step}/{split}.parquet"
 
-    def prepared_summary(self, dataset: str) -> str:
-        """Return what the preparation counted."""
-        return f"{self.results}/data/{dataset}/prepared/summary.json"
-
-    def augmented(self, dataset: str, split: str) -> str:
-        """Return the documents of a split after an augmentation."""
-        return f"{self.results}/data/{dataset}/augmented/{split}.parquet"
-
-    def augmented_summary(self, dataset: str) -> str:
-        """Return what an augmentation counted."""
-        return f"{self.results}/data/{dataset}/augmented/summary.json"
-
-    def placed(self, dataset: str, split: str) -> str:
-        """Return the documents of a split after their texts were placed inside articles."""
-        return f"{self.results}/data/{dataset}/placed/{split}.parquet"
-
-    def placed_summary(self, dataset: str) -> str:
-        """Return what a placement counted."""
-        return f"{self.results}/data/{dataset}/placed/summary.json"
+    def summary(self, dataset: str, step: str) -> str:
+        """Return what a step counted."""
+        return f"{self.results}/data/{dataset}/{step}/summary.json"
 
     def texts(self, dataset: str) -> str:
         """Return the description of a dataset's texts."""
@@ -112,9 +96,9 @@ class Paths:
 
     # Downloads. Studies may share them, so each path says everything about the file, and nothing about the study.
 
-    def texts_of(self, repository: str, revision: str, path: str) -> str:
-        """Return a file of a dataset repository."""
-        return f"{self._published('texts', repository, revision)}/{path}"
+    def texts_of(self, repository: str, revision: str) -> str:
+        """Return the folder of the files of a dataset repository."""
+        return self._published("texts", repository, revision)
 
     def fetched(self, address: str) -> str:
         """Return a file behind a URL; see `lib.workflow.planning.corpora.Corpora.remote_files`."""

@@ -120,24 +120,16 @@ class Plan:
             "placing": self.corpora.placements,
             "teaching": any(run.teacher for run in self.runs),
             "training.geometry": any(run.measures for run in self.runs),
+            "training.tuning": any(run.tuning for run in self.runs),
             "word_vectors": self.experiment.word_vectors,
         }
         for module in (module for module, wanted in asked.items() if wanted):
             part(f"lib.{module}")
         for name in self.corpora.names:
             self.corpora.raw_files(name)
-        for name in self.experiment.datasets:
-            self.corpora.fold_file(name)
-        for name in self.corpora.augmentations:
-            self.corpora.augmentation_sources(name)
-        for section in ("tokenizers", "word_vectors"):
-            for name, each in getattr(self.experiment, section).items():
-                if each.source == "local" and not os.path.exists(each.path):
-                    raise DataError(
-                        f"experiment.{section}.{name}.path: {each.path}: no such file or folder. Check the path."
-                    )
-                if each.source == "local" and section == "tokenizers" and each.algorithm == "published":
-                    layout_of(Path(each.path))
+        for tokenizer in self.experiment.tokenizers.values():
+            if tokenizer.path and tokenizer.source == "local" and tokenizer.algorithm == "published":
+                layout_of(Path(tokenizer.path))
         sources = [each for run in self.runs for each in (run.start, run.imitated and run.imitated.weights)]
         for folder in dict.fromkeys(each.folder for each in sources if isinstance(each, ForeignStart)):
             if folder and os.path.isdir(folder):
@@ -154,8 +146,6 @@ class Plan:
                 packages = named.get(place.name.replace("_", "-"), [])
                 yield from ((package, f"extensions: {name}") for package in packages)
         for run in self.runs:
-            if run.tuning:
-                yield "optuna", f"experiment.stages.{run.id.stage}.tuning"
             if run.backbone.quantized:
                 yield "bitsandbytes", f"quantization of the backbone of {run.id.model}"
             if run.work.recipe and run.work.recipe.optimizer == "adamw_8bit":
@@ -178,15 +168,10 @@ class Plan:
                 problems += [f"{config}: {text}" for text in _unlike(read_mapping(config), json.loads(run.settings))]
         if problems:
             more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
-            runs = self.study.execution.runs
-            remedy = {
-                "imported": f"Import them with studies/imported/scripts/import_runs.py --out {self.paths.results}",
-                "archived": "Unpack the whole archive here, with the study that is in it",
-            }
             raise DataError(
-                f"the study's runs are {runs} (execution.runs), but not as it describes them: "
-                f"{'; '.join([*problems[:LISTED], *more])}. {remedy[runs]}, take models, datasets or seeds without a "
-                "record out of the study, or correct the settings that differ."
+                f"execution.runs: {self.study.execution.runs}, but the runs are not as the study describes them: "
+                f"{'; '.join([*problems[:LISTED], *more])}. Import or unpack them all, take models, datasets or seeds "
+                "without a record out of the study, or correct the settings that differ."
             )
 
     # What a run reads
@@ -273,40 +258,35 @@ class Plan:
     def code(self, run: Run) -> str:
         """Return the digest of the code that a run executes."""
         task, backbone = run.work.task, run.backbone
-        modules = [
-            _module(TASKS, task.kind, "task"),
-            _module(TASKS, task.kind, "settings"),
-            *(
-                _module(BACKBONES, each.kind, part)
-                for each in (backbone, backbone.held_backbone)
-                if each is not None
-                for part in ("backbone", "settings")
-            ),
-        ]
+        imitated = run.imitated and run.imitated.backbone
+        named: list[tuple[Axis[Any], str, str]] = [(TASKS, task.kind, "task"), (TASKS, task.kind, "settings")]
+        for each in (backbone, backbone.held_backbone, imitated):
+            if each is not None:
+                named += [(BACKBONES, each.kind, "backbone"), (BACKBONES, each.kind, "settings")]
+        for held in [*backbone.held_mechanisms, *(imitated.held_mechanisms if imitated else [])]:
+            named += [(MECHANISMS, held.kind, "mechanism"), (MECHANISMS, held.kind, "settings")]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
-            modules.append(_module(BACKBONES, backbone.kind, head))
-        if run.reads_tokens:
-            modules += sorted(OPTIONAL.get(modules[0], ()))
+            named.append((BACKBONES, backbone.kind, head))
+        if run.measures:
+            named.append((BACKBONES, backbone.kind, "projections"))
+        modules = [_module(*each) for each in dict.fromkeys(named)]
+        optional = {
+            "lib.study.run": run.reads_tokens or run.trains,
+            "lib.study.recipe": run.trains,
+            "lib.study.tuning": run.tuning,
+            "lib.backbones.adapters": run.trains and run.work.recipe and run.work.recipe.lora,
+            "lib.training.evaluate_tokens": not run.trains and run.reads_tokens,
+            "lib.training.evaluate_texts": not run.trains and not run.reads_tokens,
+            **dict.fromkeys(sorted(OPTIONAL.get(modules[0], ())), run.reads_tokens),
+        }
+        modules += [module for module, executed in optional.items() if executed]
         if isinstance(run.start, WordVectorsStart):
             modules.append(part("lib.backbones.first_embeddings"))
-        if run.trains:
-            modules += ["lib.study.run", "lib.study.recipe"]
-            if run.work.recipe and run.work.recipe.lora:
-                modules.append("lib.backbones.adapters")
-        elif run.reads_tokens:
-            modules += ["lib.study.run", "lib.training.evaluate_tokens"]
-        else:
-            modules.append("lib.training.evaluate_texts")
         if run.measures:
-            modules += [part("lib.training.geometry"), _module(BACKBONES, backbone.kind, "projections")]
-        if run.imitated:
-            modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
-        attending = [backbone, *([run.imitated.backbone] if run.imitated else [])]
-        for kind in dict.fromkeys(held.kind for each in attending for held in each.held_mechanisms):
-            modules += [_module(MECHANISMS, kind, part) for part in ("mechanism", "settings")]
+            modules.append(part("lib.training.geometry"))
         if run.tuning:
-            modules.append("lib.study.tuning")
+            modules.append(part("lib.training.tuning"))
         return code_digest(f"scripts/{self.program(run)}.py", *modules)
 
     def minutes(self, run: Run) -> int:

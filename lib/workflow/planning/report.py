@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lib.analysis.settings import computation
+from lib.analysis.settings import AnalysisSettings, computation
 from lib.attention.settings import MECHANISMS
 from lib.backbones.state_size import state_bytes
 from lib.core.identity import RunId
@@ -197,19 +197,14 @@ class Report:
 
     def _one_start(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, list[str]]]:
         """Return `lib.results.scope.Scope.one_start` of these rows, without those whose seeds share nothing."""
-        found = {
-            stage: {
-                row: [
-                    dataset
-                    for dataset, owner in rows.owners[row].get(stage, {}).items()
-                    if self.study.graph.share_weights(owner, stage, dataset)
-                ]
-                for row in named
-            }
-            for stage in rows.stages
-        }
-        shared = {stage: {row: each for row, each in of_rows.items() if each} for stage, of_rows in found.items()}
-        return {stage: of_rows for stage, of_rows in shared.items() if of_rows}
+        graph = self.study.graph
+        found: dict[str, dict[str, list[str]]] = {}
+        for stage in rows.stages:
+            for row in named:
+                owners = rows.owners[row].get(stage, {})
+                if shared := [name for name, owner in owners.items() if graph.share_weights(owner, stage, name)]:
+                    found.setdefault(stage, {})[row] = shared
+        return found
 
     def _state_bytes(self, rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
         """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
@@ -253,20 +248,20 @@ class Report:
 
     def analysed(self, name: str) -> list[Run]:
         """Return the runs whose models an analysis looks at, each once: those of the first seed."""
-        settings, graph = self.study.report.analyses[name], self.study.graph
-        dataset = analysed_dataset(graph, settings)
-        models = [graph.owner(model, settings.stage, dataset) for model in analysed_models(graph, settings)]
-        seed = graph.seeds_of(settings.stage, dataset)[0]
-        return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
+        settings = self.study.report.analyses[name]
+        runs = [self._analysed(settings, model) for model in analysed_models(self.study.graph, settings)]
+        return list({run.id: run for run in runs}.values())
 
     def text_baseline_run(self, name: str) -> Run | None:
         """Return the run of the model that learns from texts and is shown with those analysed, if there is one."""
-        settings, graph = self.study.report.analyses[name], self.study.graph
-        if (model := text_baseline(graph, settings)) is None:
-            return None
-        dataset = analysed_dataset(graph, settings)
-        owner = graph.owner(model, settings.stage, dataset)
-        return self.runs[RunId(settings.stage, owner, dataset, graph.seeds_of(settings.stage, dataset)[0])]
+        settings = self.study.report.analyses[name]
+        model = text_baseline(self.study.graph, settings)
+        return None if model is None else self._analysed(settings, model)
+
+    def _analysed(self, settings: AnalysisSettings, model: str) -> Run:
+        graph = self.study.graph
+        stage, dataset = settings.stage, analysed_dataset(graph, settings)
+        return self.runs[RunId(stage, graph.owner(model, stage, dataset), dataset, graph.seeds_of(stage, dataset)[0])]
 
     def text_arguments(self, name: str) -> list[str]:
         """Return the arguments that name texts: those that are analysed, and the model that learns from its own."""

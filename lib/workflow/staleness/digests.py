@@ -2,28 +2,23 @@
 
 Definitions are the top-level functions, classes and assignments that a program reaches by name, through imports and
 re-exports. `syntax.py` removes from their text what cannot change numbers. Other top-level statements run when their
-module is imported, so they count then. If a definition names data files next to `__file__`, these count. Modules that
-are imported by a name built at run time (mechanisms, tasks) are named explicitly. Nothing that is analysed is
+module is imported, so they count then, and so does every definition with a decorator, which may register it. Modules
+that are imported by a name built at run time (mechanisms, tasks) are named explicitly. Nothing that is analysed is
 imported.
 """
 
 import ast
-import contextlib
 import functools
 import hashlib
 import importlib.util
-import json
 import re
-import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib.core.errors import ProjectError
 from lib.core.extensions import ROOT, sources
-from lib.core.files import files_in, write_json
-from lib.workflow.staleness.syntax import Chain, Function, defined_names, normalise, references, registers
+from lib.core.files import file_digest, files_in
+from lib.workflow.staleness.syntax import Chain, chain_of, chains_in, defined_names, normalised, registers
 
 SILENT = frozenset(
     {
@@ -58,12 +53,6 @@ OPTIONAL: dict[str, frozenset[str]] = {
 STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
-PLACES = {"__file__", "__name__", "__package__", "__spec__"}
-"""Names that a definition finds its own file by; data files next to it count."""
-
-KEPT_SECONDS = 7 * 24 * 3600
-"""How long digests of files that have changed since are kept: an edit may be taken back."""
-
 Definition = tuple[str, str]  # module and name
 _roots: dict[str, tuple[str, ...]] = {}
 
@@ -79,57 +68,9 @@ def code_digest(script: str, *modules: str) -> str:
     Raises:
         FileNotFoundError: the script or a module does not exist.
     """
-    remembered, arguments = _remembered(), " ".join((script, *modules))
-    if arguments not in remembered:
-        remembered[arguments] = _hash(*(f"{name} {text}" for name, text in reached(script, *modules).items()))[:16]
-        _remember(remembered)
-    key = remembered[arguments]
-    _roots[key] = (script, *modules)
-    return key
-
-
-@functools.cache
-def _memory() -> Path:
-    """Return the file of the digests of the project's packages as they were when this process began to read them."""
-    return _memory_now()
-
-
-def _memory_now() -> Path:
-    """Return the file of the digests of the project's packages as they are, for this Python.
-
-    It lies where Python keeps what it has compiled, and is called by the contents of all files, so that it is never
-    out of date.
-    """
-    contents = [
-        f"{package} {file.relative_to(folder).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}"
-        for package, folder in sorted(sources().items())
-        for file in files_in(folder, "**/*")
-        if file.is_file() and "__pycache__" not in file.parts
-    ]
-    return ROOT / "lib" / "__pycache__" / f"digests-{_hash(sys.version, *contents)[:16]}.json"
-
-
-@functools.cache
-def _remembered() -> dict[str, str]:
-    """Return the digests that a process has computed of the same files, by their arguments."""
-    try:
-        return dict(json.loads(_memory().read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError):
-        return {}
-
-
-def _remember(digests: dict[str, str]) -> None:
-    """Store digests for other processes, if that is possible, and remove those of other files after some days.
-
-    They are of an unknown state if a file has changed since its contents gave the name of the store.
-    """
-    with contextlib.suppress(OSError, ProjectError):
-        if _memory_now() != _memory():
-            return
-        write_json(_memory(), digests)
-        for other in _memory().parent.glob("digests-*.json"):
-            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
-                other.unlink()
+    digest = _hash(*(f"{name} {text}" for name, text in reached(script, *modules).items()))
+    _roots[digest] = (script, *modules)
+    return digest
 
 
 def roots(digest: str) -> tuple[str, ...]:
@@ -139,158 +80,156 @@ def roots(digest: str) -> tuple[str, ...]:
 
 def reached(script: str, *modules: str) -> dict[str, str]:
     """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with its own digest."""
-    return {":".join(each): _hash(_meaning(*each).text)[:16] for each in _closure(script, modules)}
+    closure = _closure(script, *modules)
+    return {":".join(each): _hash(text) for each in sorted(closure) if (text := _meaning(*each).text)}
 
 
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def files_read(script: str, *modules: str) -> set[Path]:
+    """Return the files that the digest of the same arguments depends on."""
+    closure = _closure(script, *modules)
+    files = {file_of(module) for module, _ in closure}.union(*(_meaning(*each).files for each in closure))
+    return {file for file in files if file.is_file()}
 
 
-def _closure(script: str, modules: Iterable[str]) -> list[Definition]:
+@functools.cache
+def _closure(script: str, *modules: str) -> set[Definition]:
+    """Return the definitions that a program and modules reach."""
     roots = [script.removesuffix(".py").replace("/", "."), *modules]
     if missing := [root for root in roots if _module(root) is None and root not in SILENT]:
         raise FileNotFoundError(f"{', '.join(missing)}: not found in {ROOT}. Expected a script and modules of lib.")
-    waiting = [definition for root in roots for definition in _lookup(root, ())]
+    waiting = [each for root in roots for each in _lookup(root, ()) if each[0] not in SILENT]
     found: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
-        if definition not in found and definition[0] not in SILENT and _module(definition[0]) is not None:
+        if definition not in found:
             found.add(definition)
             waiting += _meaning(*definition).uses
-    return sorted(definition for definition in found if _meaning(*definition).text)
+    return found
+
+
+def file_of(module: str) -> Path:
+    """Return the file of a module of the project, which may not be there."""
+    package, *rest = module.split(".")
+    place = sources().get(package, ROOT / package).joinpath(*rest)
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 class _Module(NamedTuple):
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, list[tuple[str, Chain]]]  # imported name: module and attribute, from every import of the name
-    loaded: list[tuple[str, str]]  # module and attribute (or "") of every import
+    loaded: list[str]  # modules that an import names, with the attribute where that is a module
+    exported: set[str]  # names that it imports for others, since it does not mention them itself
     registered: list[str]  # definitions with a decorator that may register them
-    mentioned: set[str]  # all names that occur, those in annotations included
-    known: set[str]  # names that it defines or imports
 
 
 @functools.cache
 def _module(name: str) -> _Module | None:
     """Return what a module holds; None if it is not of the project, or not there."""
-    path = _place(name)
-    files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    if name.split(".")[0] not in sources() or not (files or path.is_dir()):
+    file = file_of(name)
+    if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
-    tree = ast.parse(files[0].read_text(encoding="utf-8") if files else "", filename=name)
-    module = _Module({}, {}, [], [], set(), set())
+    tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
+    module = _Module({STATEMENTS: []}, {}, [], set(), [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if isinstance(statement, Function | ast.ClassDef) and registers(statement):
-            module.registered.append(statement.name)
+        if registers(statement):
+            module.registered.extend(defined_names(statement))
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            module.mentioned.add(node.id)
-        elif isinstance(node, ast.Import):
+        if isinstance(node, ast.Import):
             for alias in node.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
                 module.imports.setdefault(alias.asname or target, []).append((target, ()))
-                module.loaded.append((alias.name, ""))
+                module.loaded.append(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            package = name if files[0].stem == "__init__" else name.rpartition(".")[0]
             target = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             for alias in node.names:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
-                module.loaded.append((target, alias.name))
-    module.known.update(module.definitions, module.imports)
+                submodule = f"{target}.{alias.name}"
+                module.loaded.append(submodule if file_of(submodule).is_file() else target)
+    module.exported.update(module.imports.keys() - {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)})
     return module
 
 
-def _place(name: str) -> Path:
-    """Return where a module is, without the ending of its file."""
-    package, *rest = name.split(".")
-    return sources().get(package, ROOT / package).joinpath(*rest)
-
-
-def _source(name: str) -> _Module:
-    """Return what a module holds; nothing if it is not of the project."""
-    return _module(name) or _Module({}, {}, [], [], set(), set())
-
-
 @functools.cache
-def _lookup(module: str, chain: Chain) -> set[Definition]:
+def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
     """Return the definitions that `chain` refers to in `module`: all of the module if the chain is empty.
 
     A module on the way there, whose imports are used, is imported too: its statements are among them.
     """
     found: set[Definition] = set()
-    seen: set[tuple[str, Chain]] = set()
-    waiting = [(module, chain)]
+    waiting, seen = [(module, chain)], set()
     while waiting:
-        place = waiting.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        module, chain = place
-        source = _module(module)
-        if source is None:
-            found.add((module, ".".join(chain)))
-        elif not chain:
-            found |= {(module, name) for name in (*source.definitions, STATEMENTS)}
-            # A module imports for others what it does not mention itself.
-            exports = source.imports.keys() - source.mentioned
-            waiting += [target for name in exports for target in source.imports[name] if target[1]]
-        elif chain[0] in source.known:
-            found.add((module, chain[0] if chain[0] in source.definitions else STATEMENTS))
-            waiting += [(target, (*attribute, *chain[1:])) for target, attribute in source.imports.get(chain[0], ())]
-        elif _module(submodule := f"{module}.{chain[0]}"):
-            waiting.append((submodule, chain[1:]))
-        else:
-            found |= {(module, STATEMENTS)} | _imported_on_demand(module, chain[0])
-    return found
+        if (place := waiting.pop()) not in seen and (source := _module(place[0])) is not None:
+            seen.add(place)  # modules may import each other
+            definitions, targets = _step(source, *place)
+            found |= definitions
+            waiting += targets
+    return frozenset(found)
+
+
+def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], list[tuple[str, Chain]]]:
+    """Return the definitions that `chain` refers to in a module alone, and where it leads to from there."""
+    found = {(module, STATEMENTS)}
+    if not chain:
+        found |= {(module, name) for name in source.definitions}
+        return found, [target for name in source.exported for target in source.imports[name] if target[1]]
+    if chain[0] in source.definitions:
+        return found | {(module, chain[0])}, []
+    if chain[0] in source.imports:
+        return found, [(target, (*attribute, *chain[1:])) for target, attribute in source.imports[chain[0]]]
+    if _module(submodule := f"{module}.{chain[0]}"):
+        return set(), [(submodule, chain[1:])]
+    return found | (_imported_on_demand(module, chain[0]) if "__getattr__" in source.definitions else set()), []
 
 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:
     """Return what the `__getattr__` of a package may return for `name`: definitions of that name in its modules."""
-    if "__getattr__" not in _source(package).definitions:
-        return set()
-    place = _place(package)
+    folder = file_of(package).parent
     modules = [
-        ".".join((package, *file.relative_to(place).with_suffix("").parts)) for file in files_in(place, "**/*.py")
+        f"{package}.{'.'.join(f.relative_to(folder).with_suffix('').parts)}" for f in files_in(folder, "**/*.py")
     ]
-    found = {(each, name) for each in modules if name in _source(each).definitions}
+    found = {(each, name) for each in modules if (source := _module(each)) and name in source.definitions}
     return found or {(package, "__getattr__")}
 
 
 class _Meaning(NamedTuple):
     text: str  # what counts; empty if nothing does
     uses: set[Definition]
+    files: list[Path]  # files without code that it reads
 
 
 @functools.cache
 def _meaning(module: str, name: str) -> _Meaning:
     """Return the normalised text of a definition, and the definitions that it uses."""
-    source = _source(module)
-    trees, types = normalise(source.definitions.get(name, []), functools.partial(_is_settings, module))
-    chains = {chain for tree in trees for chain in references(tree) if chain[0] in source.known}
-    uses = {(module, STATEMENTS), *_classes(module, types)}
-    uses |= {each for chain in chains for each in _lookup(module, chain) if _is_followed(module, each[0])}
+    source = _module(module)
+    assert source is not None
+    known = source.definitions.keys() | source.imports.keys()
+    trees, types = normalised(source.definitions[name], functools.partial(_is_settings, module))
+    chains = {chain for tree in (*trees, *types) for chain in chains_in(tree) if chain[0] in known}
+    uses = {(module, STATEMENTS)}.union(*(_lookup(module, chain) for chain in chains))
     if name == STATEMENTS:
         uses |= {(module, registered) for registered in source.registered}
-        for target, attribute in source.loaded:
-            submodule = f"{target}.{attribute}"
-            loaded = submodule if attribute and _module(submodule) else target
-            if _is_followed(module, loaded):
-                uses.add((loaded, STATEMENTS))
-            if attribute == "*":
-                uses |= _lookup(target, ())
+        uses |= {(loaded, STATEMENTS) for loaded in source.loaded if _module(loaded)}
     # The text says what the module calls an imported name, and not what that is.
+    written = {chain for tree in trees for chain in chains_in(tree)}
     imported = {
         f"{chain[0]} = {'.'.join((target, *attribute))}"
-        for chain in chains
+        for chain in written
         for target, attribute in source.imports.get(chain[0], ())
     }
     parts = [*sorted(imported), *map(_spelled, trees)]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    if not PLACES.isdisjoint(node.id for node in nodes if isinstance(node, ast.Name)):
-        parts += map(str, _data_files(module, nodes))
-    return _Meaning("\n".join(parts), uses)
+    files = _data_files(file_of(module), trees) if ("__file__",) in {chain[:1] for chain in written} else []
+    parts += [f"{file.name} {file_digest(file)}" for file in files]
+    ignored = SILENT | OPTIONAL.get(module, frozenset())
+    uses = {each for each in uses if each[0] not in ignored}
+    return _Meaning("\n".join(parts), uses, files)
 
 
 def _spelled(part: Any) -> str:
@@ -303,67 +242,28 @@ def _spelled(part: Any) -> str:
     return f"{type(part).__name__}({', '.join(fields)})"
 
 
-def _is_followed(module: str, target: str) -> bool:
-    """Whether what `module` uses of `target` counts in its digest."""
-    return target not in SILENT and target not in OPTIONAL.get(module, ()) and _module(target) is not None
-
-
-def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
-    """Return the files without code that a definition names next to `__file__`, with their digests."""
-    place = _place(module)
-    own = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+def _data_files(own: Path, trees: Iterable[ast.AST]) -> list[Path]:
+    """Return the files without code that a definition names next to its own file."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
     named = [own.with_suffix(text) for text in texts if re.fullmatch(r"\.\w+", text)]
     named += [own.with_name(text) for text in texts if re.fullmatch(r"\w+", text)]
-    files = [file for path in named for file in ([path] if path.is_file() else files_in(path, "**/*.*"))]
-    return [
-        (f"{module}/{file.relative_to(place.parent).as_posix()}", hashlib.sha256(file.read_bytes()).hexdigest())
-        for file in files
-        if file.is_file() and file.suffix not in (".py", ".pyc")
-    ]
+    files = [file for path in named for file in ([path] if path.is_file() else files_in(path, "*.*"))]
+    return [file for file in files if file.suffix != ".py"]
 
 
-def _resolve(module: str, trees: Iterable[ast.AST]) -> set[Definition]:
-    """Return the definitions of the names in `trees` that `module` defines or imports."""
-    chains = {chain for tree in trees for chain in references(tree) if chain[0] in _source(module).known}
-    return {definition for chain in chains for definition in _lookup(module, chain)}
-
-
-def _statements(definitions: Iterable[Definition]) -> list[tuple[str, ast.stmt]]:
-    """Return the statements of those definitions that the project holds, each with its module."""
-    return [
-        (module, statement) for module, name in definitions for statement in _source(module).definitions.get(name, ())
-    ]
-
-
-def _is_settings(module: str, node: ast.stmt) -> bool:
-    """Whether a statement is a class that derives from pydantic's BaseModel."""
-    if not isinstance(node, ast.ClassDef):
-        return False
-    names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
-    bases = _resolve(module, names)
-    return ("pydantic", "BaseModel") in bases or any(
-        base is not node and _is_settings(place, base) for place, base in _statements(bases)
-    )
-
-
-def _classes(module: str, types: Iterable[ast.expr]) -> set[Definition]:
-    """Return the project's classes that types are made of, also those behind aliases and in quotes."""
-    found: set[Definition] = set()
-    seen: set[Definition] = set()
-    waiting = [(module, type_) for type_ in types]
-    while waiting:
-        module, type_ = waiting.pop()
-        for node in ast.walk(type_):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                with contextlib.suppress(SyntaxError):
-                    waiting.append((module, ast.parse(node.value, mode="eval").body))
-        new = _resolve(module, [type_]) - seen
-        seen |= new
-        for definition in new:
-            for place, statement in _statements([definition]):
-                if isinstance(statement, ast.ClassDef):
-                    found.add(definition)
-                elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
-                    waiting.append((place, statement.value))
-    return found
+def _is_settings(module: str, node: ast.ClassDef) -> bool:
+    """Whether a class derives from pydantic's BaseModel."""
+    source = _module(module)
+    for base in node.bases:
+        chain = chain_of(base.value if isinstance(base, ast.Subscript) else base)
+        if source is None or not chain:
+            continue
+        if any(target == "pydantic" for target, _ in source.imports.get(chain[0], ())):
+            return True
+        for place, name in _lookup(module, chain):
+            bases = _module(place)
+            for statement in bases.definitions[name] if bases else ():
+                if isinstance(statement, ast.ClassDef) and statement is not node and _is_settings(place, statement):
+                    return True
+    return False

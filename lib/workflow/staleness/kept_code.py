@@ -1,41 +1,44 @@
 """The code that results were made with: the definitions behind each digest, stored with the results.
 
-Snakemake's metadata and run records hold the digest alone. It cannot say which function differs, and git knows no code
-that was never committed. A file is called by its digest, so that it never changes, and results that are copied take
-theirs along.
+Snakemake's metadata and run records hold the digest alone, which cannot say which function differs, and git knows no
+code that was never committed. A file is called by its digest, so that it never changes, and results that are copied
+take theirs along.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from lib.core.files import files_in, write_json
-from lib.workflow.staleness.digests import ROOT, STATEMENTS, code_digest, reached, roots
+from lib.core.extensions import ROOT
+from lib.core.files import file_digest, files_in, write_json
+from lib.workflow.staleness.digests import STATEMENTS, file_of, files_read, reached, roots
 
-VERSION = 3
+VERSION = 4
 """Version of the digest algorithm; digests of different versions cannot be compared."""
 SHOWN = 5
 """How many definitions of a file are named."""
 
 
 class KeptCode(BaseModel):
-    """The definitions behind a digest."""
+    """What is behind a digest."""
 
+    version: int = 1
     roots: list[str]
     """The arguments of `code_digest`."""
     definitions: dict[str, str]
     """What they reached: `module:name`, with a digest of its own."""
-    version: int = 1
+    files: dict[str, str] = {}
+    """SHA-256 of every file that was read for this: while none has changed, nothing has to be analysed again."""
 
 
 def keep_code(folder: str | Path, digests: Iterable[str]) -> None:
-    """Store in `folder` the definitions behind digests that were computed in this process."""
+    """Store in `folder` what is behind digests that were computed in this process."""
     for digest in set(digests):
         path = Path(folder) / f"{digest}.json"
         # The newest file of a program is of the planned code.
-        path.touch() if path.is_file() else write_json(path, _kept(digest).model_dump())
+        path.touch() if path.is_file() else write_json(path, _kept(*roots(digest)).model_dump())
 
 
 def last_kept(folder: str | Path, digest: str) -> str:
@@ -45,12 +48,13 @@ def last_kept(folder: str | Path, digest: str) -> str:
     return next((name for name, code in kept if code and tuple(code.roots) == roots(digest)), digest)
 
 
-def _kept(digest: str) -> KeptCode:
-    return KeptCode(roots=list(roots(digest)), definitions=reached(*roots(digest)), version=VERSION)
+def _kept(*roots: str) -> KeptCode:
+    files = {os.path.relpath(file, ROOT): file_digest(file) for file in files_read(*roots)}
+    return KeptCode(version=VERSION, roots=list(roots), definitions=reached(*roots), files=files)
 
 
 def kept_code(folder: str | Path, digest: str) -> KeptCode | None:
-    """Return the definitions behind `digest`; None if they were not stored."""
+    """Return what is behind `digest`; None if it was not stored."""
     try:
         return KeptCode.model_validate_json((Path(folder) / f"{digest}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
@@ -69,39 +73,25 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         return []
     before = kept_code(folder, digest)
     if before is None:
-        return (
-            [f"the code has changed; {folder}/{digest}.json, which would tell where, is not there"]
-            if now
-            else [f"the earlier code is unknown: {folder}/{digest}.json is missing"]
-        )
+        return [f"the code is another; {folder}/{digest}.json, which would tell where, is not there"]
     if before.version != VERSION:
         return ["the code cannot be compared: this version of the project makes digests in another way"]
+    if now is None and before.files and all(_is(ROOT / file, content) for file, content in before.files.items()):
+        return []
     try:
-        if now is None and code_digest(*before.roots) == digest:
-            return []
         definitions = reached(*(roots(now) if now else before.roots))
     except FileNotFoundError as error:
         return [f"code is gone: {error}"]
-    return differing(before.definitions, definitions)
-
-
-def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return which definitions differ between two mappings of their digests: a sentence per file and kind of change."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for definition in sorted(before.keys() | now.keys()):
-        if before.get(definition) != now.get(definition):
-            module, name = definition.split(":")
-            what = "changed" if definition in before and definition in now else "new" if definition in now else "gone"
-            found.setdefault((_file(module), what), []).append(
-                "top-level statements" if name == STATEMENTS else f"`{name}`"
-            )
+    changed = {name for name, _ in before.definitions.items() ^ definitions.items()}
+    found: dict[Path, list[str]] = {}
+    for module, _, name in (each.partition(":") for each in sorted(changed)):
+        found.setdefault(file_of(module), []).append("top-level statements" if name == STATEMENTS else f"`{name}`")
     return [
-        f"code of {file}: {', '.join(names[:SHOWN])}"
-        f"{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''} {what}"
-        for (file, what), names in found.items()
+        f"code of {os.path.relpath(file, ROOT)}: {', '.join(names[:SHOWN])}"
+        f"{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''} changed"
+        for file, names in found.items()
     ]
 
 
-def _file(module: str) -> str:
-    place = module.replace(".", "/")
-    return f"{place}/__init__.py" if (ROOT / place).is_dir() else f"{place}.py"
+def _is(file: Path, digest: str) -> bool:
+    return file.is_file() and file_digest(file) == digest

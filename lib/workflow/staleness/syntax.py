@@ -1,6 +1,8 @@
 """The parts of a syntax tree that can change numbers. Knows no files: `digests` resolves names."""
 
 import ast
+import contextlib
+import copy
 from collections.abc import Callable, Iterable
 
 Chain = tuple[str, ...]
@@ -9,10 +11,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 VALIDATORS = {"field_validator", "model_validator", "check"}
 """Decorators of the methods that check settings."""
-FIELD_MARKS = {"ClassVar", "InitVar", "KW_ONLY"}
-"""Annotations that decide whether an attribute of a dataclass is a field."""
 WRAPPERS = {"cache", "contextmanager", "dataclass", "disable", "jit", "lru_cache", "no_grad"}
-"""Decorators that register nothing. Any other may, so that what it decorates counts like a statement."""
+"""Decorators that register nothing. Any other may, so that a definition with it counts like a statement."""
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -25,11 +25,11 @@ def chain_of(node: ast.AST) -> Chain:
     return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
 
 
-def last_name(node: ast.AST) -> str:
-    """Return the last name of a decorator or an annotation, without arguments."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return (chain_of(node) or ("",))[-1]
+def chains_in(tree: ast.AST) -> set[Chain]:
+    """Return the names in `tree`, each with its attributes."""
+    if chain := chain_of(tree):
+        return {chain}
+    return {chain for node in ast.iter_child_nodes(tree) for chain in chains_in(node)}
 
 
 def defined_names(statement: ast.stmt) -> list[str]:
@@ -44,90 +44,50 @@ def defined_names(statement: ast.stmt) -> list[str]:
     return [] if stores_elsewhere else [part.id for part in parts if isinstance(part, ast.Name)]
 
 
-def references(tree: ast.AST) -> set[Chain]:
-    """Return the names in `tree`, each with its attributes; not those of raised errors, which only describe."""
-    found: set[Chain] = set()
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if chain := chain_of(node):
-            found.add(chain)
-        elif not isinstance(node, ast.Raise):
-            waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def registers(node: Function | ast.ClassDef) -> bool:
-    """Whether a decorator may register a definition, perhaps by its name."""
-    return not WRAPPERS.issuperset(map(last_name, node.decorator_list))
-
-
-def normalise(
+def normalised(
     statements: Iterable[ast.stmt], is_settings: Callable[[ast.ClassDef], bool]
-) -> tuple[list[ast.stmt], list[ast.expr]]:
-    """Remove what cannot change numbers from `statements`, which are changed in place.
+) -> tuple[list[ast.stmt], list[ast.AST]]:
+    """Return what can change numbers of top-level statements, and what else settings classes are made of.
 
     Comments, docstrings, annotations, texts of errors and log messages do not count. Neither do the fields and
-    validators of settings classes, since the resolved settings of a run are compared by themselves.
+    validators of settings classes, since the resolved settings of a run are compared by themselves; but a run uses the
+    methods of the classes that their fields name.
 
     Args:
-        statements: top-level statements of a module.
+        statements: of a module.
         is_settings: tells whether a class is a settings class.
-
-    Returns:
-        What is left, and the bases and field types of settings classes, whose classes are used although they are no
-        part of what is left.
     """
     normaliser = _Normaliser(is_settings)
-    return normaliser.keep(statements), normaliser.types
+    kept = [normaliser.visit(copy.deepcopy(statement)) for statement in statements]
+    return [each for each in kept if each is not None], normaliser.types
 
 
-class _Normaliser(ast.NodeVisitor):
-    """A visit returns what is left of a statement, or None."""
+class _Normaliser(ast.NodeTransformer):
+    """Removes statements, and what of them does not count."""
 
     def __init__(self, is_settings: Callable[[ast.ClassDef], bool]):
         self.is_settings = is_settings
-        self.types: list[ast.expr] = []
-        self.in_check = False
-
-    def keep(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [kept for statement in statements if (kept := self.visit(statement)) is not None]
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        # Statements alone: nothing in an expression is removed.
-        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            if isinstance(statements := getattr(node, block, None), list):
-                setattr(node, block, self.keep(statements))
-        return node
+        self.types: list[ast.AST] = []
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | None:
-        is_settings = self.is_settings(node)
-        if is_settings:
+        if is_settings := self.is_settings(node):
             fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and _is_field(each)]
-            self.types += [*node.bases, *(field.annotation for field in fields)]
-            node.body = [each for each in node.body if not _describes_settings(each)]
-        for index, statement in enumerate(node.body):
-            if isinstance(statement, ast.AnnAssign):
-                # An annotation makes an attribute of a dataclass a field: that it is there counts.
-                mark = last_name(statement.annotation)
-                value = statement.value or ast.Constant(...)
-                attribute = ast.Assign([statement.target], value, mark if mark in FIELD_MARKS else "field")
-                node.body[index] = attribute
+            self.types += [*node.bases, *(_unquoted(field.annotation) for field in fields)]
+            node.body = [each for each in node.body if not (_is_field(each) or _only_checks(each))]
+        for index, each in enumerate(node.body):
+            if isinstance(each, ast.AnnAssign):
+                # It makes a field of a dataclass, also without a value: that it is there counts.
+                mark = "ClassVar" if _last_name(each.annotation) == "ClassVar" else "field"
+                node.body[index] = ast.Assign([each.target], each.value or ast.Constant(...), mark)
         self.generic_visit(node)
         return None if is_settings and not node.body else node
 
-    def visit_FunctionDef(self, node: Function) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         for argument in ast.walk(node.args):
             if isinstance(argument, ast.arg):
                 argument.annotation = None
-        outer, self.in_check = self.in_check, "check" in map(last_name, node.decorator_list)
-        self.generic_visit(node)
-        self.in_check = outer
-        return node
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self.visit_FunctionDef(node)
+        return self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         return ast.Raise(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
@@ -146,54 +106,53 @@ class _Normaliser(ast.NodeVisitor):
         return self.visit_Assign(ast.Assign([node.target], node.value)) if node.value else None
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        if isinstance(node.value, ast.Call) and chain_of(node.value.func) == ("logging", "getLogger"):
-            return None
-        return _without_texts(node) if chain_of(node.targets[0]) == ("problems",) else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return _without_texts(node) if chain_of(node.target) == ("problems",) else node
+        value = node.value.func if isinstance(node.value, ast.Call) else node.value
+        return None if chain_of(value) == ("logging", "getLogger") else node
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        if isinstance(node.value, ast.Constant) or _is_log(node.value):
-            return None
-        function = chain_of(node.value.func) if isinstance(node.value, ast.Call) else ()
-        gathers = function in (("problems", "append"), ("problems", "extend"))
-        yields = self.in_check and isinstance(node.value, ast.Yield | ast.YieldFrom)
-        return _without_texts(node) if gathers or yields else node
+        return None if isinstance(node.value, ast.Constant) or _is_message(node.value) else node
 
 
 def _is_field(statement: ast.stmt) -> bool:
     """Whether a statement of a settings class makes a field; private attributes are none."""
     return (
         isinstance(statement, ast.AnnAssign)
-        and not last_name(statement.target).startswith("_")
-        and last_name(statement.annotation) != "ClassVar"
+        and not _last_name(statement.target).startswith("_")
+        and _last_name(statement.annotation) != "ClassVar"
     )
 
 
-def _describes_settings(statement: ast.stmt) -> bool:
-    """Whether a statement of a settings class only says which settings there are and which values they may have."""
+def _only_checks(statement: ast.stmt) -> bool:
+    """Whether a statement of a settings class only says which values they may have."""
     if isinstance(statement, Function):
-        return not VALIDATORS.isdisjoint(map(last_name, statement.decorator_list))
-    is_configuration = isinstance(statement, ast.Assign) and chain_of(statement.targets[0]) == ("model_config",)
-    return is_configuration or _is_field(statement)
+        return not VALIDATORS.isdisjoint(map(_last_name, statement.decorator_list))
+    return isinstance(statement, ast.Assign) and chain_of(statement.targets[0]) == ("model_config",)
 
 
-def _is_log(node: ast.expr) -> bool:
+def _is_message(node: ast.expr) -> bool:
+    """Whether an expression is a call that logs or warns."""
     function = chain_of(node.func) if isinstance(node, ast.Call) else ()
-    while isinstance(node, ast.Call | ast.Attribute):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        return chain_of(node.func.value.func) == ("logging", "getLogger")
+    return function == ("warnings", "warn") or (function[:1] == ("logger",) and function[-1] in LEVELS)
+
+
+def registers(statement: ast.stmt) -> bool:
+    """Return whether a decorator may register what a statement defines."""
+    decorators = statement.decorator_list if isinstance(statement, Function | ast.ClassDef) else []
+    return any(_last_name(each) not in WRAPPERS for each in decorators)
+
+
+def _last_name(node: ast.AST) -> str:
+    """Return the last name of a decorator or an annotation, without arguments."""
+    while isinstance(node, ast.Call | ast.Subscript):
         node = node.func if isinstance(node, ast.Call) else node.value
-    reports = function == ("warnings", "warn") or (function[:1] == ("logger",) and function[-1] in LEVELS)
-    return reports or chain_of(node) == ("logging",)
+    return (chain_of(node) or ("",))[-1]
 
 
-class _TextRemover(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant("") if isinstance(node.value, str) else node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return ast.Constant("")
-
-
-def _without_texts(node: ast.stmt) -> ast.AST:
-    return _TextRemover().visit(node)
+def _unquoted(annotation: ast.AST) -> ast.AST:
+    """Return an annotation, or the one that it spells."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        with contextlib.suppress(SyntaxError):
+            return ast.parse(annotation.value, mode="eval").body
+    return annotation

@@ -5,7 +5,7 @@ import torch
 from extending import extended
 from mechanism_cases import assert_close, build, cotangent_of, draw, masks
 
-from lib.backbones.encoder import EncoderConfig
+from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.stored import open_config
 from lib.core.errors import RunError
 from lib.core.extensions import in_use

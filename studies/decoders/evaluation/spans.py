@@ -1,15 +1,52 @@
-"""Scores of detected spans, by character.
+"""Detected spans, from values of tokens to those of characters, and their scores by character.
 
-n characters, of all documents of a split together.
+n characters, of a document or of all documents of a split together; m tokens, of all windows of a document.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from lib.reading.spans import Span
 
 SEARCHED = np.arange(10, 51) / 100
 """Thresholds to search."""
+
+
+def spans_of(inside: np.ndarray) -> list[Span]:
+    """Return the longest spans that hold exactly those characters [n] that are inside."""
+    edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def character_values(starts: ArrayLike, ends: ArrayLike, values: ArrayLike, characters: int) -> np.ndarray:
+    """Return the value of each character [n] from the values of its tokens.
+
+    A character of several tokens, or in several windows, has their mean: each window saw another context, and none is
+    known to be right more often; a mean depends on no order, and stays a probability. A character of no token, such as
+    a space, has the lesser one of its neighbours': so whatever the threshold, neighbouring tokens that are found make
+    one span, and no span begins or ends with a character that no model saw. Before the first token and behind the last
+    one it is 0.
+
+    Args:
+        starts: where the tokens begin, in characters [m].
+        ends: where they end [m].
+        values: of the tokens, such as probabilities [m].
+        characters: n.
+    """
+    starts = np.asarray(starts, int)
+    lengths = np.asarray(ends, int) - starts
+    # Each token's places, one after the other.
+    places = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    covered = np.bincount(places, minlength=characters)
+    sums = np.bincount(places, np.repeat(np.asarray(values, float), lengths), minlength=characters)
+    means = sums / np.maximum(covered, 1)
+    known = np.concatenate([[-1], np.flatnonzero(covered), [characters]])  # with edges, whose value is 0
+    following = np.searchsorted(known, np.arange(characters))
+    at_edges = np.concatenate([[0], means[known[1:-1]], [0]])
+    return np.where(covered > 0, means, np.minimum(at_edges[following - 1], at_edges[following]))
 
 
 class Counts(NamedTuple):

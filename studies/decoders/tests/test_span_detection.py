@@ -12,7 +12,7 @@ from transformers import AutoModelForTokenClassification, EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.contract import Pieces
-from lib.backbones.encoder import EncoderConfig
+from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import RunError
 from studies.decoders.tasks.span_detection.settings import Settings
 from studies.decoders.tasks.span_detection.task import Task

@@ -8,9 +8,9 @@ import pytest
 
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Folds, Preparation, Split
-from lib.reading.spans import character_values, marked, token_labels
+from lib.reading.spans import marked, token_labels
 from lib.tokens.vocabularies import train_wordpiece
-from studies.decoders.evaluation.spans import character_counts, span_metrics
+from studies.decoders.evaluation.spans import character_counts, character_values, span_metrics
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,7 @@ from lib.core.record import read_record
 from lib.preparing.generating import generate
 from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.settings.preparation import Preparation, Split
-from lib.reading.spans import marked, spans_of
+from lib.reading.spans import marked
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
 from lib.tokens.tokenizing import StoredTexts, tokenize_dataset
@@ -18,7 +18,7 @@ from lib.tokens.vocabularies import train_wordpiece
 from lib.training import run as training_run
 from lib.training.evaluate import evaluate
 from lib.training.run import train
-from studies.decoders.evaluation.spans import character_counts, span_metrics
+from studies.decoders.evaluation.spans import character_counts, span_metrics, spans_of
 
 SIZES = {"train": 240, "validation": 30, "test": 30}
 

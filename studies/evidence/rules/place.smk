@@ -3,11 +3,11 @@
 
 rule place_dataset:
     input:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
         articles=lambda w: plan.corpora.filtered_shards(plan.corpora.placements[w.corpus].corpus),
     output:
-        **{split: plan.paths.placed("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.placed_summary("{corpus}"),
+        **{split: plan.paths.documents("{corpus}", "placed", split) for split in SPLITS},
+        summary=plan.paths.summary("{corpus}", "placed"),
     log:
         plan.paths.log("place_dataset/{corpus}"),
     wildcard_constraints:

@@ -42,9 +42,9 @@ def test_a_placement_that_cannot_be_made_is_refused(change, error):
 
 def test_a_placement_of_copies_or_of_labelled_words_is_refused():
     augmentation = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "wordnet"}}
-    with pytest.raises(ConfigError, match=r"placement: places single texts, but there is augmentation"):
+    with pytest.raises(ConfigError, match=r"placement: places single texts with a label"):
         plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/augmentation", augmentation))
-    with pytest.raises(ConfigError, match=r"placement: with label_per = 'word' labels belong to places in a text"):
+    with pytest.raises(ConfigError, match=r"placement: places single texts with a label"):
         plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/label_per", "word"))
 
 

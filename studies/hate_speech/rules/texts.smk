@@ -3,13 +3,13 @@
 
 rule augment_dataset:
     input:
-        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
         sources=lambda w: plan.inputs_of(
             place for places in plan.corpora.augmentation_sources(w.corpus).values() for place in places
         ),
     output:
-        **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
-        summary=plan.paths.augmented_summary("{corpus}"),
+        **{split: plan.paths.documents("{corpus}", "augmented", split) for split in SPLITS},
+        summary=plan.paths.summary("{corpus}", "augmented"),
     log:
         plan.paths.log("augment_dataset/{corpus}"),
     wildcard_constraints:

@@ -11,7 +11,7 @@ from lib.core.settings import PositiveFloat
 from lib.tasks import contract
 from lib.tasks.language_model import LanguageModelTask
 from lib.tasks.settings import TaskSettings
-from lib.tokens.sentinels import dropped
+from studies.hate_speech.tokens.dropping import dropped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from encoder_cases import build
+from encoder_cases import EncoderForMaskedLM, build
 from wordnets import write_wordnet
 
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.core import program
 from lib.core.errors import DataError
 from lib.preparing.folds import SPLITS

@@ -298,6 +298,6 @@ def test_adapters_go_to_every_linear_layer_and_never_to_the_embeddings(name, kno
 
 
 def test_a_target_that_is_no_layer_is_named_with_those_that_are():
-    message = "recipe.lora.targets: lm_head names no linear layer of EncoderDecoderModel. Known: k, o, q, v, wi, wo"
+    message = "recipe.lora: EncoderDecoderModel has no linear layer lm_head for targets, but k, o, q, v, wi, wo"
     with pytest.raises(RunError, match=message):
         Adapters(build("t5"), Lora(r=2, alpha=2, targets=["q", "lm_head"]), seed=0, start=None)

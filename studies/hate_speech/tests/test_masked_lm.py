@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from encoder_cases import build
+from encoder_cases import EncoderForMaskedLM, EncoderForSequenceClassification, build
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.preparing.settings.augmentation import Augmentation
 from lib.tokens.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece, train_words

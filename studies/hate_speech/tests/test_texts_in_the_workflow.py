@@ -4,6 +4,7 @@ import random
 
 import pandas as pd
 import pytest
+from small_studies import executed_in
 
 from lib.core.record import read_record
 from studies.hate_speech.generators.hate_templates import FUNCTIONS
@@ -81,11 +82,7 @@ def study(posts):
                 "functions": {"kind": "group_score", "stage": "check", "label": "function"},
             },
         },
-        "execution": {
-            "results": "results/posts",
-            "training": {"device": "cpu"},
-            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
-        },
+        "execution": executed_in("results/posts"),
     }
 
 

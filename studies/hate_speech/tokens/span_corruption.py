@@ -15,7 +15,8 @@ from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
 from lib.tokens.batches import pad_examples, pad_ids
-from lib.tokens.sentinels import dropped, sentinel, sentinel_ids
+from lib.tokens.sentinels import sentinel, sentinel_ids
+from studies.hate_speech.tokens.dropping import dropped
 from studies.hate_speech.tokens.text_to_text import end_of_text
 
 

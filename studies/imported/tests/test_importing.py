@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.core.errors import DataError, ProjectError
-from lib.results.records import load_histories, load_runs
+from lib.core.record import HISTORY
+from lib.results.records import load_runs, load_tables
 from studies.imported.importing import COLUMNS, import_runs
 
 PRETRAINED = {"run": "E1_pre_mha_aa", "stage": "pretrain", "dataset": "wikipedia", "attention": "mha", "epochs": 2}
@@ -101,7 +102,7 @@ def test_what_is_not_known_is_null(bring):
 def test_our_code_reads_what_was_imported(bring, tmp_path):
     records = bring(PRETRAINED, ADAPTED, TUNED)
     runs = load_runs(tmp_path / "out/runs" / place for place in records)
-    histories = load_histories(runs)
+    histories = load_tables(runs, HISTORY)
     assert runs["training_seconds"].tolist() == [360] * 3
     tuned = histories[histories["stage"] == "finetune"]
     assert tuned["epoch"].tolist() == [1, 2, 3]

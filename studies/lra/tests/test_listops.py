@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
 from lib.core.errors import ConfigError
-from lib.preparing.generators import RAW_FILES, problems_of
+from lib.preparing.generators import problems_of, raw_files
 from studies.lra.generators import listops
 
 PARTS = ("train", "validation", "test")
@@ -35,7 +35,7 @@ def everything(parts):
 
 
 def test_the_splits_have_the_sizes_asked_for():
-    assert RAW_FILES["listops"] == {"files": {part: [f"{part}.parquet"] for part in PARTS}, "ground_truth": {}}
+    assert raw_files("listops") == {part: [f"{part}.parquet"] for part in PARTS}
     assert {part: len(rows) for part, rows in made().items()} == {"train": 450, "validation": 60, "test": 90}
 
 

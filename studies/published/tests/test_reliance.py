@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
+from encoder_cases import EncoderForSequenceClassification
 from small_studies import SMALL, study
 from torch import nn
 
-from lib.analysis.computations.subject import Subject, TextSubject
-from lib.backbones.encoder import EncoderForSequenceClassification
+from lib.analysis.computations.subject import Subject
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
 from lib.backbones.tfidf.settings import Settings
@@ -195,7 +195,7 @@ def test_the_analysis_is_a_function_of_its_seed(subject, classifier, frame):
 
 
 def test_a_classifier_of_texts_is_a_row_with_its_own_weights(subject, classifier):
-    texts_subject = TextSubject("tfidf", "films", 3, subject.tokenizer, subject.tokens, classifier)
+    texts_subject = Subject("tfidf", "films", 3, subject.tokenizer, subject.tokens, classifier=classifier)
     frame = analyse(texts_subject, **OPTIONS, text_baseline=classifier)
     assert set(frame["measure"]) == {"none", "words", "sentences", "tfidf", "random"}
     assert value(frame, "tfidf", "removed", 1.0, "fall") >= value(frame, "random", "removed", 1.0, "fall")

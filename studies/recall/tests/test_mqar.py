@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from lib.preparing.generators import RAW_FILES, options_class, problems_of
+from lib.preparing.generators import options_class, problems_of, raw_files
 from studies.recall.generators import mqar
 
 SIZES = {"validation": 60, "test": 90}
@@ -114,7 +114,7 @@ def test_groups_are_equally_frequent_and_no_text_is_in_two_splits():
         assert len(set(Counter(row["group"] for row in rows).values())) == 1
     texts = [row["text"] for rows in parts.values() for row in rows]
     assert len(set(texts)) == len(texts)
-    assert RAW_FILES["mqar"]["files"] == {part: [f"{part}.parquet"] for part in ("train", "validation", "test")}
+    assert raw_files("mqar") == {part: [f"{part}.parquet"] for part in ("train", "validation", "test")}
 
 
 def test_every_value_is_an_answer_equally_often():

@@ -6,8 +6,7 @@ from run_records import scope_of, write_group_predictions, write_run
 from lib.core.errors import DataError
 from lib.results.kinds.stage import StageTable
 from lib.results.quantities import quantity
-from lib.results.variants import of_best_variants
-from studies.recall.results.kinds.state_size import StateSizeFigure, StateSizeTable
+from studies.recall.results.kinds.state_size import StateSizeFigure, StateSizeTable, of_best_variants
 
 RATES = [{"recipe.learning_rate": 0.001}, {"recipe.learning_rate": 0.01}]
 STATE = {"mqar": {"sdpa": 32768, "favor-m16": 8320, "favor-m64": 33280, "gru": 512}}

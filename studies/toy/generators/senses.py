@@ -9,12 +9,25 @@ one of the two words is enough, wherever it stands, so a bag of words does it, t
 import random
 
 from lib.preparing import toys
-from lib.preparing.english import COMMON, SENSES, words
+from lib.preparing.english import COMMON, Lists, words
 
 FILES = toys.FILES
 GROUND_TRUTH = toys.GROUND_TRUTH
 
 WORD = "bank"
+
+_FINANCE = ["loan", "account", "credit", "cheque", "mortgage", "savings", "cashier", "deposit", "salary", "interest"]
+SENSES: dict[str, Lists] = {
+    "river": {
+        "THING": ["water", "mud", "fish", "boat", "flood", "reeds", "willow", "otter", "ferry", "current"],
+        "DEED": ["fished", "swam", "rowed", "paddled", "waded", "camped", "drifted"],
+    },
+    "money": {
+        "THING": _FINANCE,
+        "DEED": ["paid", "borrowed", "saved", "queued", "signed", "invested", "withdrew"],
+    },
+}
+"""Words that decide the meaning of "bank"."""
 
 _PATTERNS = (
     "in TIME NAME and NAME DEED at the bank near the ADJ NOUN because of the THING",

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from encoder_cases import EncoderForSequenceClassification
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from lib.analysis.computations.subject import Subject
-from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.preparing.settings.tokenizer import Tokenizer as TokenizerSettings
 from lib.tokens.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words

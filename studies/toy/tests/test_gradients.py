@@ -4,10 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from encoder_cases import build, token_ids
+from encoder_cases import EncoderForMaskedLM, build, token_ids
 from torch import nn
 
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.core.randomness import derive_seed
 from studies.toy.analysis.computations.gradients import distances, gradient_norms
 

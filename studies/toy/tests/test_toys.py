@@ -9,9 +9,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from lib.preparing.english import SENSES
-from lib.preparing.generators import RAW_FILES, generator, options_class, problems_of
+from lib.preparing.generators import generator, options_class, problems_of, raw_files
 from studies.toy.generators import brackets, neighbours
+from studies.toy.generators.senses import SENSES
 
 TOYS = ("reverse", "brackets", "copy", "recall", "neighbours", "senses")
 PARTS = ("train", "validation", "test")
@@ -41,7 +41,7 @@ def problems(name, documents=600, **options):
 
 @pytest.mark.parametrize("name", TOYS)
 def test_the_splits_have_the_sizes_asked_for(name):
-    assert RAW_FILES[name] == {"files": {part: [f"{part}.parquet"] for part in PARTS}, "ground_truth": {}}
+    assert raw_files(name) == {part: [f"{part}.parquet"] for part in PARTS}
     assert {part: len(rows) for part, rows in made(name).items()} == {"train": 450, "validation": 60, "test": 90}
 
 

@@ -53,17 +53,16 @@ def test_a_start_from_vectors_makes_runs_of_its_own():
         ),
         (
             [("backbones/lstm/hidden_size", 32)],
-            "models.lstm.start.word_vectors: film has 64 dimensions, but the embeddings of the backbone lstm have 32",
+            "models.lstm.start.word_vectors: film has 64 dimensions, but the embeddings have 32",
         ),
         (
             [("models/sdpa/start", {"word_vectors": "film"})],
-            "models.sdpa.start.word_vectors: its backbone, of kind encoder, starts from none",
+            "models.sdpa.start.word_vectors: a backbone of kind encoder starts from none",
         ),
-        ([("backbones/mean/vectors_folder", "v")], "backbones.mean.vectors_folder: follows from vectors. Leave it out"),
         ([("models/lstm/start", {"word_vectors": "film", "folder": "a"})], "models.lstm.start.*folder"),
         (
             [("models/lstm/skip", ["pretrain", "tapt"]), ("stages/finetune/recipe", None)],
-            "it needs a trained model, but lstm has random weights",
+            "so a trained model is needed, but the weights are random",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from small_studies import executed_in, reviews
 
 from lib.core.record import digest_of, read_record
 
@@ -27,14 +28,7 @@ def study(folder):
                 "gru": {"kind": "recurrent", "cell": "gru", "hidden_size": 8, "num_hidden_layers": 1},
             },
             "tokenizers": {"wordpiece": {"source": "trained", "vocab_size": 300, "corpus": "imdb"}},
-            "datasets": {
-                "imdb": {
-                    "source": "generated",
-                    "generated": {"documents": 120},
-                    "labels": ["negative", "positive"],
-                    "max_tokens": 32,
-                }
-            },
+            "datasets": {"imdb": reviews(120, 32)},
             "stages": {
                 "classify": {"task": {"kind": "sequence_classification"}, "recipe": recipe, "data": {"imdb": {}}}
             },
@@ -51,11 +45,7 @@ def study(folder):
                 "nearest": {"kind": "nearest_words", "words": ["film"], "word_vectors": ["given", "film"]},
             }
         },
-        "execution": {
-            "results": "results/vectors",
-            "training": {"device": "cpu"},
-            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
-        },
+        "execution": executed_in("results/vectors"),
     }
 
 

@@ -21,9 +21,9 @@ def made_steps(*, fixed=0.0, per_token=1e-3, growth=0.0, lengths=(128, 512, 2048
         "batches": [(size, length, seconds(size, length)) for size, length in sizes],
         "forward_share": 0.25,
         "optimiser_seconds": 0.0,
-        "weights": 0,
         "grows": growth > 0,
-        "peaks": (0.0, 1000.0),
+        "mb": 0.0,
+        "mb_per_token": 0.25,
     }
     return Steps(**made | changes)
 
@@ -51,12 +51,6 @@ def test_noise_that_makes_long_documents_cheap_does_not_make_longer_ones_free():
     noisy = made_steps(lengths=(128, 512), batches=[(2, 128, 0.3), (32, 128, 4.2), (8, 512, 4.0)], grows=True)
     costs = noisy.per_token(np.array([512, 16_384]))
     assert costs[0] == costs[1] > 0
-
-
-def test_memory_grows_with_tokens():
-    steps = made_steps(peaks=(116.0, 356.0))  # of 256 and of 4096 tokens: 100 and 1 for every 16
-    assert steps.peak(4096) == pytest.approx(356)
-    assert steps.peak(8192) == pytest.approx(612)
 
 
 def test_exact_attention_grows_at_least_by_its_products():
@@ -120,7 +114,7 @@ def test_blocks_above_embeddings_that_train_save_nothing():
 
 
 def test_the_head_of_masked_language_modelling_costs_the_same_per_token_at_every_length():
-    steps = model_steps(made_steps(growth=1e-6), made_steps(per_token=3e-3, growth=1e-6, lengths=(128, 512)))
+    steps = model_steps(masked_lm=made_steps(growth=1e-6, head_seconds=2e-3))
     for length in (128, 300, 2048, 8192):
         cost = steps.cost(HARDWARE, recipe(), np.full(4, length), 4, masked=True)
         assert cost.seconds == pytest.approx(4 * length * (3e-3 + 1e-6 * length), rel=1e-6)
@@ -147,7 +141,7 @@ def test_a_long_epoch_is_scaled(monkeypatch):
 
 def test_memory_that_does_not_suffice_takes_smaller_micro_batches():
     """500 MiB are in use, the weights take 1000, and every 4096 tokens 1000 more."""
-    steps = model_steps(made_steps(peaks=(1062.5, 2000.0)))
+    steps = model_steps(made_steps(mb=1000.0, mb_per_token=1000 / 4096))
     lengths = np.full(16, 2048)
 
     def cost(gibibytes):
@@ -166,7 +160,7 @@ def test_memory_that_does_not_suffice_takes_smaller_micro_batches():
 
 @pytest.mark.parametrize("gibibytes", [1.0, 3.0, 4.0, 64.0])
 def test_longer_documents_never_take_less_memory(gibibytes):
-    steps = model_steps(made_steps(peaks=(1062.5, 2000.0)))
+    steps = model_steps(made_steps(mb=1000.0, mb_per_token=1000 / 4096))
     machine = Hardware("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=32_768)
     costs = [
         steps.cost(machine, recipe(batch_size=16), np.array([100, longest]), 16, masked=False).mb

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lib.advice.columns import OwnColumns, find_columns
-from lib.advice.encoders import SMALL, TEXTS, published_study
+from lib.advice.encoders import SMALL
 from lib.advice.preparing import FEWEST_OF_CLASS, PER_CLASS, own_texts
 from lib.advice.question import Question
+from lib.advice.studies import TEXTS, advised_study
 from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
@@ -59,17 +60,16 @@ def write(folder, rows, dialect=","):
 def answer(path, label, column="body"):
     """Return what the advice finds about texts, or the message with which it refuses them."""
     try:
-        return own_texts([path], column=column, label=label), ""
+        found = find_columns([path], column, label, None, labelled=label is not None)
+        return own_texts([path], column=column, label=label, dialect=found.dialect), ""
     except DataError as error:
         return None, str(error)
 
 
 def dataset_of(path, own):
     """Return the dataset of the study that is written about texts, read as a user would read it."""
-    body = published_study(
-        Question("the study", texts=[str(path)]), own, SMALL, limit=512, execution={}, precision="fp32",
-        ngrams=ngram_settings(own.texts),
-    )  # fmt: skip
+    question = Question("the study", texts=[str(path)])
+    body = advised_study(SMALL, question, own, 512, {}, "fp32", ngram_settings(own.texts))
     experiment = load_study([("texts.yaml", yaml.safe_load(body))]).experiment
     if "tfidf" in experiment.backbones:
         BACKBONES.load("tfidf", "backbone").vectorizer(experiment.backbones["tfidf"]).fit(own.texts)
@@ -298,7 +298,7 @@ def test_a_table_is_read_with_the_settings_that_are_given_and_those_that_are_fou
     path, dialect = as_table(tmp_path, ["Rezension", "Urteil"], rows, delimiter, encoding), Dialect(encoding=encoding)
     found = find_columns([path], None, None, dialect)
     assert (found.text, found.label) == ("Rezension", "Urteil")
-    own = own_texts([path], column=found.text, label=found.label, dialect=dialect)
+    own = own_texts([path], column=found.text, label=found.label, dialect=found.dialect)
     assert own.classes == {"a": 30, "b": 30}
     assert set(own.texts) <= {text for text, _ in rows}
 
@@ -316,7 +316,7 @@ def test_a_single_column_that_may_be_several_is_refused_with_the_delimiter(tmp_p
     lines = [f"film {n}{delimiter} good {delimiter}a" if n % 3 else f"film {n}{delimiter}b" for n in range(60)]
     path.write_text("\n".join([f"text{delimiter}label", *lines]))
     if delimiter == ",":  # by default, it has two columns
-        assert find_columns([path], "text", "label", None) == OwnColumns("text", "label")
+        assert find_columns([path], "text", "label", None) == OwnColumns("text", "label", Dialect())
         return
     with pytest.raises(DataError, match=r"single column.*--dialect") as refusal:
         find_columns([path], None, None, None)
@@ -405,7 +405,7 @@ def notes_of(folder, contents, **options):
     files = [folder / name for name in contents]
     try:
         found = find_columns(files, None, None, options.get("dialect"), labelled=options.get("labelled", True))
-        own = own_texts(files, column=found.text, label=found.label, dialect=options.get("dialect"))
+        own = own_texts(files, column=found.text, label=found.label, dialect=found.dialect)
     except DataError as error:
         return str(error)
     return own

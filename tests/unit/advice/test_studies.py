@@ -2,18 +2,16 @@ import json
 
 import pytest
 import yaml
-from small_studies import SMALL, changed, study
+from small_studies import study
 
-from lib.advice.encoders import published_encoder, published_study
+from lib.advice.encoders import published_encoder
 from lib.advice.estimates import candidates, find_stages
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
-from lib.advice.studies import OwnStudy, recipe, template
+from lib.advice.rows import recipe, template
+from lib.advice.studies import advised_study
 from lib.core.errors import ConfigError
 from lib.study.configuration import SHIPPED, load_study, read_layers
-
-STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
-
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
 
@@ -25,81 +23,14 @@ def texts(*, labelled=True):
     return OwnTexts({"text": "body"}, {"train": 900, "held_out": 100}, ["text"])
 
 
-def own_study(model="favor-m64", *, labelled=True, limit=1024, ngrams=None, **changes):
-    return OwnStudy(
-        question=Question("the study", texts=["texts/*.csv"], **changes),
-        own=texts(labelled=labelled),
-        model=model,
-        limit=limit,
-        execution={"results": "results/mine", "training": {"device": "cpu"}},
-        precision="fp32",
-        ngrams=ngrams or {},
+def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=(), files=("texts/*.csv",)):
+    """The advised study, read as a user would read it."""
+    execution = {"results": "results/mine", "training": {"device": "cpu"}}
+    settings = None if ngrams is None else dict(ngrams)
+    body = advised_study(
+        encoder, Question("the study", files), texts(labelled=labelled), limit, execution, "fp32", settings
     )
-
-
-def written(repository, name, **changes):
-    """The file, and the study that it makes, read as a user would read it."""
-    layers = read_layers([repository / "config" / name])
-    body = own_study(**changes).write(layers, find_stages(load_study(layers).graph), name)
-    path = repository / "config" / name
-    values = yaml.safe_load(body)
-    assert values.pop("extends") == name
-    return values, load_study([*read_layers([path]), ("texts.yaml", values)])
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_the_file_runs_one_model_on_labelled_texts(repository, name):
-    _, made = written(repository, name)
-    experiment = made.experiment
-    assert list(experiment.models) == ["tfidf", "favor-m64"]
-    assert list(experiment.mechanisms) == ["favor-m64"]
-    assert list(experiment.datasets) == ["texts"]
-    own = experiment.datasets["texts"]
-    assert (own.text, own.label, own.labels, own.max_tokens) == ("body", "class", ["no", "yes"], 1024)
-    assert own.local.files == {"train": ["texts/*.csv"]}
-    assert {stage: list(section.data) for stage, section in experiment.stages.items()} == {
-        "pretrain": ["wikipedia"],
-        "tapt": ["texts"],
-        "finetune": ["texts"],
-    }
-    assert experiment.precision == "fp32"
-    assert made.execution.results == "results/mine"
-    assert made.report.published is None
-    assert made.report.title == "Models on *.csv"
-
-
-def test_a_model_keeps_every_mechanism_of_its_list():
-    held = {"backbone": "encoder", "mechanism": ["favor-m64", "sdpa"]}
-    values = changed(SMALL, ("experiment/models/hybrid", held))
-    layers = [("small.yaml", values)]
-    body = own_study("hybrid").write(layers, find_stages(load_study(layers).graph), "small.yaml")
-    experiment = load_study(
-        [*layers, ("texts.yaml", {k: v for k, v in yaml.safe_load(body).items() if k != "extends"})]
-    ).experiment
-    assert list(experiment.mechanisms) == ["sdpa", "favor-m64"]
-    assert "hybrid" in experiment.models
-    assert "lsh-h2-c64" not in experiment.models
-
-
-@pytest.mark.parametrize(("ngrams", "expected"), [({}, ("words", 2)), (CHARACTERS, ("characters", 3))])
-def test_the_baseline_counts_what_the_texts_have(repository, ngrams, expected):
-    _, made = written(repository, "demo.yaml", ngrams=ngrams)
-    tfidf = made.experiment.backbones["tfidf"]
-    assert (tfidf.unit, tfidf.ngram_max) == expected
-    assert (tfidf.C, tfidf.class_weight) == ("validation", "validation")  # that of the grid is for more documents
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_texts_without_labels_are_only_adapted_to(repository, name):
-    _, made = written(repository, name, labelled=False)
-    experiment = made.experiment
-    assert list(experiment.models) == ["favor-m64"]
-    assert not experiment.datasets
-    own = experiment.corpora["texts"]
-    assert (own.short.articles, own.long.articles, own.held_out.articles) == (0, 900, 100)
-    assert own.max_tokens == own.held_out.max_tokens == 1024
-    assert list(experiment.stages) == ["pretrain", "tapt"]
-    assert list(experiment.stages["tapt"].data) == ["texts"]
+    return load_study([("texts.yaml", yaml.safe_load(body))])
 
 
 def test_recipes_are_those_of_the_nearest_length(repository):
@@ -108,46 +39,6 @@ def test_recipes_are_those_of_the_nearest_length(repository):
         "imdb", "imdb", "hyperpartisan", "arxiv",
     ]  # fmt: skip
     assert recipe(grid, "tapt", 512).epochs == 15
-    _, made = written(repository, "config.yaml", limit=16_384)
-    assert (
-        made.experiment.stages["finetune"].data["texts"].recipe
-        == grid.experiment.stages["finetune"].data["arxiv"].recipe
-    )
-    assert made.experiment.stages["tapt"].data["texts"].recipe.batch_size == 2
-
-
-def test_tables_and_figures_stay_as_far_as_they_are_possible(repository):
-    values, made = written(repository, "config.yaml")
-    assert "f1" in made.report.tables
-    assert set(values["report"].get("tables", {}).values()) <= {None}
-    own = changed(SMALL, ("report/tables/one", {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}),
-                  ("report/tables/all", {"stage": "finetune", "columns": ["f1"]}))  # fmt: skip
-    layers = [("small.yaml", own)]
-    body = own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
-    assert yaml.safe_load(body)["report"]["tables"] == {"one": None}
-
-
-def test_a_vocabulary_of_the_user_is_named(repository):
-    _, made = written(repository, "config.yaml", vocabulary="vocab.txt")
-    assert made.experiment.tokenizers["wordpiece"].source == "local"
-    assert made.experiment.tokenizers["wordpiece"].path == "vocab.txt"
-
-
-def test_stages_that_are_left_out_are_not_skipped_either():
-    """A stage after the classification has no work on these texts."""
-    again = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
-    own = changed(SMALL, ("experiment/stages/again", again), ("experiment/models/favor-m64/skip", ["again"]))
-    layers = [("small.yaml", own)]
-    body = own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
-    made = load_study([*layers, ("texts.yaml", {k: v for k, v in yaml.safe_load(body).items() if k != "extends"})])
-    assert list(made.experiment.stages) == ["pretrain", "tapt", "finetune"]
-    assert made.experiment.models["favor-m64"].skip == []
-
-
-def test_texts_of_the_same_name_are_an_error():
-    layers = [("small.yaml", changed(SMALL, ("experiment/datasets/texts", SMALL["experiment"]["datasets"]["imdb"])))]
-    with pytest.raises(ConfigError, match="the study has texts called 'texts'"):
-        own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
 
 
 def test_a_study_without_both_stages_is_an_error():
@@ -161,16 +52,6 @@ def test_only_models_on_tokens_are_compared():
     assert candidates(graph, find_stages(graph)) == ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, name, labelled):
-    """The file loads although tables and figures of the study name the stage that goes."""
-    _, made = written(repository, name, weights="elsewhere/model", labelled=labelled)
-    stages = list(made.experiment.stages)
-    assert stages == (["tapt", "finetune"] if labelled else ["tapt"])
-    assert made.experiment.models["favor-m64"].start.folder == "elsewhere/model"
-
-
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
@@ -181,44 +62,33 @@ def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, n
     ],
 )
 @pytest.mark.parametrize("labelled", [True, False])
-def test_the_title_of_the_report_names_the_file_of_the_texts(repository, files, expected, labelled):
-    question = Question("config.yaml", texts=files)
+def test_the_title_of_the_report_names_the_file_of_the_texts(files, expected, labelled):
     encoder = published_encoder(labelled=labelled, multilingual=False)
-    common = {"limit": 512, "execution": {}, "precision": "fp32", "ngrams": {}}
-    published = yaml.safe_load(published_study(question, texts(labelled=labelled), encoder, **common))
-    assert load_study([("texts.yaml", published)]).report.title == expected
-    layers = read_layers([repository / "config" / "config.yaml"])
-    own = OwnStudy(question=question, own=texts(labelled=labelled), model="favor-m64", **common)
-    values = yaml.safe_load(own.write(layers, find_stages(load_study(layers).graph), "config.yaml"))
-    del values["extends"]
-    assert load_study([*layers, ("texts.yaml", values)]).report.title == expected
+    assert of_encoder(encoder, labelled=labelled, files=files).report.title == expected
 
 
 @pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("multilingual", [True, False])
 def test_the_study_of_a_published_encoder_loads(labelled, multilingual):
     encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-    body = published_study(
-        Question("the study", texts=["texts/*.csv"]),
-        texts(labelled=labelled),
-        encoder,
-        limit=16_384,
-        execution={"results": "results/mine"},
-        precision="fp32",
-        ngrams=CHARACTERS,
-    )
-    made = load_study([("texts.yaml", yaml.safe_load(body))])
+    made = of_encoder(encoder, labelled=labelled, limit=16_384, ngrams=CHARACTERS)
     experiment = made.experiment
     segments = f"{encoder.name}-segments"
     assert list(experiment.models) == (["tfidf", encoder.name, segments] if labelled else [encoder.name])
+    assert experiment.precision == "fp32"
+    assert made.execution.results == "results/mine"
     if labelled:
         assert experiment.backbones["tfidf"].unit == "characters"
-        assert experiment.datasets["texts"].max_tokens == 16_384
+        own = experiment.datasets["texts"]
+        assert (own.text, own.label, own.labels, own.max_tokens) == ("body", "class", ["no", "yes"], 16_384)
+        assert own.local.files == {"train": ["texts/*.csv"]}
         assert experiment.models[encoder.name].max_tokens == 512
         assert experiment.backbones[segments].segment == 512
         assert made.report.opens_with == ["answer"]
     else:
-        assert experiment.corpora["texts"].long.max_tokens == 512
+        own = experiment.corpora["texts"]
+        assert (own.short.articles, own.long.articles, own.held_out.articles) == (0, 900, 100)
+        assert own.long.max_tokens == own.held_out.max_tokens == 512
     assert encoder.title == {
         (True, False): "sentence-transformers/all-MiniLM-L6-v2",
         (False, False): "google-bert/bert-base-uncased",
@@ -234,21 +104,12 @@ def test_an_encoder_at_hand_is_taken_with_its_own_reach(tmp_path):
     found = published_encoder(labelled=True, multilingual=True, folder=str(folder))
     assert (found.name, found.reach, found.title) == ("my-encoder", 1024, str(folder))
     (folder / "config.json").write_text(json.dumps(fields | {"model_type": "clip"}))
-    with pytest.raises(ConfigError, match=r"config\.json: .*'clip'"):
+    with pytest.raises(ConfigError, match=r"my encoder: .*config\.json .*'clip'"):
         published_encoder(labelled=True, multilingual=False, folder=str(folder))
 
 
 def test_a_baseline_that_finds_nothing_to_count_is_left_out():
-    body = published_study(
-        Question("the study", texts=["texts/*.csv"]),
-        texts(),
-        published_encoder(labelled=True, multilingual=False),
-        limit=512,
-        execution={},
-        precision="fp32",
-        ngrams=None,
-    )
-    made = load_study([("texts.yaml", yaml.safe_load(body))])
+    made = of_encoder(published_encoder(labelled=True, multilingual=False), limit=512, ngrams=None)
     assert list(made.experiment.models) == ["minilm"]
     assert list(made.report.tables) == ["f1"]
 
@@ -266,8 +127,4 @@ def test_any_folder_of_an_encoder_names_a_row_of_its_own(tmp_path, name):
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(fields | {"num_attention_heads": 2}))
     encoder = published_encoder(labelled=True, multilingual=False, folder=str(folder))
-    body = published_study(
-        Question("the study", texts=["texts/*.csv"]), texts(), encoder, limit=512, execution={}, precision="fp32",
-        ngrams={},
-    )  # fmt: skip
-    assert list(load_study([("texts.yaml", yaml.safe_load(body))]).experiment.models) == ["tfidf", encoder.name]
+    assert list(of_encoder(encoder, limit=512).experiment.models) == ["tfidf", encoder.name]

@@ -66,10 +66,10 @@ def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
     letters = [piece.removeprefix("##") for piece in pieces]
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
     tokenizer = from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
-    assert language_of(english).english
+    assert language_of(english) == ("en", 1)
     assert kept_of(english, tokenizer) == (0, [])
     foreign = ["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3
-    assert language_of(foreign).name == "uk"
+    assert language_of(foreign)[0] == "uk"
     empty, (*_, warning) = kept_of(foreign, tokenizer)
     assert empty == 0
     assert re.search(r"splits words into pieces \([5-9]\.\d tokens per word", warning)

@@ -11,8 +11,6 @@ from pydantic import ValidationError
 
 from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
 from lib.analysis.settings import ANALYSES
-from lib.analysis.table import read_analysis
-from lib.core.errors import DataError
 
 EXTENSIONS = having("analysis")
 pytestmark = pytest.mark.extensions(*EXTENSIONS)
@@ -149,11 +147,6 @@ def test_the_boundaries_drawn_are_those_that_name_the_heads():
     upright, level = [line.get_xydata() for line in draw("heads", heads()).axes[0].lines if not is_of_a_head(line)]
     assert upright[:, 0].tolist() == [GLOBAL_ENTROPY] * 2
     assert level.tolist() == [[0, LOCAL_DISTANCE], [GLOBAL_ENTROPY, LOCAL_DISTANCE]]
-
-
-def test_a_table_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"gone.csv"):
-        read_analysis(tmp_path / "gone.csv")
 
 
 def test_the_cost_of_predictions_is_drawn_and_names_its_machine_and_a_price_that_was_given():

@@ -1,14 +1,13 @@
 import pytest
 import torch
+from encoder_cases import EncoderForMaskedLM, labelled
 from encoder_cases import build as build_model
-from encoder_cases import labelled
 from mechanism_cases import draw
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention import register_attention
 from lib.attention.contract import build, mechanisms
 from lib.attention.settings import MECHANISMS
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import ConfigError
 

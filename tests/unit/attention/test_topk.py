@@ -4,7 +4,7 @@ import torch
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.attention.topk import mechanism
-from lib.attention.topk.mechanism import are_highest, highest
+from lib.attention.topk.mechanism import highest
 
 
 def topk(keys, *, heads=2, width=8, dropout=0.0):
@@ -40,9 +40,6 @@ def test_the_highest_scores_are_found_and_of_equal_ones_the_first(length, number
         scores = (scores * 2).round().sub(0.0) * torch.tensor([1.0, -1.0])[torch.arange(20) % 2, None]  # 0 and -0, too
     expected = scores.sort(descending=True, stable=True).indices[:, :number]
     assert torch.equal(highest(scores, number).sort().values, expected.sort().values)
-    assert torch.equal(
-        are_highest(scores, number), torch.zeros_like(scores, dtype=torch.bool).scatter(-1, expected, True)
-    )
 
 
 @pytest.mark.parametrize("ties", [False, True])

@@ -154,7 +154,9 @@ def test_those_that_are_named_are_adapted():
 
 
 def test_a_target_that_is_no_layer_is_refused_with_those_that_there_are():
-    with pytest.raises(RunError, match=r"recipe\.lora\.targets:.*layer.*down_proj, gate_proj, k_"):
+    with pytest.raises(
+        RunError, match=r"recipe\.lora: .*no linear layer query for targets, but down_proj, gate_proj, k_"
+    ):
         adapted("llama", targets=["q_proj", "query"])
 
 

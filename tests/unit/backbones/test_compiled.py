@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, labelled
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, EncoderForSequenceClassification, build, labelled
 from torch._dynamo.utils import counters
 
 from lib.attention.contract import mechanisms, set_step
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.faster import CompiledAtFixedSizes, compile_blocks
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.ssm.configuration import SsmConfig

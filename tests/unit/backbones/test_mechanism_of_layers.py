@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, token_ids
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, build, token_ids
 from pydantic import ValidationError
 
 from lib.attention.contract import mechanisms
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.settings import Settings
 from lib.backbones.projections import Projections
 from lib.backbones.settings import BACKBONES

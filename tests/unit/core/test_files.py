@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from litter import leave_litter
 
-from lib.core import program
+from lib.core import files, program
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import (
     atomic_path,
@@ -119,8 +119,9 @@ def test_a_place_that_cannot_be_is_named(tmp_path):
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o002, 0o077], ids=oct)
-def umask(request):
+def umask(request, monkeypatch):
     before = os.umask(request.param)
+    monkeypatch.setattr(files, "UMASK", request.param)
     yield request.param
     os.umask(before)
 
@@ -240,7 +241,7 @@ def test_litter_is_nobodys_file(tmp_path):
 
 WRITER = """
 import signal, sys
-from lib.core import program
+from lib.core import files, program
 from lib.core.files import write_text
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -316,20 +317,10 @@ def test_numbers_are_those_of_yaml_1_2(tmp_path):
     assert read_mapping('{"a": "5", b: yes, c: null}') == {"a": "5", "b": True, "c": None}
 
 
-def test_a_device_a_pipe_and_a_file_of_another_kind_are_not_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large").write_bytes(b"#" * (2**24 + 1))
-    (tmp_path / "many").write_text("[" + "0, " * 200_000 + "]")
-    for name in ("pipe", "/dev/zero", "."):
-        with pytest.raises(ConfigError, match="is a folder, a pipe or a device. Expected a file"):
-            read_mapping(tmp_path / name)
-    with pytest.raises(ConfigError, match="has 16,777,217 bytes, more than 16,777,216"):
-        read_mapping(tmp_path / "large")
-    with pytest.raises(ConfigError, match="holds more than 100000 values"):
-        read_mapping(tmp_path / "many")
-    for name in ("a\0b", "n" * 300, "n" * 5_000, "f" * 300 + "/x"):
-        with pytest.raises(ConfigError, match="cannot be read"):
-            read_mapping(tmp_path / name)
+@pytest.mark.parametrize("name", [".", "a\0b", "n" * 300, "n" * 5_000, "f" * 300 + "/x"])
+def test_what_cannot_be_read_as_a_file_is_named(name, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_mapping(tmp_path / name)
 
 
 def test_words_that_look_like_numbers_stay_words():
@@ -344,10 +335,7 @@ def test_words_that_look_like_numbers_stay_words():
     ("content", "message"),
     [
         (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' is in line 3 and again in line 5"),
-        (b"a: &a\n  b: *a\n", "is nested .*alias"),
-        (b"a: &a [*a]\n", "is nested .*alias"),
-        (b"a: " + b"[" * 100 + b"]" * 100, "is nested in more than 50 levels"),
-        (b"a: " + b"[" * 5000 + b"]" * 5000, "is nested in more than 50 levels"),
+        (b"a: " + b"[" * 5000 + b"]" * 5000, "cannot be read"),
         (b"name: caf\xe9\n", "cannot be read .*in UTF-8"),
         (bytes(range(256)), "cannot be read .*in UTF-8"),
         (b"a: \x00\n", "cannot be read"),
@@ -360,16 +348,6 @@ def test_a_file_that_is_no_settings_is_named_with_its_fault(tmp_path, content, m
     file = tmp_path / "study.yaml"
     file.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"study\.yaml: {message}"):
-        read_mapping(file)
-
-
-@pytest.mark.parametrize("each", ["[{}]", "{{<<: [{}]}}"], ids=["lists", "merges"])
-def test_aliases_of_aliases_end_in_a_message_before_they_are_written_out(tmp_path, each):
-    lines = ["a0: &a0 {x: 1}"]
-    lines += [f"a{n}: &a{n} {each.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 10)]
-    file = tmp_path / "study.yaml"
-    file.write_text("\n".join(lines))
-    with pytest.raises(ConfigError, match="holds more than 100000 values.*remove aliases"):
         read_mapping(file)
 
 

@@ -120,11 +120,11 @@ def test_every_format_has_a_reader():
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("http://a.org/a.csv", "could be changed on its way"),
-        ("ftp://a.org/a.csv", "could be changed on its way"),
-        ("file:///etc/passwd", "could be changed on its way"),
-        ("http://localhost.a.org/a.csv", "could be changed on its way"),
-        ("https://[a.org/a.csv", "could be changed on its way"),
+        ("http://a.org/a.csv", "is no address that nobody can change"),
+        ("ftp://a.org/a.csv", "is no address that nobody can change"),
+        ("file:///etc/passwd", "is no address that nobody can change"),
+        ("http://localhost.a.org/a.csv", "is no address that nobody can change"),
+        ("https://[a.org/a.csv", "is no address that nobody can change"),
         ("https://a.org/", "names no file"),
         ("https://a.org/a/..", "names no file"),
         ("https://a.org/download?file=a.csv", "the suffix '' names no known format"),
@@ -136,7 +136,7 @@ def test_every_format_has_a_reader():
         ("https://a.org/a.csv?v=1&X-Amz-Signature=s3cret", "holds a user name, password, token or signature"),
         ("https://a.org/a.csv?sv=1&sig=s3cret%0a", "holds a user name, password, token or signature"),
         ("https://a.org/a.csv?rlkey=s3cret#", "holds a user name, password, token or signature"),
-        ("https://a.org/a\nb.csv", "has signs that no address has"),
+        ("https://a.org/a\nb.csv", "is no address that nobody can change"),
     ],
 )
 def test_a_download_has_a_safe_address(url, message):
@@ -195,8 +195,9 @@ ENTRIES = {
 def test_names_that_files_cannot_have_are_refused(section):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", named(section, "One", "oNE"))])
-    assert f"{section}.oNE: differs from {section}.One in upper and lower case alone" in str(found.value)
-    assert "Rename one of them" in str(found.value)
+    assert re.search(
+        rf"{section}.oNE.*: would share files called .* with {section}.One.*Rename one of them", str(found.value)
+    )
     with pytest.raises(ConfigError, match="at most 200 characters"):  # no file has a longer name
         load_study([("small.yaml", named(section, "a" * 201))])
 
@@ -215,7 +216,7 @@ def test_so_are_those_of_two_sections_that_share_a_folder(one, other):
     values[place][kind] = named(other, "oNE")[place][kind]
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", values)])
-    assert f"{other}.oNE: differs from {one}.One in upper and lower case alone" in str(found.value)
+    assert re.search(rf"{other}.oNE.*: would share files called .* with {one}.One", str(found.value))
 
 
 @pytest.mark.parametrize("prefixes", [["Read", "read"], ["read", "read"]])
@@ -236,7 +237,7 @@ def test_so_are_variants(prefixes):
 def test_a_result_is_not_called_like_a_measurement(section, name):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", named(section, name))])
-    assert f"{section}.{name}: `make bench` makes one of that name. Rename it" in str(found.value)
+    assert re.search(rf"{section}.{name}.*: would share files called .* with `make bench`", str(found.value))
     load_study([("small.yaml", named(section, f"{name}_of_mine"))])
 
 

@@ -104,16 +104,12 @@ BAD = {
         [varied(task__classifier_dropout=[0.1, 1.5])],
         "variants.task.classifier_dropout: .*less than 1.*Found 1.5",
     ),
-    "a value on one dataset that another lacks": (
-        [varied(recipe__freeze_epochs=[1]), ("stages/search/data/arxiv/recipe/freeze_layers", 1)],
-        r"variants.recipe: freeze_epochs = 1, but nothing is frozen.*\(in freeze_epochs-1\)",
-    ),
     "no value": ([varied(recipe__epochs=[])], "variants.recipe.epochs: .*at least 1"),
     "a value twice": ([varied(recipe__epochs=[2, 2])], r"variants.recipe.epochs: \[2, 2\] names a value twice"),
     "two kinds of task": ([varied(task__kind=["masked_lm"])], "variants.task.kind: a stage has one kind of task"),
     "more frozen than there is": (
         [varied(recipe__freeze_layers=[0, 3])],
-        "stages.search.data.imdb.recipe.freeze_layers: 3 is too many, since the backbone encoder has 2 blocks",
+        "stages.search.data.imdb.recipe.freeze_layers: 3 is too many, since there are 2 blocks",
     ),
     "a recipe that is not there": (
         [("stages/search/recipe", DELETE), ("stages/search/start", "finetune"), ("stages/search/data", {"imdb": {}})],
@@ -123,10 +119,6 @@ BAD = {
         [("stages/search/models", ["bert"])],
         "stages.search.models: there is no 'bert'. Known: tfidf, sdpa",
     ),
-    "a model that skips what names it": (
-        [("stages/search/models", ["sdpa", "tfidf"]), ("models/tfidf/skip", ["pretrain", "tapt", "search"])],
-        "stages.search.models: tfidf skips search. Take it out of one of the two",
-    ),
     "no model of a stage": ([("stages/search/models", [])], "stages.search.models: .*at least 1"),
     "a start from many models": (
         [("stages/finetune/start", "search"), ("stages/finetune/settings_from", DELETE)],
@@ -134,19 +126,19 @@ BAD = {
     ),
     "settings from nowhere": (
         [("stages/finetune/settings_from", "serach")],
-        "stages.finetune.settings_from: 'serach' is not a stage. Known: pretrain, tapt, finetune, search",
+        "stages.finetune.settings_from: there is no 'serach'. Did you mean 'search'. Known: pretrain, tapt",
     ),
     "settings from what searches nothing": (
         [("stages/finetune/settings_from", "tapt")],
-        "stages.finetune.settings_from: tapt has no variants to choose from",
+        "stages.finetune.settings_from: tapt has neither variants nor tuning",
     ),
     "settings from a search without the dataset": (
         [("stages/search/data", {"imdb": {}})],
-        "stages.finetune.settings_from: search does not search on arxiv. Add it to the data of search",
+        "stages.finetune.settings_from: search does not search on arxiv with sdpa. Add it there",
     ),
     "settings of several models": (
         [("stages/search/models", ["sdpa", "favor-m64"])],
-        "finetune.settings_from: search is passed by sdpa, favor-m64. .* so lsh-h2-c64 would take none. Let",
+        "finetune.settings_from: search is neither passed by the model itself nor by one model alone .lsh-h2-c64",
     ),
     "settings for variants": (
         [("stages/finetune/variants", {"recipe.epochs": [1, 2]})],
@@ -154,7 +146,7 @@ BAD = {
     ),
     "settings from what needs them": (
         [("stages/search/start", "finetune")],
-        "stages.finetune.settings_from: search itself needs finetune, a circle",
+        "stages: .*finetune.* needs .*search.*, a circle",
     ),
     "settings for another task": (
         [("stages/tapt/settings_from", "search"), ("stages/search/start", "pretrain")],
@@ -173,11 +165,7 @@ BAD = {
     ),
     "a figure whose time has variants": (
         [("/report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["search"]})],
-        "report.figures.x.time: search has variants, which the kind score_time would mix",
-    ),
-    "a table of variants that are not there": (
-        [("/report/tables/x", {"kind": "search", "stage": "finetune"})],
-        "report.tables.x.stage: finetune has no variants. Name a stage that has",
+        "report.figures.x.stage: search has variants, which the kind score_time would mix",
     ),
     "a look into many models": (
         [("/report/analyses/x", {"kind": "heads", "stage": "search", "dataset": "imdb"})],

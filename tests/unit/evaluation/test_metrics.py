@@ -160,5 +160,3 @@ def test_numbers_that_do_not_vary_correlate_with_nothing(labels, predictions):
 def test_numbers_that_are_none_are_refused():
     with pytest.raises(RunError, match="1 of 2 predictions"):
         regression_metrics([1, 2], [1, math.nan])
-    with pytest.raises(DataError, match="do not fit"):
-        regression_metrics([1, 2], [1])

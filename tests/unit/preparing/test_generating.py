@@ -18,7 +18,7 @@ from sklearn.metrics import f1_score
 
 from lib.core.errors import ConfigError
 from lib.preparing.generating import generate
-from lib.preparing.generators import RAW_FILES
+from lib.preparing.generators import generators, raw_files
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Preparation, Split
 from lib.reading.readers import read_records
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 EXTENSIONS = having("generators")
 pytestmark = pytest.mark.extensions(*EXTENSIONS)
 with extended(*EXTENSIONS):
-    CORPORA = list(RAW_FILES)
+    CORPORA = generators()
 DOCUMENTS = 600
 # What imitates a real corpus, and the digest of what it holds.
 IMITATIONS = {
@@ -62,18 +62,19 @@ def options(generator):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
-    for corpus in RAW_FILES:
+    for corpus in generators():
         generate(corpus, DOCUMENTS, 0, folder / corpus, options=options(corpus))
     return folder
 
 
 def paths(folder, corpus, kind="files"):
-    return {part: [folder / corpus / name for name in names] for part, names in RAW_FILES[corpus][kind].items()}
+    return {part: [folder / corpus / name for name in names] for part, names in raw_files(corpus, kind).items()}
 
 
 def test_every_listed_file_is_made_and_no_other(folder):
-    for corpus, kinds in RAW_FILES.items():
-        listed = {name for parts in kinds.values() for names in parts.values() for name in names}
+    for corpus in generators():
+        made = [raw_files(corpus, kind) for kind in ("files", "ground_truth")]
+        listed = {name for parts in made for names in parts.values() for name in names}
         assert {path.name for path in (folder / corpus).iterdir()} == listed
 
 
@@ -84,7 +85,7 @@ def test_a_generator_is_found_by_its_name(tmp_path, own_extension):
         "def make(documents, rng, options):\n"
         "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
     )
-    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} == set(RAW_FILES)
+    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} == set(generators())
     generate("notes", 200, 0, tmp_path / "out")
     generate("letters", 200, 0, tmp_path / "letters", "notes")
     assert (tmp_path / "out/notes.txt").read_bytes() == (tmp_path / "letters/notes.txt").read_bytes() == b"200"
@@ -92,9 +93,9 @@ def test_a_generator_is_found_by_its_name(tmp_path, own_extension):
 
 
 def test_listing_raw_files_imports_no_pyarrow_and_a_generator_no_other():
-    code = "import sys; from lib.preparing.generators import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
+    code = "import sys; from lib.preparing.generators import generators, raw_files; raw_files('imdb')\n"
     code += "assert not {'lib.generators.arxiv', 'lib.generators.wikipedia'} & set(sys.modules)\n"
-    code += "dict(RAW_FILES); sys.exit('pyarrow' in sys.modules)"
+    code += "[raw_files(name) for name in generators()]; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

@@ -54,27 +54,6 @@ def prepare(folder, path, **options):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    ("names", "values"),
-    [
-        (["-1", "1"], [-1, 0, 1]),
-        (["2", "4"], [2, 0, 4]),
-        (["2", "4"], [4, 1]),
-        (["1", "2", "3"], [1, 0]),
-        (["-1.0", "1.0"], [-1.0, 0.0]),
-        (["0.5", "1.5"], [0.5, 1]),
-    ],
-)
-def test_where_a_name_is_another_number_numbers_are_names(tmp_path, suffix, names, values):
-    path = table(tmp_path, suffix, label=values)
-    with pytest.raises(DataError, match=r"the label is .*expected one of the names .*numbers are names"):
-        labels(path, names)
-    known = [value for value in values if cell_text(value) in map(cell_text, names)]
-    found = labels(table(tmp_path, suffix, label=known), names)
-    assert found == [[float(name) for name in names].index(value) for value in known]
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
 def test_numbers_that_pandas_made_floats_are_the_same_numbers(tmp_path, suffix):
     assert labels(table(tmp_path, suffix, label=[1.0, 0.0]), ["no", "yes"]) == [1, 0]
     assert labels(table(tmp_path, suffix, label=[2.0, 4.0]), ["2", "4"]) == [0, 1]
@@ -115,7 +94,7 @@ def test_a_word_without_a_label_has_none(tmp_path, suffix):
 def test_truth_values_in_the_order_of_labels_are_a_warning(tmp_path, suffix, caplog):
     path = table(tmp_path, suffix, label=[True, False])
     assert labels(path, ["spam", "ham"]) == [1, 0]
-    assert "false was read as 'spam', true as 'ham'" in caplog.text
+    assert "false is read as 'spam', true as 'ham'" in caplog.text
     caplog.clear()
     assert labels(path, ["spam", "ham"], values={"true": "spam", "false": "ham"}) == [0, 1]
     assert labels(path, ["true", "false"]) == [0, 1]
@@ -125,7 +104,7 @@ def test_truth_values_in_the_order_of_labels_are_a_warning(tmp_path, suffix, cap
 
 @pytest.mark.parametrize("text", ["[OFF, NOT]", "[yes, no]", "[On, other]"])
 def test_a_name_that_yaml_reads_as_a_truth_value_needs_quotation_marks(text):
-    with pytest.raises(ValidationError, match=r"YAML reads on, yes and true \(OFF, No, ...\) as truth values"):
+    with pytest.raises(ValidationError, match="labels.0"):
         Preparation(labels=yaml.safe_load(text))
     Preparation(labels=yaml.safe_load(text.replace("[", '["').replace(", ", '", "').replace("]", '"]')))
 
@@ -135,7 +114,7 @@ def test_a_value_that_yaml_read_as_a_truth_value_is_listed_so(tmp_path):
     values = Preparation(labels=["no", "yes"], values=yaml.safe_load("{OFF: yes_, NOT: no_}".replace("_", "")) and {
         False: "yes", "NOT": "no"
     }).values  # fmt: skip
-    with pytest.raises(DataError, match="the label is 'OFF'; expected .* or of the values false, NOT"):
+    with pytest.raises(DataError, match="the label is 'OFF'; expected one of false, NOT, no, yes"):
         labels(path, ["no", "yes"], values=values)
 
 
@@ -143,7 +122,7 @@ def test_a_value_that_yaml_read_as_a_truth_value_is_listed_so(tmp_path):
 def test_a_value_that_is_not_listed_is_named_with_those_that_are(tmp_path, suffix):
     path = table(tmp_path, suffix, label=["a", "b", "neither"] * 20)
     values = {"a": "yes", "b": "no"}
-    message = "document 3: the label is 'neither'; expected one of the names no, yes or of the values a, b. Check"
+    message = "document 3: the label is 'neither'; expected one of a, b, no, yes. Check"
     with pytest.raises(DataError, match=message):
         prepare(tmp_path, path, values=values)
     found = prepare(tmp_path, path, values=values | {"neither": None})
@@ -240,9 +219,9 @@ def test_a_fold_that_may_be_misspelt_does_not_train(tmp_path, suffix, names):
 
 
 def test_a_fold_has_one_use():
-    with pytest.raises(ValidationError, match=r"train: \['3'\] validate or test"):
+    with pytest.raises(ValidationError, match=r"\['3'\] are named twice"):
         Folds(validation=3, test=4, train=[1, "3"])
-    with pytest.raises(ValidationError, match="validation and test are both fold 3"):
+    with pytest.raises(ValidationError, match=r"\['3'\] are named twice"):
         Folds(validation=3, test="3.0")
 
 

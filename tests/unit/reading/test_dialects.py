@@ -8,10 +8,8 @@ import re
 import zipfile
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -44,15 +42,9 @@ def read(path, *, label="label", labels=("no", "yes"), **options):
     return [(record.text, record.label) for record in records]
 
 
-def remedies(error):
-    """Return the dialects that a message proposes."""
-    return [Dialect.model_validate(yaml.safe_load(found)) for found in re.findall(r"'dialect: (\{.*?\})'", str(error))]
-
-
 def refused(path, match, **options):
-    with pytest.raises(DataError, match=match) as caught:
+    with pytest.raises(DataError, match=match):
         read(path, **options)
-    return remedies(caught.value)
 
 
 # Quotation marks and backslashes
@@ -94,7 +86,7 @@ def test_a_tsv_of_pandas_with_tabs_or_line_feeds_in_texts_is_refused(tmp_path):
 
 @pytest.mark.parametrize("content", ["text\tlabel\na\tb\t1\n", "text\tlabel\nno end\nof line\t1\n"])
 def test_a_tab_or_a_line_feed_without_quotation_marks_is_refused(tmp_path, content):
-    refused(write(tmp_path, "raw.tsv", content), "line 2: has . fields; expected 2 as in the header")
+    refused(write(tmp_path, "raw.tsv", content), "line 2: has . fields; expected 2")
 
 
 def test_backslashes_that_escape_are_read_if_a_setting_says_so(tmp_path):
@@ -102,7 +94,7 @@ def test_backslashes_that_escape_are_read_if_a_setting_says_so(tmp_path):
     refused(path, "cannot be read|part of the text")
     assert read(path, dialect=Dialect(escape="backslash")) == [('He said "good", and left', 1), ("plain", 0)]
     unquoted = write(tmp_path, "unquoted.csv", "text,label\nfirst\\, and more,1\nplain,0\n")
-    refused(unquoted, "may be part of the text or of the table.*set 'dialect.escape'")
+    refused(unquoted, "line 2: has 3 fields; expected 2")
     assert read(unquoted, dialect=Dialect(escape="backslash")) == [("first, and more", 1), ("plain", 0)]
 
 
@@ -155,7 +147,7 @@ def test_another_delimiter_is_read_if_a_setting_says_so(tmp_path):
     assert read(path, dialect=Dialect(delimiter=";")) == [("a, b", 1), ("c", 0)]
     path = write(tmp_path, "phrases.txt", "Sales rose@1\nSales, fell@0\n")
     for lacking in (Dialect(columns=["text", "label"]), Dialect(quotes=False), Dialect(escape="backslash")):
-        refused(path, "set 'dialect.delimiter', or leave", dialect=lacking)
+        refused(path, "only with 'dialect.delimiter'", dialect=lacking)
     dialect = Dialect(delimiter="@", columns=["text", "label"])
     assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
 
@@ -189,7 +181,7 @@ def test_delimiter_quotation_marks_and_escapes_may_all_differ(tmp_path, text, de
 @pytest.mark.parametrize("delimiter", [",", "\t"])
 def test_other_marks_comments_and_lines_above_are_read_as_by_pandas(tmp_path, content, options, delimiter):
     path = write(tmp_path, "raw.tsv" if delimiter == "\t" else "raw.csv", content.replace(",", delimiter))
-    assert refused(path, "has no column 'text', 'label'; .*say so under 'dialect'") == []
+    refused(path, "has no column 'text', 'label'; .*say so under 'dialect'")
     expected = pd.read_csv(path, sep=delimiter, **options)
     assert read(path, dialect=Dialect(**options)) == list(expected.itertuples(index=False, name=None))
 
@@ -219,7 +211,7 @@ def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
     refused(path, "has no column 'text', 'label'.* has them in its first line, or under 'dialect.columns'")
     assert read(path, dialect=Dialect(columns=["label", "other", "text"])) == [("first", 1), ("second", 0)]
-    refused(path, "line 1: has 3 fields; expected 2 as in dialect.columns", dialect=Dialect(columns=["label", "text"]))
+    refused(path, "line 1: has 3 fields; expected 2", dialect=Dialect(columns=["label", "text"]))
     refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
 
 
@@ -233,7 +225,7 @@ def test_the_header_of_a_joined_file_is_no_document(tmp_path, delimiter, mark, l
     path.write_text("".join(content.splitlines(keepends=True)[place] for place in (0, 1, 3)))
     assert [text for text, _ in read(path, label=label)] == ["one", "two"]
     given = Dialect(columns=["text", "label"])
-    refused(path, "line 1: has the names of the columns.*leave out 'dialect.columns'", label=label, dialect=given)
+    refused(path, "line 1: has the names of the columns", label=label, dialect=given)
 
 
 def test_a_text_may_be_called_like_its_only_column(tmp_path):
@@ -255,22 +247,21 @@ def test_another_encoding_is_read_if_a_setting_says_so(tmp_path, encoding, suffi
     }[suffix]
     path = write(tmp_path, f"raw{suffix}", content, encoding)
     label = None if suffix == ".txt" else "label"
-    ways = refused(path, "is UTF-|has at character", label=label)
+    refused(path, "has a NUL byte|has at character", label=label)
     assert read(path, label=label, dialect=Dialect(encoding=encoding)) == [(text, label and 1)]
-    if encoding.startswith("utf"):
-        assert ways[0].encoding == encoding
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_named(tmp_path, encoding):
-    path = write(tmp_path, "raw.csv", "text,label\nx,1\n", encoding)
-    (way,) = refused(path, f"is {encoding.upper()}")
-    assert read(path, dialect=way) == [("x", 1)]
+def test_utf_16_without_a_mark_is_refused(tmp_path, encoding):
+    """Its ASCII is UTF-8, too, with a NUL for every second character."""
+    path = write(tmp_path, "raw.txt", "one\ntwo\n", encoding)
+    refused(path, "has a NUL byte in its first line.*utf-16", label=None)
+    assert [text for text, _ in read(path, label=None, dialect=Dialect(encoding=encoding))] == ["one", "two"]
 
 
 def test_a_wrong_encoding_is_named(tmp_path):
     path = write(tmp_path, "raw.csv", "text,label\nж,1\n", "utf-8")
-    refused(path, "Expected utf-16; name the file's own encoding", dialect=Dialect(encoding="utf-16"))
+    refused(path, "text in utf-16", dialect=Dialect(encoding="utf-16"))
     refused(path, "'text' has at character 1 the byte 0xD0, which is not ascii", dialect=Dialect(encoding="ascii"))
     for encoding in ("klingon", "rot13", "a\0b"):
         with pytest.raises(ValidationError, match="Expected an encoding of texts"):
@@ -305,17 +296,12 @@ def test_a_column_that_is_not_read_may_have_any_name(tmp_path):
 
 def half_characters(folder):
     """Return files whose second of three texts has what no text can have, and that character."""
-    invalid = pa.Array.from_buffers(
-        pa.string(), 3, [None, pa.array([0, 1, 5, 6], pa.int32()).buffers()[1], pa.py_buffer(b"abc\xe9de")]
-    )
-    pq.write_table(pa.table({"text": invalid}), folder / "raw.parquet")
     lines = [json.dumps({"text": text}) for text in ("a", "bc\ud83d!", "e")]
     return {
         write(folder, "raw.jsonl", "\n".join(lines)): r"'text' has at character 3 half of a surrogate pair \(U\+D83D\)",
         write(folder, "raw.csv", b"text\na\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
         write(folder, "raw.tsv", b"text\na\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
         write(folder, "raw.txt", b"a\nbc\xe9d\ne\n"): "'text' has at character 3 the byte 0xE9",
-        folder / "raw.parquet": "'text' has at character 3 the byte 0xE9",
     }
 
 
@@ -398,7 +384,6 @@ def test_a_repository_may_hold_labels_in_files_of_their_own():
         ("../labels.txt", "is no place inside"),
         ("labels.doc", "no known"),
         ("text-0.txt", "twice"),
-        ("labels-*.txt", "is a pattern.*a range such as {0..9}"),
     ):
         with pytest.raises(ValidationError, match=match):
             HubSource(**pinned, ground_truth={"train": [wrong]})
@@ -447,7 +432,7 @@ def test_files_of_a_folder_need_no_suffix(tmp_path):
     dialect = Dialect(document="file", encoding="latin-1")
     assert read(path, labels=["sci.space", "sci.med"], dialect=dialect) == [("Subject: café\n\nHello", 1)]
     refused(path, "names no known format", label=None)
-    refused(path, "no ids, no groups", dialect=dialect, id="id")
+    refused(path, "so id cannot be read", dialect=dialect, id="id")
 
 
 # Any table, against a plain reader

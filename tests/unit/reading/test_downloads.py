@@ -86,13 +86,13 @@ def test_server_fault_is_retried(site, tmp_path):
 
 def test_transfer_that_always_breaks_names_how_far_it_came(site, tmp_path):
     site.faults["/file.zip"] = [100_000, 0, 0, 0]
-    with pytest.raises(DownloadError, match="broke off after 65,536 bytes, in 4 attempts"):
+    with pytest.raises(DownloadError, match="cannot be fetched .*; [0-9,]+ bytes came"):
         fetch(site, tmp_path / "file.zip")
     assert nothing_left(tmp_path)
 
 
 def test_missing_file_is_not_retried(site, tmp_path):
-    with pytest.raises(DownloadError, match=r"none\.zip: the server answered 404"):
+    with pytest.raises(DownloadError, match=r"none\.zip: cannot be fetched \(the server answered 404"):
         download_url(f"{site.url}/none.zip", tmp_path / "file.zip")
     assert len(site.requests) == 1
     assert nothing_left(tmp_path)
@@ -113,7 +113,7 @@ def test_wrong_checksum_keeps_the_file_of_before(site, tmp_path):
 
 
 def test_wrong_size_is_refused(site, tmp_path):
-    with pytest.raises(DownloadError, match="700,001 bytes, expected 5"):
+    with pytest.raises(DownloadError, match="size of the file is 700001, expected 5"):
         fetch(site, tmp_path / "file.zip", size=5)
     assert nothing_left(tmp_path)
 
@@ -132,7 +132,7 @@ def test_url_without_checksum_is_warned_about_once(site, tmp_path, caplog):
 
 def test_unreachable_host(tmp_path, site):
     site.server_close()
-    with pytest.raises(DownloadError, match="not reachable, in 2 attempts"):
+    with pytest.raises(DownloadError, match="cannot be fetched"):
         download_url("http://127.0.0.1:9/file.zip", tmp_path / "file.zip", attempts=2, pause_s=0.001)
 
 
@@ -155,7 +155,7 @@ def run_script(name, *arguments, **environment):
 def hub(site, folder, *arguments, **environment):
     """Run the script, as the endpoint is read when the library is imported."""
     options = {"HF_ENDPOINT": site.url, "HF_HOME": folder / "home", "HF_HUB_OFFLINE": "0"} | environment
-    return run_script("download_hub", *arguments, "--out", folder / "raw" / "file", **options)
+    return run_script("download", *arguments, "--out", folder / "raw" / "file", **options)
 
 
 LARGE = ("--repository", "owner/corpus", "--file", "data/train-00000-of-00001.parquet")
@@ -227,7 +227,7 @@ def test_hub_revision_that_is_no_commit_is_warned_about_once(site, tmp_path, fil
         assert len(warnings) == (revision != COMMIT)
         for warning in warnings:
             assert f"owner/corpus, revision main, file {file} ({site.url}): the revision is not a commit" in warning
-            assert f"Fetched commit {COMMIT}. To pin it, set 'revision: {COMMIT}' next to 'repository: " in warning
+            assert f"To pin what was fetched, set 'revision: {COMMIT}' next to 'repository: " in warning
 
 
 def test_damaged_hub_file_is_deleted_and_both_sums_named(site, tmp_path):
@@ -242,19 +242,19 @@ def test_damaged_hub_file_is_deleted_and_both_sums_named(site, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("repository", "revision", "file", "thing"),
+    ("repository", "revision", "file"),
     [
-        ("owner/corpus", "main", "data/none.parquet", "file"),
-        ("owner/corpus", "v9", "vocab.txt", "revision"),
-        ("owner/none", "main", "vocab.txt", "repository"),
-        ("owner/private", "main", "vocab.txt", "repository"),
+        ("owner/corpus", "main", "data/none.parquet"),
+        ("owner/corpus", "v9", "vocab.txt"),
+        ("owner/none", "main", "vocab.txt"),
+        ("owner/private", "main", "vocab.txt"),
     ],
 )
-def test_missing_on_the_hub(site, tmp_path, repository, revision, file, thing):
+def test_missing_on_the_hub(site, tmp_path, repository, revision, file):
     done = hub(site, tmp_path, "--repository", repository, "--revision", revision, "--file", file)
     assert done.returncode == 1
     assert f"{repository}, revision {revision}, file {file}" in done.stderr
-    assert f"no such {thing}" in done.stderr
+    assert "cannot be fetched" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(site.requests) == 1, "a missing file was asked for again"
 
@@ -262,12 +262,9 @@ def test_missing_on_the_hub(site, tmp_path, repository, revision, file, thing):
 def test_busy_hub_is_asked_again(site, tmp_path):
     site.files["/cdn/large"] = CONTENT
     site.faults["HEAD /datasets/owner/corpus/resolve/main/data/train-00000-of-00001.parquet"] = ["503", "503"]
-    code = "import sys; from lib.reading.downloads import download_hub as download; "
-    code += "download(*sys.argv[1:], attempts=3, pause_s=0.001)"
-    command = [sys.executable, "-c", code, "owner/corpus", "data/train-00000-of-00001.parquet", str(tmp_path / "file")]
-    environment = os.environ | {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-    subprocess.run(command, env=environment, check=True, timeout=120)
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    done = hub(site, tmp_path, *LARGE)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "raw" / "file").read_bytes() == CONTENT
 
 
 def test_hub_offline_and_not_cached(site, tmp_path):
@@ -287,7 +284,7 @@ def fetched(site, folder, *calls, **environment):
         "import json, os, sys\nfrom lib.reading import hub_files\nfrom lib.core.errors import DownloadError\n"
         "for name, repository, target, revision, os.environ['HF_TOKEN'] in json.loads(sys.argv[1]):\n"
         "    try:\n"
-        "        getattr(hub_files, name)(repository, target, revision=revision, attempts=3, pause_s=0.001)\n"
+        "        getattr(hub_files, name)(repository, target, revision=revision)\n"
         "        print()\n"
         "    except DownloadError as error:\n"
         "        print(error)\n"
@@ -385,10 +382,9 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     assert "holds neither model.safetensors nor pytorch_model.bin" in empty
     assert "names the shard '../../home/x', no .safetensors file. Name another revision" in strange
     assert "file model-00002-of-00002.safetensors" in partial
-    assert "no such file" in partial
     assert "model.safetensors.index.json names this file" in partial
     assert "file config.json" in nothing
-    assert "no such repository, or not for you" in absent
+    assert "owner/absent" in absent
     assert "holds no tokenizer.json, no vocab.txt, no vocab.json with merges.txt, so its tokeniser needs" in slow
     assert "AutoTokenizer.from_pretrained('owner/empty').save_pretrained('FOLDER')" in slow
     assert nothing_left(tmp_path / "owner")
@@ -419,11 +415,9 @@ def test_a_gated_model_says_how_to_give_a_token(site, tmp_path):
     none, bad, good, narrow = fetched(site, tmp_path, *calls)
     for message, status in ((none, 401), (bad, 403)):
         assert f"owner/gated, revision {COMMIT}, file tokenizer.json" in message
-        assert f"Accept the licence on {site.url}/owner/gated with your account" in message
-        assert f"{site.url}/settings/tokens, and run again with HF_TOKEN set to it" in message
+        assert "a token that may read it in HF_TOKEN" in message
         assert str(status) in message
     assert good == ""
-    assert "Accept the licence" in narrow
     assert "Please enable access to public gated repositories" in narrow
     assert len([path for _, path, _ in site.requests if "narrow" in path]) == 1, "it was asked again"
 
@@ -439,7 +433,7 @@ def test_a_model_that_transformers_does_not_follow_is_refused_when_it_is_fetched
     )
     assert done.returncode == 1
     assert "owner/quantised" in done.stderr
-    assert "quantization_config = {'quant_method': 'gptq'}: its weights are quantised. Name the model" in done.stderr
+    assert "quantization_config = {'quant_method': 'gptq'}: transformers does not follow it for" in done.stderr
 
 
 def test_a_model_is_fetched_by_its_program(site, tmp_path):
@@ -456,6 +450,6 @@ def test_a_model_is_fetched_by_its_program(site, tmp_path):
 def test_download_script(site, tmp_path):
     site.files["/file.zip"] = CONTENT
     arguments = ("--url", f"{site.url}/file.zip", "--size", len(CONTENT), "--sha256", SHA256)
-    done = run_script("download_url", *arguments, "--out", tmp_path / "file.zip")
+    done = run_script("download", *arguments, "--out", tmp_path / "file.zip")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file.zip").read_bytes() == CONTENT

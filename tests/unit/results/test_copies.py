@@ -23,21 +23,19 @@ OF_SCORES = {
     "answer": {},
     "classes": {"models": ["sdpa"]},
     "detection": {},
-    "difference": {"columns": ["f1", "accuracy"]},
     "errors": {"by": "near_copy"},
     "groups": {},
     "requirements": {"time": ["finetune"]},
-    "search": {},
+    "search": {"spread": True},
     "search_best": {},
     "significance": {},
-    "spread": {},
-    "stage": {"columns": ["f1", "accuracy"]},
+    "stage": {"columns": ["f1", "accuracy"], "against": ["reference"]},
     "state_size": {},
 }
 """Settings of tables that show scores of evaluations."""
 OF_OTHERS = {
-    "analogies", "compute", "correlation", "geometry", "history", "nearest_words", "parameters", "pareto", "published",
-    "relative", "scaling", "tenths", "texts", "token_lengths", "trials",
+    "analogies", "compute", "correlation", "geometry", "history", "nearest_words", "pareto", "published", "scaling",
+    "tenths", "texts", "token_lengths", "trials",
 }  # fmt: skip
 """Tables of costs, of trainings, of printed numbers and of data."""
 DRAWN = {
@@ -76,7 +74,7 @@ def evaluations(root, kind, errors):
 
 
 def shown(root, kind, folders):
-    fields = {"reference": "sdpa"} if kind in ("answer", "difference", "requirements", "significance") else {}
+    fields = {"reference": "sdpa"} if kind in ("answer", "requirements", "significance", "stage") else {}
     if kind.startswith("search"):
         fields["variants"] = {"finetune": VARIANTS}
     if kind in ("groups", "group_score", "state_size"):

@@ -70,12 +70,13 @@ def test_a_table_of_a_stage_has_a_dash(scope):
 
 
 def test_differences_and_costs_have_a_dash_and_say_why(scope):
-    found = row(table(scope, kind="difference", stage="finetune"))
+    one = dataclasses.replace(scope, stages={"finetune": DATASETS})
+    found = row(table(one, stage="finetune", columns=["f1"], against=["reference", "baseline"]))
     assert np.isnan([found["imdb"], found["imdb_against_sdpa"], found["imdb_against_tfidf"]]).all()
     assert found["arxiv_against_sdpa"] == pytest.approx(-20)
-    made = table(scope, kind="relative", stage=[["tapt", "finetune"]], column="memory")
-    assert np.isnan(row(made)["imdb"])
-    assert row(made)["arxiv"] == pytest.approx(200)
+    made = table(scope, stage=[["tapt", "finetune"]], columns=["memory"], against=["reference"])
+    assert np.isnan(row(made)["imdb_against_sdpa"])
+    assert row(made)["arxiv_against_sdpa"] == pytest.approx(200)
     assert made.note.endswith("or a dataset that the model is not made for.")
 
 
@@ -91,8 +92,8 @@ def test_requirements_are_of_the_datasets_that_a_model_is_made_for(scope):
     settings = {"savings": {"favor": {"time": 20, "memory": 30}}, "spread": 1, "seeds": 2}
     frame = table(scope, kind="requirements", stage="finetune", **settings, **TIME).frame
     own = frame[frame["model"] == "hybrid"]
-    assert own["dataset"].tolist() == ["arxiv", "all"]
-    assert own["quality"].tolist() == ["not met", "not met (on 1 of 1)"]
+    assert own["dataset"].tolist() == ["arxiv"]
+    assert own["quality"].tolist() == ["not met"]
 
 
 def test_tests_are_of_the_pairs_that_there_are(scope):
@@ -239,7 +240,6 @@ def test_each_panel_names_the_f1_of_its_dataset(tmp_path, kind):
 
 F1_OF_TABLES = {
     "stage": {"columns": ["f1"]},
-    "difference": {},
     "answer": {},
     "significance": {},
     "pareto": {"time": ["spans"]},

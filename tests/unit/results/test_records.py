@@ -3,8 +3,8 @@ import pytest
 from run_records import MODELS, write_baseline, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.core.record import RUN
-from lib.results.records import load_geometries, load_histories, load_runs, select_grid, shared_note
+from lib.core.record import GEOMETRY, HISTORY, RUN
+from lib.results.records import load_runs, load_tables, select_grid, shared_note
 
 
 def test_runs_are_one_tidy_row_each(tmp_path):
@@ -46,7 +46,7 @@ def test_histories_are_one_row_per_epoch_of_what_trained(tmp_path):
     folders = [write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed) for seed in (1, 2)]
     folders.append(write_baseline(tmp_path, "imdb", 0.8))
     (folders[1] / "history.csv").write_text("epoch,train_loss,eval_loss\n1,2.5,2.25\n2,1.5,1.75\n")
-    histories = load_histories(load_runs(folders))
+    histories = load_tables(load_runs(folders), HISTORY)
     assert histories[["stage", "model", "dataset"]].drop_duplicates().to_numpy().tolist() == [["tapt", "sdpa", "imdb"]]
     shown = histories[["seed", "epoch", "train_loss"]].to_numpy().tolist()
     assert shown == [[1, 1, 3.5], [1, 2, 3.0], [2, 1, 2.5], [2, 2, 1.5]]
@@ -58,11 +58,11 @@ def test_tables_of_geometry_are_those_of_what_trained(tmp_path):
         write_geometry(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed), {"symmetry": seed}, {"head": 0})
         for seed in (1, 2)
     ]
-    geometries = load_geometries(load_runs([*folders, write_baseline(tmp_path, "imdb", 0.8)]))
+    geometries = load_tables(load_runs([*folders, write_baseline(tmp_path, "imdb", 0.8)]), GEOMETRY, {"head": str})
     assert geometries[["seed", "head"]].to_numpy().tolist() == [[1, "all"], [1, "0"], [2, "all"], [2, "0"]]
     (folders[1] / "geometry.csv").unlink()
     with pytest.raises(DataError, match=r"seed-2/geometry.csv"):
-        load_geometries(load_runs(folders))
+        load_tables(load_runs(folders), GEOMETRY, {"head": str})
 
 
 def test_every_missing_or_empty_history_is_named(tmp_path):
@@ -70,14 +70,14 @@ def test_every_missing_or_empty_history_is_named(tmp_path):
     (folders[0] / "history.csv").unlink()
     (folders[1] / "history.csv").write_text("")
     with pytest.raises(DataError) as error:
-        load_histories(load_runs(folders))
+        load_tables(load_runs(folders), HISTORY)
     for folder in folders[:2]:
-        assert f"{folder / 'history.csv'}: not a history" in str(error.value)
+        assert f"{folder / 'history.csv'}: not a table" in str(error.value)
     assert MODELS[2] not in str(error.value)
 
 
 def test_where_nothing_trained_there_is_no_history(tmp_path):
-    histories = load_histories(load_runs([write_baseline(tmp_path, "imdb", 0.8)]))
+    histories = load_tables(load_runs([write_baseline(tmp_path, "imdb", 0.8)]), HISTORY)
     assert histories.empty
     assert list(histories) == ["stage", "model", "dataset", "variant", "seed", "epoch"]
 

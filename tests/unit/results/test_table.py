@@ -3,6 +3,7 @@ import string
 import pandas as pd
 import pytest
 
+from lib.core.errors import DataError
 from lib.results.escapes import latex
 from lib.results.table import Column, Key, Table
 
@@ -117,14 +118,14 @@ def test_html_is_escaped_marked_aligned_and_the_same_again():
 def test_columns_that_are_called_alike_are_refused():
     """One would hide the other."""
     frame = pd.DataFrame({"low": [1.0], "high": [2.0]})
-    with pytest.raises(ValueError, match="some have the same name: to, to"):
+    with pytest.raises(DataError, match="some have the same name: to, to"):
         Table(frame, {"low": Column("to", 1), "high": Column("to", 1)})
 
 
 def test_names_that_join_alike_are_refused_and_a_column_is_no_deviation_of_another():
     a, b = Key(("a", "b_c")), Key(("a_b", "c"))
     columns = {a: Column("a/b_c", 1), b: Column("a_b/c", 1)}
-    with pytest.raises(ValueError, match="some have the same name: a_b_c, a_b_c"):
+    with pytest.raises(DataError, match="some have the same name: a_b_c, a_b_c"):
         Table(pd.DataFrame({a: [1.0], b: [2.0]}), columns)
     imdb, spread = Key(("imdb",)), Key(("imdb_sd",))
     table = Table(pd.DataFrame({imdb: [65.0], spread: [93.0]}), {imdb: Column("imdb", 2), spread: Column("imdb_sd", 2)})

@@ -86,7 +86,7 @@ def totals(root, tapt_seeds, finetune_seeds):
     runs += [write_run(root, "finetune", "sdpa", "imdb", seed, seconds=10.0) for seed in finetune_seeds]
     owners = {stage: {"sdpa": {"imdb": "sdpa"}} for stage in ("tapt", "finetune")}
     made = Scope(["sdpa"], {stage: ["imdb"] for stage in owners}, owners, files=[run / "run.json" for run in runs])
-    return made.totals("training_seconds", ["tapt", "finetune"])
+    return made.totals("training_seconds", ["tapt", "finetune"], ["sdpa"], "sum", "finetune")
 
 
 def test_totals_add_the_stage_that_a_run_started_from(tmp_path):

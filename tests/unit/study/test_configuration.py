@@ -149,7 +149,9 @@ def test_a_key_that_one_entry_lacks_is_placed_at_that_entry():
 def test_what_does_not_fit_together_is_placed_at_the_entry_that_it_is_about():
     wrong = {"experiment": {"models": {"swap": {"backbone": "enkoder", "mechanism": "sdpa"}}}}
     (problem,) = problems_of(over(wrong, {"experiment": {"seeds": [3]}}))
-    assert problem.startswith("layer0.yaml: experiment.models.swap.backbone: there is no 'enkoder'. Known: encoder")
+    assert problem.startswith(
+        "layer0.yaml: experiment.models.swap.backbone: there is no 'enkoder'. Did you mean 'encoder'?"
+    )
 
 
 def test_null_removes_a_mechanism_with_its_models():

@@ -166,7 +166,7 @@ def test_labels_are_seen_and_differ(labels, message):
         loaded((f"{IMDB}/labels", labels))
 
 
-TABLE, FIGURE = {"kind": "spread", "stage": "finetune"}, {"kind": "bars", "stage": "finetune"}
+TABLE, FIGURE = {"kind": "history", "stage": "finetune"}, {"kind": "bars", "stage": "finetune"}
 ONE_RULE = [
     ({"tables": {"a-b": TABLE, "a.b": TABLE}}, "report.tables.a.b: differs from 'a-b'"),
     ({"tables": {"a_b": TABLE, "a.b": TABLE}}, "report.tables.a.b: differs from 'a_b'"),

@@ -92,8 +92,6 @@ def test_a_tokeniser_says_which_tokens_stay():
     (head, *_), (ends, *_) = runs_of(found, "finetune", "sdpa"), runs_of(found, "finetune", "ends")
     assert plan.data(ends)["test"].endswith("tokens/ends/test")
     assert json.loads(head.settings) == json.loads(ends.settings) | {"model": "sdpa"}, "the tokeniser is an input"
-    assert "--cut head_tail" in plan.corpora.tokenizer_options("ends")
-    assert not [option for option in plan.corpora.tokenizer_options("wordpiece") if "cut" in option]
 
 
 SPANS = [
@@ -107,10 +105,6 @@ SPANS = [
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            [("tokenizers/wordpiece/cut", "head_tail")],
-            "tokenizers.wordpiece.cut: head_tail does nothing with the spans",
-        ),
         (
             [("datasets/imdb/window_stride", 100), ("models/sdpa/max_tokens", 64)],
             "models.sdpa.max_tokens: a window holds 62 tokens and",

@@ -4,7 +4,7 @@ import torch
 
 from lib.core.errors import DataError
 from lib.core.labels import IGNORED
-from lib.tokens.batches import ClassificationCollator, TokenClassificationCollator
+from lib.tokens.batches import ClassificationCollator
 from lib.tokens.masking import MlmCollator, TokenMasker
 from lib.tokens.tokenizer import SPECIAL_TOKENS
 from lib.tokens.vocabularies import from_vocabulary, train_words
@@ -43,7 +43,7 @@ def test_masks_do_not_depend_on_the_batch(masker):
 
 def test_labels_of_tokens_are_padded_with_none():
     rows = [row(0, 4) | {"labels": np.array([-100, 2, -100, -100])}, row(1, 3) | {"labels": np.array([-100, 0, -100])}]
-    batch = TokenClassificationCollator(pad_token_id=9)(rows)
+    batch = ClassificationCollator(pad_token_id=9)(rows)
     assert batch["input_ids"].tolist() == [[2, 5, 6, 3], [2, 5, 3, 9]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
     assert batch["labels"].tolist() == [[-100, 2, -100, -100], [-100, 0, -100, -100]]
@@ -64,9 +64,8 @@ def test_whole_words_are_masked_too(tmp_path):
     assert set(masked) == words | {tokenizer.backend.mask_token_id}
 
 
-@pytest.mark.parametrize("kind", ["mlm", "classification", "tokens"])
+@pytest.mark.parametrize("kind", ["mlm", "classification"])
 def test_a_document_without_tokens_is_refused_by_name(masker, kind):
-    collators = {"mlm": MlmCollator(masker, 0), "classification": ClassificationCollator(0)}
-    collator = collators.get(kind, TokenClassificationCollator(0))
+    collator = {"mlm": MlmCollator(masker, 0), "classification": ClassificationCollator(0)}[kind]
     with pytest.raises(DataError, match="d7"):
         collator([row(1, 5), row(7, 5) | {"input_ids": np.array([], dtype=int)}])

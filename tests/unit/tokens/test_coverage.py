@@ -42,9 +42,7 @@ def warned(caplog):
 
 def test_texts_without_a_known_token_are_refused_and_the_remedy_reads_them(tmp_path, caplog):
     written = texts(THAI, "")
-    with pytest.raises(
-        DataError, match=r"58 of 60 documents have no token .* more than 100 characters, .* Set algorithm: bpe"
-    ):
+    with pytest.raises(DataError, match=r"58 of 60 documents have no token .* Set algorithm: bpe"):
         tokenised(tmp_path / "wordpiece", written)
     assert tokenised(tmp_path, written, algorithm="bpe")["unknown"] == 0
     assert not warned(caplog)
@@ -56,7 +54,7 @@ def test_a_corpus_without_a_known_token_is_refused_and_leaves_nothing(tmp_path):
     pd.DataFrame({"id": [str(i) for i in range(60)], "text": written}).to_parquet(tmp_path / "shard.parquet")
     parts = {name: Slice(articles=n, max_tokens=64) for name, n in (("short", 0), ("long", 50), ("held_out", 10))}
     tokenizer, out = TextTokenizer.load(tmp_path / "tokenizer"), tmp_path / "out"
-    with pytest.raises(DataError, match=r"training articles of .*shard\.parquet: 48 of 50 documents"):
+    with pytest.raises(DataError, match=r"articles of train, .*shard\.parquet: 48 of 50 documents"):
         tokenize_corpus([tmp_path / "shard.parquet"], tokenizer, **parts, folder=out, lengths=out / "lengths.json")
     assert list(out.iterdir()) == []
 
@@ -105,4 +103,4 @@ def test_a_vocabulary_above_its_size_is_said(tmp_path, caplog, size):
     written = ["".join(chr(0x4E00 + (7 * i + j) % 1500) for j in range(50)) for i in range(300)]
     train_tokenizer(written, Tokenizer(source="trained", vocab_size=size), tmp_path / "tokenizer")
     assert len(TextTokenizer.load(tmp_path / "tokenizer").backend) == 2005
-    assert ["Expected at least 2005" in each for each in warned(caplog)] == [True] * (size < 2005)
+    assert ["has 2005 entries" in each for each in warned(caplog)] == [True] * (size < 2005)

@@ -77,7 +77,7 @@ def test_without_a_note_the_first_tokens_stay(tokenizers):
     head, _ = tokenizers
     assert cut_of(head.backend) == "head"
     assert encode_cut(head, [TEXT], 50) == head.encode_ragged([TEXT], 50)
-    assert encode_cut_words(head, [TEXT], 50) == head.encode_words([TEXT], 50)
+    assert encode_cut_words(head, [TEXT], 50)[0] == head.encode_ragged([TEXT], 50)
 
 
 def test_the_note_stays_with_the_tokeniser(tokenizers, tmp_path):
@@ -112,8 +112,9 @@ def test_each_text_of_a_pair_keeps_head_and_tail_of_its_own(tokenizers, first, s
             encode_cut_pairs(ends, [(TEXT, TEXT)], 64)
         return
     pair = tuple(" ".join(TEXT.split()[:number]) for number in (first, second))
-    _, _, (kept,) = head.encode_pairs([pair], 64)
-    (whole,), (whole_segments,), (texts,) = head.encode_pairs([pair], 10**6)
+    kept = head.encodings([pair], 64)[0].sequence_ids
+    uncut = head.encodings([pair], 10**6)[0]
+    whole, whole_segments, texts = uncut.ids, uncut.type_ids, uncut.sequence_ids
     expected, segments = [], []
     for text in (0, 1):
         start, size, number = texts.index(text), texts.count(text), kept.count(text)

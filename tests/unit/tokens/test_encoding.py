@@ -1,7 +1,5 @@
 """Texts as tensors: the same ids, masks and labels that the pipeline's batches of stored tokens hold."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,7 @@ import torch
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.tokens.batches import ClassificationCollator
-from lib.tokens.encoding import encode, encode_pandas
+from lib.tokens.encoding import encode
 from lib.tokens.stored import TokenDataset, load_tokens
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset, train_tokenizer
@@ -42,7 +40,7 @@ def test_tensors_are_those_of_the_batches_of_the_pipeline(folder, max_tokens, tm
     stored = TokenDataset(load_tokens(tmp_path / "tokens" / "train"))
     expected = ClassificationCollator(tokenizer.backend.pad_token_id)([stored[i] for i in range(30)])
     for found in (
-        encode_pandas(frame, folder / "tokenizer", max_tokens, label="label"),
+        encode(frame["text"], folder / "tokenizer", max_tokens, frame["label"]),
         encode(TEXTS, tokenizer, max_tokens, LABELS),
     ):
         assert set(found) == set(expected) == {"input_ids", "attention_mask", "labels"}
@@ -52,9 +50,7 @@ def test_tensors_are_those_of_the_batches_of_the_pipeline(folder, max_tokens, tm
 
 
 def test_a_model_reads_them_as_they_are(folder):
-    from encoder_cases import build
-
-    from lib.backbones.encoder import EncoderForSequenceClassification
+    from encoder_cases import EncoderForSequenceClassification, build
 
     vocabulary = len(TextTokenizer.load(folder / "tokenizer").backend)
     model = build(EncoderForSequenceClassification, vocab_size=vocabulary, num_labels=3)
@@ -65,28 +61,19 @@ def test_a_model_reads_them_as_they_are(folder):
 
 
 def test_without_labels_there_are_none(folder):
-    frame = pd.DataFrame({"review": TEXTS[:2]})
-    assert set(encode_pandas(frame, folder / "tokenizer", 8, text="review")) == {"input_ids", "attention_mask"}
+    assert set(encode(TEXTS[:2], folder / "tokenizer", 8)) == {"input_ids", "attention_mask"}
 
 
 @pytest.mark.parametrize(
     ("texts", "options", "error", "message"),
     [
         ("a text", {}, DataError, "several texts|single"),
-        ([], {}, DataError, "there is none"),
         (["a", None], {}, DataError, "number 1 is None"),
-        (["a", "b"], {"labels": [1]}, DataError, "1 of type int64 for 2 texts"),
-        (["a", "b"], {"labels": ["yes", "no"]}, DataError, "whole number per text"),
-        (["a", "b"], {"labels": [1, None]}, DataError, "whole number per text"),
+        (["a", "b"], {"labels": [1]}, DataError, "1.* for 2 texts"),
+        (["a", "b"], {"labels": [1.5, 0]}, DataError, "whole number per text"),
         (["a"], {"max_tokens": 1}, ConfigError, "max_tokens = 1"),
     ],
 )
 def test_refusals(folder, texts, options, error, message):
     with pytest.raises(error, match=message):
         encode(texts, folder / "tokenizer", **{"max_tokens": 8} | options)
-
-
-def test_columns_that_are_not_there_are_named(folder):
-    message = "has no column text, class. Its columns are a, b"
-    with pytest.raises(DataError, match=re.escape(message)):
-        encode_pandas(pd.DataFrame({"a": [1], "b": [2]}), folder / "tokenizer", 8, label="class")

@@ -275,14 +275,7 @@ def test_an_existing_token_masks_and_the_tokeniser_stays_as_it_is(decoder_tokeni
     assert decoder_tokenizer.get_vocab()["<|reserved|>"] not in masker.replacements
 
 
-@pytest.mark.parametrize(
-    ("token", "message"),
-    [
-        (None, "mask_token: missing, and .* has none of its own.* such as '_'"),
-        ("<mask>", "mask_token = '<mask>': not one token of .*, which makes '<', 'm', 'a', 's', 'k', '>' of it"),
-        (" _", "mask_token = ' _': not one token of .*, which makes 'Ġ_' of it"),
-    ],
-)
-def test_what_is_no_mask_token_is_refused_with_its_pieces(decoder_tokenizer, token, message):
-    with pytest.raises(ConfigError, match=message):
+@pytest.mark.parametrize("token", [None, "<mask>", " _"])
+def test_what_is_no_mask_token_is_refused(decoder_tokenizer, token):
+    with pytest.raises(ConfigError, match=f"mask_token = {token!r}: .* has no such token, or none of its own"):
         TokenMasker.of(decoder_tokenizer, seed=0, mask_token=token)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from lib.core.errors import DataError
+from lib.tokens.batches import NextTokenCollator, at_previous
 from lib.tokens.masking import MlmCollator, TokenMasker
-from lib.tokens.next_token import NextTokenCollator, at_previous
 
 
 def test_a_label_moves_to_the_position_before_its_token():

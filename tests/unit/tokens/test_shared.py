@@ -5,7 +5,7 @@ import random
 import pandas as pd
 import pytest
 
-from lib.tokens.shared import shared_documents
+from lib.tokens.stored import shared_documents
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.tokens.vocabularies import train_wordpiece
 

@@ -90,7 +90,7 @@ PUT = {
     "hidden": (_holding(".env"), "holds .env"),
     "folder": (_holding("model/weights"), "holds model"),
     "link": (_link, "is a link"),
-    "no folder": (lambda place: place.write_text("mine"), "is a file"),
+    "no folder": (lambda place: place.write_text("mine"), "cannot be"),
 }
 
 

@@ -5,13 +5,14 @@ import os
 import re
 import socket
 import tarfile
+from pathlib import Path
 
 import pytest
 from run_records import write_run
 
 from lib.core.errors import ConfigError, DataError
 from lib.study.configuration import load_study, merged, read_layers
-from lib.workflow.commands.archive import _all, _archived, archive, pack, require_complete
+from lib.workflow.commands.archive import _all, _archived, archive, pack
 from lib.workflow.commands.verification import verification_report, verify
 from lib.workflow.planning.plan import Plan
 
@@ -67,7 +68,7 @@ def test_a_part_of_a_study_is_not_archived(tmp_path):
 def test_a_study_whose_results_lie_elsewhere_is_not_archived(tmp_path, results):
     """Unpacked at the root of another checkout, it would lie outside it."""
     plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"execution": {"results": results}})]))
-    with pytest.raises(ConfigError, match=rf"execution.results: {re.escape(results)} .*folder below this one"):
+    with pytest.raises(ConfigError, match=rf"execution.results: {re.escape(results)} .*a folder below this one"):
         archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
 
 
@@ -102,26 +103,20 @@ def listening(path):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    "make",
     [
-        (fifo, "is neither a file nor a folder"),
-        (listening, "is neither a file nor a folder"),
-        (lambda path: path.symlink_to("nowhere"), "is a link to a folder or to nothing"),
-        (lambda path: path.symlink_to(path.parent), "is a link to a folder or to nothing"),
-        (lambda path: path.symlink_to(path), "is a link to a folder or to nothing"),
+        fifo,
+        listening,
+        lambda path: path.symlink_to("nowhere"),
+        lambda path: path.symlink_to(path.parent),
+        lambda path: path.symlink_to(path),
     ],
 )
-def test_what_is_no_file_is_refused(make, message, study, tmp_path):
+def test_what_is_no_file_is_refused(make, study, tmp_path):
     make(study / "runs/finetune/x")
-    with pytest.raises(DataError, match=f"runs/finetune/x: {message}, so it cannot be archived"):
+    with pytest.raises(DataError, match="runs/finetune/x: is no file, so it cannot be archived"):
         packed(study, tmp_path / "a.tar.gz")
     assert not (tmp_path / "a.tar.gz").exists()
-
-
-def test_a_file_that_cannot_be_read_leaves_no_archive(study, tmp_path):
-    with pytest.raises(DataError, match="tables: cannot be read"):
-        pack(tmp_path / "a.tar.gz", study, [study / "tables"], {})
-    assert not list(tmp_path.glob("*.gz"))
 
 
 def test_the_configuration_in_an_archive_loads(repository):
@@ -133,16 +128,6 @@ def test_the_configuration_in_an_archive_loads(repository):
         assert study.report.opens_with or not plan.study.report.opens_with, file
         shown = {**study.report.tables, **study.report.figures}
         assert {each.reads for each in shown.values()} <= {"runs"}, file
-
-
-@pytest.mark.parametrize("text", ["", "<html><body>", "<html></html", "</html><p>more"])
-def test_half_a_report_is_refused(text, tmp_path):
-    report = tmp_path / "report.html"
-    report.write_text(text)
-    with pytest.raises(DataError, match=r"report\.html: its end is missing"):
-        require_complete(report)
-    report.write_text(f"<html>{text}</html>\n")
-    require_complete(report)
 
 
 def test_an_archive_is_as_it_was_packed(archived):
@@ -167,7 +152,6 @@ ONE = "runs/finetune/sdpa/imdb/seed-0"
 def without(name):
     def change(content):
         del content["files"][name]
-        content["number"] -= 1
 
     return lambda results: manifest(results, change)
 
@@ -217,20 +201,22 @@ def test_what_is_changed_removed_or_added_is_found(change, place, counts, archiv
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (lambda content: content.clear(), "no manifest"),
-        (lambda content: content.update(files={}, number=0), "names no files"),
-        (lambda content: content.update(files=[]), "names no files"),
-        (lambda content: content.update(files=["a"]), "no manifest"),
-        (lambda content: content.update(files={"a": 1}), "names no files"),
-        (lambda content: content["files"].popitem(), "names 7 of 8 files"),
-        (lambda content: content.update(files={"/etc/passwd": ""}, number=1), "'/etc/passwd', which is not below"),
-        (lambda content: content.update(files={"runs/../../a": ""}, number=1), "'runs/../../a', which is not below"),
-        (lambda content: content.update(files={"a\0b": ""}, number=1), "which is not below"),
+        lambda content: content.clear(),
+        lambda content: content.update(files={}),
+        lambda content: content.update(files=["a"]),
+        lambda content: content.update(files={"a": 1}),
     ],
 )
-def test_a_manifest_that_describes_no_archive_is_refused(change, message, archived):
+def test_a_manifest_that_describes_no_archive_is_refused(change, archived):
     manifest(archived, change)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="no manifest"):
         found(archived)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "runs/../../a", "a\0b"])
+def test_what_a_manifest_names_outside_the_study_is_not_there(name, archived):
+    (archived.parent / "a").write_text("")
+    manifest(archived, lambda content: content["files"].update({name: ""}))
+    assert [f"{Path(name).name} is gone"] in found(archived).differing.values()

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,7 @@ from lib.study.runs import as_json
 from lib.tokens.sentinels import sentinel_ids
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_byte_pairs
+from lib.workflow.planning.corpora import download_options
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import SHORTEST_MINUTES
 from lib.workflow.staleness.digests import reached
@@ -160,7 +160,7 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": ["tapt", "pretrain"], "columns": ["loss"], "models": ["swap", "twin", "favor-m64"]}
     made = Plan(study(SWAP, twin, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    assert made.report.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None}
+    assert made.report.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None, "against": []}
     shown = made.report.tables["loss"]["scope"]
     assert shown["models"] == ["swap", "sdpa", "favor-m64"]
     assert shown["stages"] == [["tapt", ["imdb", "arxiv"]], ["pretrain", ["wikipedia"]]]
@@ -315,6 +315,11 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     assert made.corpora.tokenizer_sources("wordpiece") == made.corpora.filtered_shards("wikipedia")
 
 
+def settings_of(made):
+    """Return the arguments of the rule with the settings of the tokeniser."""
+    return ["--settings", made.experiment.tokenizers["wordpiece"].model_dump_json()]
+
+
 @pytest.mark.parametrize(
     ("enclose", "tokens"), [(True, ["[CLS]", *"Noon!", "[SEP]"]), (False, [*"Noon!"])], ids=["enclosed", "bare"]
 )
@@ -322,8 +327,7 @@ def test_a_tokeniser_of_bytes_is_made_from_nothing(repository, tmp_path, enclose
     made = plan(("tokenizers/wordpiece", {"algorithm": "bytes", "enclose": enclose, "cut": "head_tail"}))
     assert made.corpora.tokenizer_sources("wordpiece") == []
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
-    program([*options, "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert tokenizer.init_kwargs["cut"] == "head_tail"
@@ -346,9 +350,8 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     """The rule's program understands the options of the plan."""
     made = plan(("tokenizers/wordpiece", {"source": "trained", "vocab_size": 40} | settings))
     pq.write_table(pa.table({"text": ["Noon!", "Noon!"]}), tmp_path / "texts.parquet")
-    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--sources", str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
     assert len(sentinel_ids(tokenizer)) == settings.get("sentinels", 0)
@@ -364,17 +367,14 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     made = plan(("tokenizers/wordpiece", local))
     (source,) = made.corpora.tokenizer_sources("wordpiece")
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*made.corpora.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
+    program([*settings_of(made), "--sources", source, "--out", str(tmp_path / "out")])
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
     masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
-    options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
-    program([*options, source, "--out", str(tmp_path / "masked")])
+    program([*settings_of(masked), "--sources", source, "--out", str(tmp_path / "masked")])
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
     given = plan(("tokenizers/wordpiece", local | {"sentinels": 3}))
-    program(
-        [*shlex.split(" ".join(given.corpora.tokenizer_options("wordpiece"))), source, "--out", str(tmp_path / "s")]
-    )
+    program([*settings_of(given), "--sources", source, "--out", str(tmp_path / "s")])
     assert len(sentinel_ids(TextTokenizer.load(tmp_path / "s").backend)) == 3
 
 
@@ -721,10 +721,10 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         "train": [f"resources/texts/a/b/{'0' * 40}/x-{number}.parquet" for number in (0, 1)]
     }
     assert made.corpora.raw_files("imdb") == {"train": ["mine.csv"]}
-    ((address, options),) = made.corpora.remote_files.items()
+    ((address, file),) = made.corpora.remote_files.items()
     assert made.corpora.raw_files("arxiv") == {"train": [f"resources/urls/{address}"]}
     assert re.fullmatch("[0-9a-f]{12}/y.csv", address)
-    assert options == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
+    assert download_options(file) == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
     assert made.corpora.corpora_from("hub") == ["wikipedia"]
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
@@ -767,7 +767,7 @@ def test_every_download_has_a_place_of_its_own():
         ("tokenizers/wordpiece", {"algorithm": "published", "source": "hub"} | start),
         ("models/sdpa/start", start),
     )
-    places = [path for name in ("imdb", *names) for path in made.corpora.all_raw_files(name)]
+    places = [path for name in ("imdb", *names) for path in made.corpora.raw_list(name)]
     places += made.corpora.tokenizer_sources("wordpiece")
     places += [made.paths.published_model("a/b", revision) for revision in ("refs/pr/1", "refs")]
     assert len({place.lower() for place in places}) == len(places) == len(urls) + 2 * len(names) + 3
@@ -775,13 +775,9 @@ def test_every_download_has_a_place_of_its_own():
     assert not [place for place in places if "{" in place or any(len(part) > 255 for part in place.split("/"))]
 
 
-def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_of_folds_is_an_input():
     folds = {"file": "folds.csv", "validation": 4, "test": 3}
     made = plan(("datasets/imdb/split", {"folds": folds}), ("datasets/arxiv/split", {"folds": folds | {"file": None}}))
-    with pytest.raises(DataError, match=r"folds\.csv: no such file"):
-        made.corpora.fold_file("imdb")
-    (tmp_path / "folds.csv").touch()
     assert (made.corpora.fold_file("imdb"), made.corpora.fold_file("arxiv")) == (["folds.csv"], [])
 
 
@@ -808,15 +804,6 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     definitions = reached(*named[0])
     assert {"lib.generators.wikipedia:make", "lib.generators.imdb:opinions"} <= set(definitions)
     assert not [name for name in definitions if name.startswith(("lib.generators.arxiv", "lib.preparing.toys"))]
-
-
-def test_the_table_of_tenths_reads_training_and_test_documents():
-    made = reported(tables={"tenths": {"kind": "tenths", "datasets": ["imdb"]}})
-    shown = made.report.tables["tenths"]
-    assert [split for *_, split in shown["scope"]["documents"]] == ["train", "test"]
-    assert made.report.inputs(shown["scope"]) == [
-        f"results/data/imdb/prepared/{split}.parquet" for split in ("train", "test")
-    ]
 
 
 def test_named_pairs_need_no_reference():

@@ -12,8 +12,8 @@ from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
 from lib.workflow.commands.progress import progress, progress_report, seconds_left
-from lib.workflow.failures import failure
 from lib.workflow.planning.plan import Plan
+from lib.workflow.start import killed
 
 OTHER = "another-machine"
 
@@ -146,13 +146,11 @@ def test_a_run_without_heartbeats_is_told_by_its_log(plan):
     assert progress(plan)[BASELINE].state == "failed"
 
 
-@pytest.mark.parametrize("status", [-9, 137, 1])
-def test_a_run_whose_log_says_only_by_us_why_it_ended_has_failed(status, plan):
-    log(plan, BASELINE, "2026-11-25 10:00:00,123 INFO lib: fitting\n")
-    reason = failure(status, [plan.paths.log(BASELINE.path)], None)
+def test_a_run_whose_log_says_only_by_us_why_it_ended_has_failed(plan):
+    log(plan, BASELINE, "2026-11-25 10:00:00,123 INFO lib: fitting", f"2026-11-25 10:00:01,123 ERROR lib: {killed(9)}")
     found = progress(plan)
     assert found[BASELINE].state == "failed"
-    assert reason in progress_report(plan, found)
+    assert killed(9) in progress_report(plan, found)
 
 
 def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from lib.attention.reference import text_by_text
 from studies.conversion.attention.hedgehog.mechanism import Mechanism
 
 EXAMPLES = {
@@ -18,28 +19,14 @@ def features(rows: Tensor, matrix: Tensor, phi: str) -> Tensor:
     return raised / raised.sum(-1, keepdim=True) if phi == "softmax" else raised
 
 
-def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return attention by the kernel of all pairs of real tokens, zeros at padding.
-
-    Args:
-        mechanism: gives the feature maps.
-        query: [B, H, N, d] in float64; likewise `key` and `value`.
-        key: as `query`.
-        value: as `query`.
-        attention_mask: [B, N], 1 = real token.
-
-    Returns:
-        [B, H, N, d].
+@text_by_text
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, scores: Tensor) -> Tensor:
+    """Return attention by the kernel of all pairs of tokens; see `text_by_text`.
 
     Source:
         Zhang et al. 2024, "The Hedgehog & the Porcupine".
     """
     phi = mechanism.settings.phi
-    output = torch.zeros_like(value)
-    for row, mask in enumerate(attention_mask):
-        real = mask.nonzero().squeeze(-1)
-        q = features(query[row][:, real], mechanism.of_queries.matrix, phi)
-        k = features(key[row][:, real], mechanism.of_keys.matrix, phi)
-        kernel = q @ k.mT  # [H, n, n]
-        output[row][:, real] = kernel @ value[row][:, real] / kernel.sum(-1, keepdim=True)
-    return output
+    of_queries = features(query, mechanism.of_queries.matrix, phi)
+    kernel = of_queries @ features(key, mechanism.of_keys.matrix, phi).mT  # [H, n, n]
+    return kernel @ value / kernel.sum(-1, keepdim=True)

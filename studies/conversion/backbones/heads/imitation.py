@@ -18,7 +18,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from lib.attention.contract import Attention
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.model import TaskModel, select, squared_error
+from lib.backbones.heads.model import Labels, TaskModel, select, squared_error
 from lib.core.errors import RunError
 
 
@@ -58,6 +58,7 @@ class Imitation(TaskModel):
     """
 
     auto_model: ClassVar[str] = "AutoModelForPreTraining"
+    labels_tokens = True
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
@@ -118,10 +119,7 @@ class Imitation(TaskModel):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        *,
         labels: Tensor | None = None,
-        scored: Tensor | None = None,
-        num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> ImitationOutput:
         """Return the states, and their distance from the teacher's.
@@ -130,9 +128,8 @@ class Imitation(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: tokens whose states are learnt [B, N], -100 = none; None = no loss, and no teacher is needed.
-            scored: places of labels in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`.
-            num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
-            kwargs: further arguments of the backbone's forward pass.
+            kwargs: `scored` and `num_items_in_batch`, see `Labels`; and further arguments of the backbone's forward
+                pass.
 
         Returns:
             `last_hidden_state` [B, N, D] and, with labels, `teacher_state` [B, N, D] and `loss`, see `squared_error`
@@ -142,6 +139,7 @@ class Imitation(TaskModel):
         Raises:
             ValueError: there are labels, but no teacher.
         """
+        scored, number = (kwargs.pop(name, None) for name in ("scored", "num_items_in_batch"))
         kwargs |= {"output_hidden_states": True} if self.every_layer else {}
         by_attention = self.match != "states"
         if by_attention and self.training:
@@ -153,11 +151,11 @@ class Imitation(TaskModel):
             if by_attention:
                 with _recorded(self._teacher[0], _learners(self.base_model)) as attended:
                     taught = self._taught(input_ids, attention_mask)
-                errors = list(self._attention_errors(attended, labels, scored, num_items_in_batch))
+                errors = list(self._attention_errors(attended, Labels(labels, scored, number)))
             else:
                 taught = self._taught(input_ids, attention_mask)
                 errors = [
-                    squared_error(select(own, labels, scored)[0], select(other, labels, scored)[0], num_items_in_batch)
+                    squared_error(select(own, labels, scored)[0], select(other, labels, scored)[0], number)
                     for own, other in zip(self._learnt(outputs), self._learnt(taught), strict=True)
                 ]
             loss = torch.stack(errors).mean()
@@ -183,25 +181,20 @@ class Imitation(TaskModel):
         """Return the states that are learnt, each [B, N, D]."""
         return outputs.hidden_states[1:] if self.every_layer else [outputs.last_hidden_state]
 
-    def _attention_errors(
-        self,
-        attended: Mapping[str, Sequence[Attended]],
-        labels: Tensor,
-        scored: Tensor | None,
-        num_items_in_batch: Tensor | int | None,
-    ) -> Iterator[Tensor]:
+    def _attention_errors(self, attended: Mapping[str, Sequence[Attended]], labels: Labels) -> Iterator[Tensor]:
         """Yield the loss of each layer whose mechanism learns."""
-        items = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
+        items = (labels.values != -100).sum() if labels.number is None else labels.number
         for name, mechanism in _learners(self.base_model).items():
             for layer in attended[name]:
                 if self.match == "outputs":
                     output = mechanism(layer.query, layer.key, layer.value, layer.mask)
                     own, other = (
-                        select(rows.transpose(1, 2).flatten(2), labels, scored)[0] for rows in (output, layer.output)
+                        select(rows.transpose(1, 2).flatten(2), labels.values, labels.scored)[0]
+                        for rows in (output, layer.output)
                     )
                     yield squared_error(own, other, items)
                 else:
-                    yield torch.stack(list(_weight_errors(mechanism, layer, labels))).sum() / items
+                    yield torch.stack(list(_weight_errors(mechanism, layer, labels.values))).sum() / items
 
 
 def cross_entropy_of_weights(weights: Tensor, targets: Tensor) -> Tensor:

@@ -13,13 +13,14 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.record import GEOMETRY
 from lib.core.settings import WholeNumber, check
-from lib.evaluation.statistics import rank_correlation
-from lib.results.records import KEY
+from lib.results.records import KEY, load_tables
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings, Topic
 from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 from lib.results.table import SMALL_P, Column, Table
+from studies.decoders.evaluation.rank_correlation import rank_correlation
 
 Measure = Literal["symmetry", "directionality", "upper_triangle", "gradient_norm"]
 Weights = Literal["merged", "delta", "adapter"]
@@ -102,7 +103,7 @@ def geometry_values(
             f"stage = {list(stages)}: {'; '.join(several)}. Expected one stage per model and dataset, since steps of "
             "two trainings are not those of one. Name one stage, or other models."
         )
-    rows = grid[["row", *KEY]].merge(scope.geometries, on=KEY)
+    rows = grid[["row", *KEY]].merge(load_tables(scope.runs, GEOMETRY, {"head": str}), on=KEY)
     rows = rows[
         (rows["source"] == source) & (rows["weights"] == weights) & ((rows["head"] == WHOLE_LAYER) == (per == "layer"))
     ]

@@ -19,15 +19,17 @@ from lib.backbones.contract import Pieces, SpanFinder
 from lib.backbones.heads.token_classification import TokenClassification
 from lib.core.errors import RunError
 from lib.core.labels import IGNORED
-from lib.reading.spans import character_values, marked, spans_of
+from lib.reading.spans import marked
 from lib.tasks import contract
-from lib.tokens.batches import TokenClassificationCollator
+from lib.tokens.batches import ClassificationCollator
 from studies.decoders.evaluation.spans import (
     Counts,
     balanced_threshold,
     character_counts,
+    character_values,
     searched_threshold,
     span_metrics,
+    spans_of,
 )
 from studies.decoders.tasks.span_detection.settings import Settings
 
@@ -63,7 +65,7 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
-        return TokenClassificationCollator(tokenizer.pad_token_id)
+        return ClassificationCollator(tokenizer.pad_token_id)
 
     def begin(self, split: str, tokens: Dataset) -> None:
         """See `lib.tasks.contract.Task.begin`: the batches lack the data to join windows."""

@@ -46,7 +46,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         pairs["decoder_start_token_id"] = (model.config.start_token_id, start)
     compare(pairs, folder)
     source, report = load_source(AutoModelForSeq2SeqLM, folder, found)
-    refuse({*report["missing_keys"], *report["unexpected_keys"]}, folder, "missing or left over")
+    refuse({*report["missing_keys"], *report["unexpected_keys"]}, folder, "are missing or left over")
     backbone, words, scores = model.base_model, source.get_input_embeddings(), source.lm_head
     if backbone.lm_head is None and not torch.equal(words.weight, scores.weight):
         raise RunError(

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import Cache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
-from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.architecture import ArchitecturePreTrainedModel
+from lib.backbones.reading import ReadsTokens
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 
 
@@ -24,7 +24,7 @@ class EncoderDecoderPreTrainedModel(ArchitecturePreTrainedModel):
     base_model_prefix = "encoder_decoder"
 
 
-class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
+class EncoderDecoderModel(ReadsTokens, EncoderDecoderPreTrainedModel):
     """Map tokens to states by the encoder of `inner`, and these to scores of the tokens to write by its decoder.
 
     Scores come from the word embeddings, as in T5, or from a matrix of their own, `lm_head`, as in T5 1.1 and FLAN-T5.
@@ -56,26 +56,9 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
         """The blocks of the encoder."""
         return self.inner.encoder.block
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        **kwargs: Any,
-    ) -> BaseModelOutput:
-        """Return the states of the encoder's last layer; padding may be on either side.
-
-        Args:
-            input_ids: [B, N].
-            attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
-            kwargs: further arguments of the encoder, such as `output_hidden_states`.
-
-        Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
-        """
-        states = self.first_states(input_ids, inputs_embeds, attention_mask)
+    def read(self, tokens: Tensor, attention_mask: Tensor | None, **kwargs: Any) -> BaseModelOutput:
+        """Return the states of the encoder's last layer; padding may be on either side. See `ReadsTokens.read`."""
+        states = self.first_states(tokens, attention_mask)
         return self.inner.encoder(inputs_embeds=states, attention_mask=attention_mask, **kwargs)
 
     def decode(

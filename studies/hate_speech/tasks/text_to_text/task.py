@@ -127,7 +127,7 @@ class Task(contract.Task):
             "probabilities": list(softmax(likelihoods, axis=-1).astype(np.float32)),
             "generated": self._targets.read(written)[0],
         }
-        return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))
+        return pd.DataFrame(columns | contract.groups(tokens))
 
     def _readings(self, likelihoods: np.ndarray, written: np.ndarray) -> dict[str, np.ndarray]:
         """Return the classes [n] by reading; -1 = none."""

@@ -15,7 +15,7 @@ import torch
 from scipy.special import logsumexp
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from lib.analysis.computations.subject import Subject, TextSubject
+from lib.analysis.computations.subject import Subject
 from lib.backbones.contract import TextClassifier
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
@@ -46,7 +46,7 @@ class Document(NamedTuple):
     """To which sentence each word belongs [W]."""
 
 
-def read_documents(subject: Subject | TextSubject, count: int, length: int) -> list[Document]:
+def read_documents(subject: Subject, count: int, length: int) -> list[Document]:
     """Return documents of a subject that have a word, at most `count`, drawn without replacement.
 
     They are drawn since a split may be sorted by class. The draw depends on the seed and the length of the split alone,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lib.analysis.computations.subject import Subject, TextSubject
+from lib.analysis.computations.subject import Subject
 from lib.backbones.contract import TextClassifier
 from lib.core.randomness import derive_seed
 from lib.evaluation.statistics import Estimate, PairedPredictions
@@ -51,7 +51,7 @@ class Versions(NamedTuple):
 
 
 def analyse(
-    subject: Subject | TextSubject,
+    subject: Subject,
     *,
     documents: int,
     length: int,
@@ -103,8 +103,7 @@ def analyse(
     texts = read_documents(subject, documents, length)
     words = None if text_baseline is None else TextReader(text_baseline, len(labels), occlude)
     reader: Reader
-    if isinstance(subject, TextSubject):
-        assert words is not None
+    if words is not None and subject.classifier is not None:
         reader, measures = words, [measure for measure in measures if measure != "gradient"]
     else:
         reader = ModelReader(subject.trained(), subject.tokenizer, occlude)

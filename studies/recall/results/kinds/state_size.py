@@ -12,7 +12,7 @@ from pydantic import Field
 from lib.core.search_space import spelled, variant_name
 from lib.core.settings import Fraction
 from lib.results.predictions import accuracy_by_group, without_copies
-from lib.results.quantities import STATE
+from lib.results.quantities import STATE, Quantity
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
 from lib.results.style import (
@@ -26,7 +26,7 @@ from lib.results.style import (
     panel_grid,
 )
 from lib.results.table import Column, Table
-from lib.results.variants import of_best_variants, searched, setting_columns
+from lib.results.variants import searched, setting_columns, variant_scores
 
 
 class StateSizeSettings(ResultSettings):
@@ -180,3 +180,22 @@ def _draw_models(
     axes.set_xscale("log", base=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.4g}"))
     axes.minorticks_off()
+
+
+def of_best_variants(scope: Scope, stage: str, by: Quantity) -> pd.DataFrame:
+    """Return the runs of a stage as `Scope.grid` does, of each row and dataset those of its best variant alone.
+
+    Args:
+        scope: whose runs.
+        stage: with variants or without.
+        by: score on validation; the variant with the best mean over the seeds is taken.
+
+    Raises:
+        DataError: as `variant_scores`.
+    """
+    grid = scope.grid(stage, [by.source])
+    if stage not in scope.variants:
+        return grid
+    best = variant_scores(scope, stage, by)["best"]
+    chosen = best[best].index
+    return grid[pd.MultiIndex.from_frame(grid[["dataset", "row", "variant"]]).isin(chosen)]

@@ -1,7 +1,7 @@
 """Accuracy by group of documents, such as their distance or length."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -13,11 +13,14 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
-from lib.results.predictions import accuracy_by_group, group_sizes_note
+from lib.results.predictions import accuracy_by_group, load_items
 from lib.results.scope import Scope
-from lib.results.settings import MODEL, ColumnNames, FigureSettings, TableSettings
+from lib.results.settings import MODEL, FigureSettings, TableSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
 from lib.results.table import Column, Key, Table
+
+MOST_GROUPS = 20
+"""Groups whose sizes a note lists at most."""
 
 
 class GroupsTable(TableSettings):
@@ -36,13 +39,6 @@ class GroupsTable(TableSettings):
     rows: Literal["models", "groups"] = Field(
         "models", description="What the rows are; the others are columns. Groups with long names suit rows."
     )
-
-    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
-        """See the base."""
-        if self.rows == "groups":
-            yield from [self.label] if self.label else names.groups[:1]
-            for row in names.rows:
-                yield from (Key((row,)), Key((row,)).sd)
 
     def make(self, scope: Scope) -> Table:
         """Return accuracy on test in percent: one row per model, one column per group, ascending, or turned.
@@ -179,3 +175,23 @@ def _apart(places: np.ndarray) -> list[int]:
         if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
             kept.append(index)
     return kept[::-1]
+
+
+def group_sizes_note(grid: pd.DataFrame, group: str, names: Sequence[str] | None, title: str | None = None) -> str:
+    """Return a sentence on how many labelled items of test each group of documents of a dataset has.
+
+    Args:
+        grid: runs on the dataset, as `Scope.grid` gives them.
+        group: the meaning of the groups, such as `distance`.
+        names: of the groups, by number; None = they are numbers.
+        title: of the dataset, where others are shown as well.
+
+    Raises:
+        DataError: the first run has no predictions by group.
+    """
+    sizes = load_items(grid["folder"].iloc[0], ["group"])["group"].value_counts().sort_index()
+    listed = ", ".join(f"{names[number] if names else number} ({size})" for number, size in sizes.items())
+    if len(sizes) > MOST_GROUPS:
+        listed = f"{sizes.min()} to {sizes.max()} each of {len(sizes)}"
+    on = f" on {title}" if title else ""
+    return f"Labelled items of test{on} by {group}: {listed}."

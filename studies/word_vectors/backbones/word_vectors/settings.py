@@ -6,6 +6,7 @@ from pydantic import Field
 
 from lib.backbones.logistic import LogisticSettings
 from lib.backbones.settings import Ability
+from lib.core.settings import VectorsName
 
 
 class Settings(LogisticSettings):
@@ -14,7 +15,9 @@ class Settings(LogisticSettings):
     takes_pairs: ClassVar[bool] = False  # the mean of a pair's words would not tell what its texts have in common
 
     kind: Literal["word_vectors"]
-    vectors: str = Field(description="Name of the word vectors; of trained ones, each run takes those of its seed.")
+    vectors: VectorsName = Field(
+        description="Name of the word vectors; of trained ones, each run takes those of its seed."
+    )
     vectors_folder: str | None = Field(
         None, description="Folder of the vectors. In a study it follows from `vectors`, and is left out."
     )

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from encoder_cases import masked_labels, masks, token_ids
+from encoder_cases import EncoderForMaskedLM, EncoderForSequenceClassification, masked_labels, masks, token_ids
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 

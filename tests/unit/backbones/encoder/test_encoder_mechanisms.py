@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from encoder_cases import build, labelled
+from encoder_cases import EncoderForMaskedLM, build, labelled
 from mechanism_cases import EXAMPLES, EXTENSIONS
 from safetensors.torch import load_file, save_file
 
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.stored import load_weights
 
 pytestmark = pytest.mark.extensions(*EXTENSIONS)

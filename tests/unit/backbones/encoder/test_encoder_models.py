@@ -5,11 +5,21 @@ import math
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, MIXES, VOCABULARY, build, labelled, masks, tiny_config, token_ids
+from encoder_cases import (
+    EXAMPLES,
+    MIXES,
+    VOCABULARY,
+    EncoderForMaskedLM,
+    EncoderForSequenceClassification,
+    build,
+    labelled,
+    masks,
+    tiny_config,
+    token_ids,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
@@ -251,7 +261,7 @@ def test_refusals():
         tiny_config(num_attention_heads=3)
     for phi in ("exp", "relu"):
         favor = {"kind": "favor", "nb_features": 8, "phi": phi}
-        with pytest.raises(ConfigError, match="favor forms no scores.*position_embedding_type"):
+        with pytest.raises(ValueError, match="position_embedding_type = .alibi.*favor-m8 forms no scores"):
             build(EncoderModel, position_embedding_type="alibi", mechanism=favor)
     with pytest.raises(ConfigError, match=r"'softmax'.*favor,.* lsh,.* sdpa"):
         tiny_config(mechanism={"kind": "softmax"})

@@ -4,12 +4,21 @@ import json
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, MIXES, build, fresh_python, labelled, masks, token_ids
+from encoder_cases import (
+    EXAMPLES,
+    MIXES,
+    EncoderForMaskedLM,
+    EncoderForSequenceClassification,
+    build,
+    fresh_python,
+    labelled,
+    masks,
+    token_ids,
+)
 from safetensors.torch import load_file, save_file
 from transformers import BertTokenizer
 
 from lib.attention.contract import set_step
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.model import EncoderModel
 
 LOAD_ALL = """
@@ -146,7 +155,7 @@ def test_pipeline_after_import_lib(tmp_path, imports):
     "imports",
     [
         "import lib, lib.core, lib.study.experiment\nassert not {'torch', 'transformers'} & set(sys.modules)",
-        "from lib.backbones.encoder import EncoderForMaskedLM\n"
+        "import lib.backbones.encoder.model, lib.backbones.heads.masked_lm\n"
         "assert not [m for m in sys.modules if m.startswith('lib.') and 'classif' in m]\n"
         "from transformers import AutoConfig, AutoModel\n"
         "AutoModel.from_config(AutoConfig.for_model('attention_encoder'))",
@@ -154,12 +163,3 @@ def test_pipeline_after_import_lib(tmp_path, imports):
 )
 def test_imports(imports):
     fresh_python(f"import sys\n{imports}", bare=True)
-
-
-def test_public_names_are_found_on_demand():
-    import lib.backbones.encoder
-
-    assert lib.backbones.encoder.EncoderForMaskedLM is EncoderForMaskedLM
-    assert all(getattr(lib.backbones.encoder, name).__name__ == name for name in lib.backbones.encoder.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'Missing'"):
-        lib.backbones.encoder.Missing  # noqa: B018

@@ -6,11 +6,17 @@ import pkgutil
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, labelled
+from encoder_cases import (
+    EXAMPLES,
+    EncoderForMaskedLM,
+    EncoderForSequenceClassification,
+    EncoderForTokenClassification,
+    build,
+    labelled,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.backbones import heads
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
 from lib.backbones.heads.model import TaskModel
 from lib.tokens.batches import LENGTHS, known_beforehand, rounded
 
@@ -123,7 +129,8 @@ def test_heads_whose_steps_are_captured_read_one_sequence():
     while waiting:
         head = waiting.pop()
         waiting += head.__subclasses__()
-        names[head.__name__] = {name for name in inspect.signature(head.forward).parameters if name.endswith("_ids")}
+        asked = [name for each in (head.forward, head.read) for name in inspect.signature(each).parameters]
+        names[head.__name__] = {name for name in asked if name.endswith("_ids")}
         assert not head.may_be_captured or names[head.__name__] == {"input_ids"}, head
     assert names["PairClassification"] == {"input_ids", "pair_ids"}
 

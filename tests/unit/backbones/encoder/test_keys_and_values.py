@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build, masks, tiny_config, token_ids
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, build, masks, tiny_config, token_ids
 from pydantic import ValidationError
 
-from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.settings import BACKBONES
 

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from encoder_cases import EncoderForSequenceClassification
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForSequenceClassification
 
-from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder import model as encoder
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings

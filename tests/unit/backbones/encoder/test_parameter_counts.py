@@ -2,10 +2,9 @@ from itertools import product
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
+from encoder_cases import EXAMPLES, POSITIONS, EncoderForMaskedLM, EncoderForSequenceClassification, build, tiny_config
 
 from lib.attention.settings import MECHANISMS
-from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.training.record import count_parameters

@@ -20,7 +20,6 @@ from transformers import (
     Gemma3Config,
     Gemma3ForConditionalGeneration,
 )
-from transformers.activations import ACT2CLS
 
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.backbone import Backbone
@@ -323,16 +322,10 @@ def test_sizes_that_the_text_part_leaves_out_are_those_of_its_type(tmp_path):
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("name", ["hidden_size", "num_hidden_layers"])
-def test_a_size_that_only_another_code_has_is_missing(name, kind):
-    """As NomicBERT is published, with n_embd; transformers would take the size of some model of the family."""
-    fields = PLAIN | {"model_type": kind}
-    assert config_error(fields) is None
-    renamed = {other: value for other, value in fields.items() if other != name} | {"n_units": 16}
-    assert f"{name}: missing; " in config_error(renamed)
-    if "num_attention_heads" in declared.sizes(kind):
-        del fields["num_attention_heads"]
-        assert "num_attention_heads" not in architecture_of(fields)  # other code may have it by another name
+def test_no_default_is_taken_for_a_size_that_a_file_lacks(kind):
+    """Other code may have it by another name."""
+    fields = {name: value for name, value in PLAIN.items() if name != "num_attention_heads"} | {"model_type": kind}
+    assert "num_attention_heads" not in architecture_of(fields)
 
 
 PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("model_type", "num_key_value_heads")}
@@ -524,9 +517,7 @@ def test_an_encoder_of_another_architecture_or_task(kind, publish_encoder):
 def test_positions_that_begin_behind_another_padding_are_refused(kind, publish_encoder):
     _, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, pad=0)
-    with pytest.raises(
-        RunError, match="config.json: pad_token_id is 1 .*pads with token 0, .*Use the published tokeniser"
-    ):
+    with pytest.raises(RunError, match=r"config.json: .*\(pad_token_id is 0, there 1\). Use the published tokeniser"):
         backbone.load_weights(model, folder)
 
 
@@ -604,9 +595,7 @@ def test_weights_of_another_family_are_refused(kind, other, publish_encoder):
     (folder / "config.json").write_text(fields)
     backbone, model = own_encoder(kind)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(
-        RunError, match=rf"published: holds no weight of the {kind} that its config.json describes, but others"
-    ):
+    with pytest.raises(RunError, match="published: .* weights are missing or left over"):
         backbone.load_weights(model, folder)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
@@ -881,17 +870,8 @@ HARMFUL = {
     "quantised": ("bert", "quantization_config", {"quant_method": "bitsandbytes", "load_in_4bit": True}),
     "quantised otherwise": ("bert", "compression_config", {"format": "int-quantized"}),
     "distances": ("bert", "position_embedding_type", "relative_key_query"),
-    "alibi": ("bert", "alibi_starting_size", 512),
-    "gate": ("bert", "feed_forward_type", "geglu"),
-    "heads": ("bert", "pruned_heads", {"0": [1]}),
-    "activation": ("bert", "hidden_act", "swiglu"),
-    "own activation": ("distilbert", "activation", "snake"),
-    "activation of a head": ("modernbert", "classifier_activation", "snake"),
     "code": ("bert", "auto_map", {"AutoModel": "jinaai/jina-bert--modeling_bert.JinaBertModel"}),
-    "no mask": ("longformer", "ignore_attention_mask", True),
     "no window": ("longformer", "attention_mode", "tvm"),
-    "two matrices": ("distilbert", "tie_weights_", False),
-    "dropout": ("eurobert", "hidden_dropout", 0.1),
     "far distances": ("mpnet", "relative_attention_max_distance", 64),
 }
 
@@ -902,7 +882,7 @@ def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
     _, folder = publish_encoder(kind)
     fields = with_fields(folder, {name: value} | ({} if name == "quantization_config" else HARMLESS | {name: value}))
     shown = "JinaBertModel" if name == "auto_map" else re.escape(repr(value))
-    expected = rf"{name} = {shown}: .*(Name a|Name the|Expected one of)"
+    expected = rf"{name} = {shown}: .*Name a"
     assert re.search(expected, config_error(fields))
     backbone, model = own_encoder(kind)
     before = {each: weight.clone() for each, weight in model.state_dict().items()}
@@ -964,7 +944,6 @@ def test_all_that_transformers_declares_is_read(kind):
     assert not {name for name in saved if not name.startswith("_")} - known - {"output_attentions", "model_type"}
     assert {"rope_theta", "rope_scaling", "partial_rotary_factor"} <= known
     assert transformers.MODEL_MAPPING[type(AutoConfig.for_model(kind))].__name__ in declared.classes(kind)
-    assert declared.activations() == set(ACT2CLS)
 
 
 @pytest.mark.parametrize("kind", ["opt", "recurrent_encoder"])

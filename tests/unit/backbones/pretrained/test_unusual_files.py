@@ -218,8 +218,6 @@ def test_a_decoder_of_a_family_of_encoders_is_refused(kind, publish):
     change(folder, is_decoder=False)
     assert config_error(json.loads((folder / "config.json").read_text())) is None
     torch.testing.assert_close(loaded(folder)(IDS).logits, published(IDS).logits)
-    change(folder, is_decoder=True, add_cross_attention=True)
-    assert message_of(folder, f"add_cross_attention = True: .*no {kind} does here. Name another model")
 
 
 def message_of(folder, match):
@@ -267,6 +265,6 @@ def test_a_padding_token_that_does_not_exist_is_that_of_the_tokeniser(kind, padd
 @pytest.mark.parametrize("kind", [kind for kind, family in FAMILIES.items() if family.counts_from_padding])
 def test_positions_that_are_counted_from_another_padding_are_refused(kind, padding, publish):
     _, folder = publish(kind, then={"pad_token_id": padding})
-    refused(folder, f"config.json: pad_token_id is {padding} and vocab_size 40, but .* token 1, .*correct pad_token_id")
+    refused(folder, rf"config.json: .*\(pad_token_id is 1, there {padding}\).*correct pad_token_id")
     change(folder, pad_token_id=PAD)
     loaded(folder)

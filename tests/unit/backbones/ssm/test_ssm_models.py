@@ -7,7 +7,8 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.attention.contract import mechanisms
-from lib.backbones.encoder import EncoderConfig, EncoderModel
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification

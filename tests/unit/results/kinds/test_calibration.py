@@ -142,6 +142,6 @@ def test_a_study_is_told_that_words_have_no_probabilities():
         ("experiment/models/tfidf", None),
         ("report", {"figures": {"x": {"kind": "calibration", "stage": "finetune"}}}),
     )
-    with pytest.raises(ConfigError, match=r"figures\.x: token_classification.*probabilities"):
+    with pytest.raises(ConfigError, match=r"figures\.x\.stage: shows probabilities"):
         load_study([("words.yaml", words)])
     load_study([("words.yaml", changed(words, ("report/figures/x/kind", "confusion")))])

@@ -40,8 +40,8 @@ def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
         "tfidf,a laptop,,0.040,0.040\n"
         "sdpa,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000\n"
         "hybrid,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000\n"
-        "all,NVIDIA A100-SXM4-40GB,4.000,4.000,8.000\n"
-        "all,a laptop,,0.040,0.040\n"
+        "all models,NVIDIA A100-SXM4-40GB,4.000,4.000,8.000\n"
+        "all models,a laptop,,0.040,0.040\n"
     )
 
 
@@ -49,7 +49,7 @@ def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
 def test_processes_count_where_each_has_a_device_of_its_own(tmp_path, device, hours):
     run = write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=3600.0, device=device, processes=4)
     table = parsed(time=["finetune"]).make(scope_of([run], {"finetune": ["imdb"]}, ["sdpa"]))
-    assert table.to_csv().splitlines()[1:] == [f"{row},a laptop,{hours},{hours}" for row in ("sdpa", "all")]
+    assert table.to_csv().splitlines()[1:] == [f"{row},a laptop,{hours},{hours}" for row in ("sdpa", "all models")]
 
 
 def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
@@ -95,12 +95,12 @@ def test_every_model_that_passes_one_of_the_stages_is_a_row():
 
 
 def test_a_model_that_passes_none_of_the_stages_is_refused():
-    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf .*pretrain, tapt"):
+    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf has no run at pretrain and tapt"):
         with_report(hours={"kind": "compute", "time": ["pretrain", "tapt"], "models": ["tfidf", "sdpa"]})
 
 
 def test_a_reference_that_skips_the_stage_is_refused():
-    compared = {"kind": "relative", "stage": ["tapt"], "column": "memory"}
+    compared = {"stage": ["tapt"], "columns": ["memory"], "against": ["reference"]}
     with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
         study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])
 

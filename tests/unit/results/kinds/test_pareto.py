@@ -162,7 +162,7 @@ def test_intervals_need_predictions_and_the_rest_does_not():
     }
     with pytest.raises(ConfigError) as error:
         load_study([("small.yaml", changed(SMALL, ("report", {"tables": entries})))])
-    assert "report.tables.with: masked_lm, the task of tapt, leaves no predictions" in str(error.value)
+    assert "report.tables.with.stage: shows predictions, which runs of sdpa" in str(error.value)
     assert "report.tables.without" not in str(error.value)
 
 

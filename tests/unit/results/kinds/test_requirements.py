@@ -114,21 +114,6 @@ def test_a_time_on_other_hardware_tells_nothing_and_memory_may_still(results):
     assert table.frame["time"].isna().all()
 
 
-def test_all_is_met_where_every_dataset_is(results):
-    scores = {"sdpa": 0.9, "lsh": {"imdb": 0.9, "arxiv": 0.7}, "favor": 0.9}
-    table = parsed().make(results(scores, datasets=("imdb", "arxiv"), costs={"favor": (50.0, 500.0)}))
-    assert table.frame["dataset"].tolist() == ["imdb", "arxiv", "all"] * 3
-    assert verdicts(table, "all") == {
-        "sdpa": ("met", "not asked", "not to be told"),
-        "lsh": ("not met (on 1 of 2)", "not met (on 2 of 2)", "not to be told"),
-        "favor": ("met", "met", "not to be told"),
-    }
-    unknown = {"sdpa": 0.9, "lsh": {"imdb": 0.9, "arxiv": 0.7}}
-    found = verdicts(parsed().make(results(unknown, datasets=("imdb", "arxiv"), baseline=None)), "all")
-    assert (found["sdpa"][0], found["lsh"][0]) == ("not to be told", "not met (on 1 of 2)")
-    assert "all" not in parsed().make(results(scores | {"lsh": 0.9})).frame["dataset"].tolist()
-
-
 def test_the_figures_and_limits_stand_beside_the_verdicts(results):
     scope = results({"sdpa": 0.9, "lsh": 0.895}, costs={"lsh": (50.0, 1100.0)})
     table = parsed(savings={"lsh": SAVINGS["lsh"]}).make(scope)

@@ -1,7 +1,7 @@
 import pytest
 from run_records import scope_of, write_run
 
-from lib.results.kinds.score_time import ScoreTimeFigure
+from lib.results.kinds.pareto import ScoreTimeFigure
 
 RUNS = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (300.0, 0.8), "favor-m64": (120.0, 0.6), "favor-m128": (420.0, 0.7)}
 """Seconds and score; the last is slower and worse than the second."""

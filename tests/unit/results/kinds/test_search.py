@@ -2,10 +2,11 @@ from io import StringIO
 
 import pandas as pd
 import pytest
-from run_records import write_run
+from run_records import scope_of, write_run
 
 from lib.results.kinds.search import SearchTable
 from lib.results.scope import Scope
+from lib.results.settings import TABLES
 from lib.results.table import Key
 
 VARIANTS = [
@@ -90,3 +91,20 @@ def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_pat
     metric = settings.get("column", "eval_f1_macro")
     found = table(search(tmp_path, models, metric=metric), **settings).note
     assert found == f"Bold: the best of each {of}, the first of equal ones{chosen}."
+
+
+def test_the_greatest_and_the_least_seed_stand_beside_the_mean_also_without_variants(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score)
+        for seed, score in ((42, 0.9358), (123, 0.9346), (420, 0.935))
+    ]
+    settings = TABLES.parse({"kind": "search", "stage": "finetune", "column": "f1", "spread": True})
+    made = settings.make(scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"]))
+    assert made.to_csv() == (
+        "model,imdb,imdb_sd,imdb_maximum,imdb_minimum,imdb_difference,imdb_seeds\nsdpa,93.51,0.06,93.58,93.46,0.12,3\n"
+    )
+    assert [column.label for column in made.columns.values()] == [
+        "imdb F1 [%]", "imdb greatest F1 [%]", "imdb least F1 [%]", "imdb F1 difference [points]", "imdb seeds"
+    ]  # fmt: skip
+    one = settings.make(scope_of(folders[:1], {"finetune": ["imdb"]}, ["sdpa"]))
+    assert one.to_csv().splitlines()[1] == "sdpa,93.58,93.58,93.58,,1"

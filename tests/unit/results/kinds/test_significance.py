@@ -250,7 +250,7 @@ def test_a_study_is_told_what_the_table_lacks():
         with_table(other)
     with pytest.raises(ConfigError) as error:
         with_table(("report/reference", None), ("report/tables/differences/stage", "tapt"))
-    for problem in ("report.reference is null", "masked_lm, the task of tapt, leaves no predictions"):
+    for problem in ("report.reference is null", "shows predictions, which runs of sdpa"):
         assert problem in str(error.value)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 from run_records import MODELS, scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
@@ -361,3 +362,120 @@ def test_a_table_of_trainings_in_different_precision_says_so(make_table, tmp_pat
     write_run(tmp_path, "finetune", "sdpa", "imdb", precision="bf16")
     said = "Trainings computed in different precision, so their times and memory differ by that, too"
     assert f"{said}: bf16 (sdpa), fp32 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
+
+
+FINETUNED = {"finetune": ["imdb"]}
+BESIDE = {"reference": "sdpa", "baseline": "tfidf"}
+
+
+def compared(folders, stages, models, columns=("f1",), stage=None, **fields):
+    against = [name for name in ("reference", "baseline") if name in fields]
+    settings = StageTable(stage=stage or list(stages), columns=list(columns), against=against)
+    return settings.make(scope_of(folders, stages, models, **fields))
+
+
+def test_differences_of_scores_are_points_with_a_sign_and_none_from_itself(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9286)]
+    folders += [write_run(tmp_path, "finetune", "favor-m64", "imdb", test_f1_macro=0.9116)]
+    folders += [write_baseline(tmp_path, "imdb", 0.895)]
+    made = compared(folders, FINETUNED, ["tfidf", "sdpa", "favor-m64"], **BESIDE)
+    assert made.to_csv() == (
+        "model,imdb,imdb_against_sdpa,imdb_against_tfidf\n"
+        "tfidf,89.50,-3.36,\n"
+        "sdpa,92.86,,+3.36\n"
+        "favor-m64,91.16,-1.70,+1.66\n"
+    )
+    header, *_ = made.to_markdown().splitlines()
+    assert "| imdb F1 [%] | imdb F1 against sdpa [points] |" in " ".join(header.split()).replace("  ", " ")
+    assert (
+        compared(folders, FINETUNED, ["favor-m64"], **BESIDE).to_csv().splitlines()[1] == "favor-m64,91.16,-1.70,+1.66"
+    )
+
+
+def test_differences_over_seeds_are_those_of_paired_runs(tmp_path):
+    """Scores of both models move by 10 points from seed to seed; their difference moves by 1 only."""
+    scores = {"sdpa": (0.80, 0.90), "favor-m64": (0.79, 0.90)}
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", seed=seed, test_f1_macro=score)
+        for model, both in scores.items()
+        for seed, score in enumerate(both)
+    ]
+    frame = compared(folders, FINETUNED, list(scores), reference="sdpa").frame
+    assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
+    assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
+
+
+def test_of_stages_together_times_add_up_and_the_greatest_memory_counts(tmp_path):
+    """Worked out by hand: 100 + 100 s against 50 + 50 s; 3 GiB at most against 2 GiB."""
+    values = {
+        ("sdpa", "pretrain", "wikipedia"): (200, 1024),
+        ("sdpa", "tapt", "imdb"): (100, 2048),
+        ("sdpa", "finetune", "imdb"): (100, 512),
+        ("lsh", "pretrain", "wikipedia"): (250, 1024),
+        ("lsh", "tapt", "imdb"): (50, 3072),
+        ("lsh", "finetune", "imdb"): (50, 2560),
+    }
+    folders = [
+        write_run(tmp_path, stage, model, dataset, seconds=float(seconds), peak_memory_mb=float(memory))
+        for (model, stage, dataset), (seconds, memory) in values.items()
+    ]
+    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"], "finetune": ["imdb"]}
+    given = folders, stages, ["sdpa", "lsh"]
+    groups = ["pretrain", ["tapt", "finetune"]]
+    time = compared(*given, ["total_minutes"], groups, reference="sdpa")
+    assert time.to_csv() == (
+        "model,pretrain,pretrain_against_sdpa,tapt+finetune,tapt+finetune_against_sdpa\n"
+        "sdpa,3.333,,3.333,\nlsh,4.167,+25.0,1.667,-50.0\n"
+    )
+    assert [column.label for column in time.columns.values()][2:] == [
+        "tapt+finetune time [min]", "tapt+finetune time against sdpa [%]"
+    ]  # fmt: skip
+    assert time.note is None
+    memory = compared(*given, ["memory"], groups, reference="sdpa").to_csv().splitlines()
+    assert memory[2] == "lsh,1.00,0.0,3.00,+50.0,resident"
+
+
+def test_times_on_other_hardware_are_not_compared(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", hardware=hardware)
+        for model, hardware in (("sdpa", "a laptop"), ("lsh", "a cluster"))
+    ]
+    made = compared(folders, FINETUNED, ["lsh"], ["total_minutes"], reference="sdpa")
+    assert made.frame[Key(("imdb", "against", "sdpa"))].isna().all()
+    assert "times on other hardware" in made.note
+
+
+def test_printed_differences_stand_beside_ours(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", test_f1_macro=f1)
+        for model, f1 in (("sdpa", 0.93), ("lsh-h2-c64", 0.92))
+    ]
+    made = compared(folders, FINETUNED, ["lsh-h2-c64"], reference="sdpa", published="grid")
+    assert made.to_csv().splitlines()[0] == "model,imdb,imdb_published,imdb_against_sdpa,imdb_against_sdpa_published"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"stage": "tapt", "columns": ["f1", "epochs"], "against": ["reference"]},
+            "columns: 'epochs' cannot be compared",
+        ),
+        ({"stage": [["tapt", "finetune"]], "columns": ["f1"]}, "columns: 'f1' cannot be added up"),
+    ],
+)
+def test_columns_that_cannot_be_compared_or_added_up_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        StageTable(**settings)
+
+
+def test_weights_by_part_are_those_of_the_record(tmp_path):
+    folders = [
+        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parameters={"attention": 1000, "head": 20, "total": 1020}),
+        write_run(tmp_path, "pretrain", "gru", "wikipedia", parameters={"head": 20, "total": 520}),
+    ]
+    columns = ["parameters_attention", "parameters_head", "parameters"]
+    assert table(folders, {"pretrain": ["wikipedia"]}, columns, ["sdpa", "gru"]).to_csv() == (
+        "model,wikipedia_parameters_attention,wikipedia_parameters_head,wikipedia_parameters\n"
+        "sdpa,1000,20,1020\ngru,,20,520\n"
+    )

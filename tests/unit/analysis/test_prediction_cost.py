@@ -1,0 +1,37 @@
+"""The cost of predictions, of a predictor whose cost is known."""
+
+import time
+
+import pytest
+
+from lib.analysis.computations.prediction_cost import WARM_UP, prediction_cost
+
+
+def test_the_cost_is_that_of_a_predictor_that_computes_for_a_known_time():
+    calls = []
+
+    def predict(texts):
+        """Compute for 2 ms per text, 40 ms for the slow one, and 5 ms per call."""
+        calls.append(len(texts))
+        end = time.process_time() + sum(0.04 if text == "slow" else 0.002 for text in texts) + 0.005
+        while time.process_time() < end:
+            pass
+
+    cost = prediction_cost(predict, ["slow", *["fast"] * 119])
+    assert cost.documents == 120
+    # 119 * 2 + 40 + 5 ms, and what the loop adds.
+    assert cost.documents_per_second == pytest.approx(120 / 0.283, rel=0.1)
+    assert 7 <= cost.latency_p50_ms <= cost.latency_p99_ms
+    assert calls[: WARM_UP + 1] == [1] * WARM_UP + [WARM_UP]
+    assert calls.count(120) >= 3
+    assert calls.count(1) == WARM_UP + 120
+
+
+def test_the_percentile_is_a_time_that_was_measured():
+    """The 99th percentile of 50 documents is the slowest."""
+
+    def predict(texts):
+        time.sleep(sum(0.2 if text == "slow" else 0 for text in texts) / len(texts))
+
+    cost = prediction_cost(predict, ["fast"] * 49 + ["slow"])
+    assert cost.latency_p99_ms >= 200 > cost.latency_p50_ms
