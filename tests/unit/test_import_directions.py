@@ -26,7 +26,7 @@ ALLOWED = {
     "reading": {"core", "preparing", "tokens"},  # settings only, and of tokens the names of tokenisers' files
     "preparing": {"core", "reading"},
     "generators": {"core", "preparing"},
-    "tokens": {"core", "preparing", "reading"},  # of preparing the settings only
+    "tokens": {"core", "preparing", "reading"},  # of preparing the settings and how parts are read
     "evaluation": {"core"},
     "tasks": {"core", "preparing", "reading", "tokens", "evaluation", "backbones"},
     "results": {"core", "backbones", "evaluation", "training"},  # of backbones the axis, of training a schedule
@@ -119,10 +119,11 @@ def test_a_part_of_a_study_imports_only_what_that_of_the_grid_may(name):
         assert room not in ALLOWED or rooms <= ALLOWED[room] | {room}, file
 
 
-def test_of_preparing_the_rooms_beside_it_take_the_settings_only():
-    for file in [*(ROOT / "lib/reading").rglob("*.py"), *(ROOT / "lib/tokens").rglob("*.py")]:
-        found = {name for name in imported_modules(file) if name.startswith("lib.preparing")}
-        assert all(name.startswith("lib.preparing.settings.") for name in found), file
+def test_of_preparing_the_rooms_beside_it_take_the_settings_and_how_parts_are_read():
+    for room, allowed in (("reading", ("settings",)), ("tokens", ("settings", "parts"))):
+        for file in (ROOT / "lib" / room).rglob("*.py"):
+            found = {name for name in imported_modules(file) if name.startswith("lib.preparing.")}
+            assert {name.split(".")[2] for name in found} <= set(allowed), file
 
 
 def test_results_take_only_the_schedule_of_the_learning_rate_from_training():

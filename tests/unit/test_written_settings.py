@@ -15,7 +15,6 @@ from lib.advice.studies import advised_study
 from lib.core.files import mapping_text, read_mapping, read_value
 from lib.core.identity import RunId
 from lib.study.configuration import load_study
-from lib.study.stages import Model
 from lib.workflow.commands.archive import archive
 from lib.workflow.commands.sharing import _source
 from lib.workflow.planning.plan import Plan
@@ -83,14 +82,6 @@ def test_an_advised_study_keeps_the_labels_of_the_texts(own_texts):
     encoder, question = published_encoder(labelled=True, multilingual=False), Question("the study", ["texts/*.csv"])
     text = advised_study(encoder, question, own_texts, 512, {}, "fp32", {})
     assert read_value(text, "texts.yaml")["experiment"]["datasets"]["texts"]["labels"] == TEXTS[:2]
-
-
-def test_the_line_in_place_of_a_former_key_keeps_its_values():
-    former = {"finetune": {"task": {"labels": TEXTS}, "recipe": {"learning_rate": 1e-5}}}
-    with pytest.raises(ValueError, match="changes, too") as error:
-        Model.prepared({"deviations": former})
-    line = str(error.value).partition("Write '")[2].rpartition("' in place")[0]
-    assert read_value(line, "the message") == {"changes": former}
 
 
 def test_a_card_keeps_the_settings_of_the_data():

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lib.reading.spans import Span
-
 SEARCHED = np.arange(10, 51) / 100
 """Thresholds to search."""
 
 
-def spans_of(inside: np.ndarray) -> list[Span]:
+def spans_of(inside: np.ndarray) -> list[tuple[int, int]]:
     """Return the longest spans that hold exactly those characters [n] that are inside."""
     edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
