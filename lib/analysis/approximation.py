@@ -25,19 +25,16 @@ class Settings(AnalysisSettings):
     tries: ClassVar[tuple[str, ...]] = ("favor", "lsh")
 
     kind: Literal["approximation"]
-    documents: PositiveInt = Field(200, description="How many documents of test are read, at most.")
-    length: Size = Field(
-        256, ge=3, description="Tokens that longer documents are cut to, since exact attention forms all pairs of them."
-    )
-    features: list[Annotated[Size, Field(ge=2, multiple_of=2)]] = Field(
-        [64, 128, 256, 512], min_length=1, description="Numbers of features of FAVOR+; even."
-    )
-    hashes: list[Few] = Field([2, 4], min_length=1, description="Hash rounds of LSH.")
-    chunk_sizes: list[Size] = Field(
-        [64, 128],
-        min_length=1,
-        description="Tokens in a chunk of LSH; a window holds three, so `length` should be far above.",
-    )
+    documents: PositiveInt = 200
+    """How many documents of test are read, at most."""
+    length: Size = Field(256, ge=3)
+    """Tokens that longer documents are cut to, since exact attention forms all pairs of them."""
+    features: list[Annotated[Size, Field(ge=2, multiple_of=2)]] = Field([64, 128, 256, 512], min_length=1)
+    """Numbers of features of FAVOR+; even."""
+    hashes: list[Few] = Field([2, 4], min_length=1)
+    """Hash rounds of LSH."""
+    chunk_sizes: list[Size] = Field([64, 128], min_length=1)
+    """Tokens in a chunk of LSH; a window holds three, so `length` should be far above."""
 
 
 SETTING = ["features", "hashes", "chunk_size"]

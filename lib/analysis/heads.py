@@ -31,11 +31,12 @@ class Settings(AnalysisSettings):
     needs: ClassVar[Ability] = "attention_maps"
 
     kind: Literal["heads"]
-    documents: PositiveInt = Field(200, description="How many documents of test are read, at most.")
-    length: Size = Field(
-        256, ge=3, description="Tokens that longer documents are cut to, since maps hold all pairs of them."
-    )
-    window: Size = Field(8, description="Tokens to either side that count as near.")
+    documents: PositiveInt = 200
+    """How many documents of test are read, at most."""
+    length: Size = Field(256, ge=3)
+    """Tokens that longer documents are cut to, since maps hold all pairs of them."""
+    window: Size = 8
+    """Tokens to either side that count as near."""
 
 
 TARGETS = {

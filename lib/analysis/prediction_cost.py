@@ -26,16 +26,12 @@ class Settings(AnalysisSettings):
     text_baseline: ClassVar[str | None] = "tfidf"
 
     kind: Literal["prediction_cost"]
-    documents: PositiveInt = Field(
-        200,
-        ge=FEWEST,
-        description="How many documents of test are predicted, at most: a draw by the seed.",
-    )
-    price_per_hour: NonNegativeFloat | None = Field(
-        None,
-        description="Price of an hour of one core, in `currency`; a column then shows that of a million documents.",
-    )
-    currency: str | None = Field(None, description="Currency of the price.")
+    documents: PositiveInt = Field(200, ge=FEWEST)
+    """How many documents of test are predicted, at most: a draw by the seed."""
+    price_per_hour: NonNegativeFloat | None = None
+    """Price of an hour of one core, in `currency`; a column then shows that of a million documents."""
+    currency: str | None = None
+    """Currency of the price."""
 
     @check
     def _a_price_has_a_currency(self) -> Iterator[str]:

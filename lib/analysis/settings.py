@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.backbones.settings import Ability
 from lib.core.kinds import Axis, KindSettings
@@ -29,13 +29,12 @@ class AnalysisSettings(KindSettings):
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 
-    stage: StageName = Field(
-        description="Stage whose models are analysed: those that its runs left, of the first seed."
-    )
-    dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
-    models: list[ModelName] | None = Field(
-        None, description="Models, in order; null = all that train at the stage and can be analysed this way."
-    )
+    stage: StageName
+    """Stage whose models are analysed: those that its runs left, of the first seed."""
+    dataset: str | None = None
+    """Entry of the stage's `data`; null = the only one."""
+    models: list[ModelName] | None = None
+    """Models, in order; null = all that train at the stage and can be analysed this way."""
 
     @check
     def _lists_have_each_value_once(self) -> Iterator[str]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from lib.backbones import contract
 from lib.backbones.settings import BackboneSettings
@@ -23,17 +22,14 @@ WEIGHTS = (None, "balanced")
 class LogisticSettings(BackboneSettings):
     """Base of the settings of backbones that decide by logistic regression."""
 
-    C: PositiveFloat | Literal["validation"] = Field(
-        "validation",
-        description="Inverse strength of the penalty on weights; `validation` = of 1, 3, 10, 30 and 100 the one with "
-        "the best score on validation, by the metric that also selects the best epoch; among equals the smallest.",
-    )
-    class_weight: Literal["balanced", "validation"] | None = Field(
-        "validation",
-        description="`balanced` = rare classes weigh as much as frequent ones; null = all documents weigh alike; "
-        "`validation` = the better of both on validation, chosen together with `C`; null if they are equal.",
-    )
-    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the optimiser (lbfgs).")
+    C: PositiveFloat | Literal["validation"] = "validation"
+    """Inverse strength of the penalty on weights; `validation` = of 1, 3, 10, 30 and 100 the one with the best score on
+    validation, by the metric that also selects the best epoch; among equals the smallest."""
+    class_weight: Literal["balanced", "validation"] | None = "validation"
+    """`balanced` = rare classes weigh as much as frequent ones; null = all documents weigh alike; `validation` = the
+    better of both on validation, chosen together with `C`; null if they are equal."""
+    max_iter: PositiveInt = 1000
+    """Maximum number of iterations of the optimiser (lbfgs)."""
 
 
 class LogisticBackbone(contract.TextBackbone):

@@ -195,16 +195,18 @@ def _shares(mechanism: MechanismSettings | None) -> bool:
 class OwnSettings(BackboneSettings):
     """Base of the settings of encoders whose layers are defined here; each chooses the number of its layers."""
 
-    hidden_size: Size = Field(512, description="Width of embeddings and states.")
+    hidden_size: Size = 512
+    """Width of embeddings and states."""
     num_hidden_layers: Few
-    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
-    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
-    initializer_range: PositiveFloat = Field(
-        0.02,
-        description="Standard deviation of the initial weights of embeddings, projections and heads; other weights "
-        "begin as in torch.",
-    )
-    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+    embedding_dropout: Probability = 0.1
+    """Dropout on the embeddings."""
+    layer_norm_eps: PositiveFloat = 1e-12
+    """Epsilon of the layer norms."""
+    initializer_range: PositiveFloat = 0.02
+    """Standard deviation of the initial weights of embeddings, projections and heads; other weights begin as in torch.
+    """
+    tie_word_embeddings: bool = True
+    """Share the MLM decoder's weight with the word embeddings."""
 
     def blocks(self) -> int | None:
         """See `BackboneSettings.blocks`: the layers."""
@@ -255,20 +257,18 @@ class ArchitectureSettings(BackboneSettings):
 class Lora(BaseSettings):
     """Low-rank adapters train instead of the backbone, which is frozen; the head trains as usual."""
 
-    r: Size = Field(64, description="Rank of the adapters.")
-    alpha: PositiveInt | PositiveFloat = Field(128, description="The output of the adapters is scaled by alpha / r.")
-    dropout: Probability = Field(0.05, description="Dropout before the adapters.")
-    targets: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the "
-        "backbone, which in a decoder are queries, keys, values, output, gate, up and down.",
-    )
-    merge: bool = Field(
-        True,
-        description="Merge the adapters into the weights of the model that is kept, which is then used like any "
-        "other; false keeps only adapters and head, in `model/adapter`.",
-    )
+    r: Size = 64
+    """Rank of the adapters."""
+    alpha: PositiveInt | PositiveFloat = 128
+    """The output of the adapters is scaled by alpha / r."""
+    dropout: Probability = 0.05
+    """Dropout before the adapters."""
+    targets: list[str] | None = Field(None, min_length=1)
+    """Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the backbone, which in a
+    decoder are queries, keys, values, output, gate, up and down."""
+    merge: bool = True
+    """Merge the adapters into the weights of the model that is kept, which is then used like any other; false keeps
+    only adapters and head, in `model/adapter`."""
 
     def error(self, layers: Collection[str] | None) -> str | None:
         """Return why a backbone cannot have these adapters; None if it can.

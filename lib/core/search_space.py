@@ -58,13 +58,16 @@ UNROUND = (5**0.5 - 1) / 2
 class Dimension(BaseSettings):
     """Values of a searched setting: one of `values`, or a number from `low` to `high`."""
 
-    values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in any order.")
-    low: Number | None = Field(None, description="Lowest value. Without a decimal point, values are whole numbers.")
-    high: Number | None = Field(None, description="Highest value.")
-    step: Number | None = Field(
-        None, description="Step between the values, counted from `low`; null = any value, or every whole number."
-    )
-    log: bool = Field(False, description="Draw on a logarithmic scale, so that every decade is equally likely.")
+    values: list[Setting] | None = Field(None, min_length=1)
+    """Values to choose from, in any order."""
+    low: Number | None = None
+    """Lowest value. Without a decimal point, values are whole numbers."""
+    high: Number | None = None
+    """Highest value."""
+    step: Number | None = None
+    """Step between the values, counted from `low`; null = any value, or every whole number."""
+    log: bool = False
+    """Draw on a logarithmic scale, so that every decade is equally likely."""
 
     @property
     def whole(self) -> bool:

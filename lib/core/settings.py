@@ -1,4 +1,4 @@
-"""Base of the typed configuration. The descriptions of its fields are the reference of every key."""
+"""Base of the typed configuration. The docstrings of its fields are the reference of every key."""
 
 import difflib
 import functools
@@ -68,7 +68,7 @@ PATTERNS = {
     REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
 }
 """Error message per pattern."""
-Name = Annotated[str, Field(pattern=NAME, max_length=200, description="Letters, digits, '.', '_' and '-'.")]
+Name = Annotated[str, Field(pattern=NAME, max_length=200)]
 """A name that becomes part of a file's name; file systems take about 255 bytes."""
 FolderName = Annotated[Name, Field(max_length=100)]
 """A name that comes from outside a study, and shares the name of a folder with others."""
@@ -123,7 +123,9 @@ class BaseSettings(BaseModel):
     Methods marked with `check` run when all fields are valid, and report all their errors together.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

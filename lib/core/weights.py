@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from pydantic import Field
-
 from lib.core.settings import BaseSettings, Repository, Revision, VectorsName, check
 
 VECTORS = "vectors.safetensors"
@@ -14,23 +12,22 @@ VECTORS = "vectors.safetensors"
 class WordVectorsStart(BaseSettings):
     """Initial embeddings from word vectors; all other weights are random."""
 
-    word_vectors: VectorsName = Field(
-        description="Name of the word vectors, with the dimension of the embeddings; those of the run's seed. "
-        "Tokens without a vector keep random embeddings."
-    )
+    word_vectors: VectorsName
+    """Name of the word vectors, with the dimension of the embeddings; those of the run's seed. Tokens without a vector
+    keep random embeddings."""
 
 
 class ForeignStart(BaseSettings):
     """Initial weights that do not come from a stage of this study."""
 
-    folder: str | None = Field(
-        None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
-    )
-    repository: Repository | None = Field(
-        None, description="`owner/name` of a model repository on the Hugging Face hub."
-    )
-    revision: Revision | None = Field(None, description="Commit; if `unpinned`, also a tag or branch.")
-    unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
+    folder: str | None = None
+    """Folder with the weights: the `model` of a run of another study, or any local folder."""
+    repository: Repository | None = None
+    """`owner/name` of a model repository on the Hugging Face hub."""
+    revision: Revision | None = None
+    """Commit; if `unpinned`, also a tag or branch."""
+    unpinned: bool = False
+    """Accept a revision that may change; the download warns once."""
 
     @check
     def _revision_is_pinned(self) -> Iterator[str]:

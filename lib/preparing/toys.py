@@ -8,8 +8,6 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from pydantic import Field
-
 from lib.core.settings import PositiveInt
 from lib.preparing.generators import GeneratorOptions
 
@@ -26,8 +24,10 @@ Row = tuple[str, Label] | tuple[str, Label, int]
 class ToyOptions(GeneratorOptions):
     """Sizes of the splits; the rest is for training."""
 
-    validation: PositiveInt = Field(description="Documents for validation.")
-    test: PositiveInt = Field(description="Documents for the test.")
+    validation: PositiveInt
+    """Documents for validation."""
+    test: PositiveInt
+    """Documents for the test."""
 
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.preparing.generators.GeneratorOptions.obstacles`."""

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.core.extensions import claim, load, packages
 from lib.core.files import files_in
@@ -73,12 +73,10 @@ class ResultSettings(KindSettings):
     has_intervals: ClassVar[bool] = False
     """Whether its notes say how independent its seeds are."""
 
-    models: list[ModelName] | None = Field(
-        None, description="Models, in order; null = all models that pass its stages."
-    )
-    datasets: list[str] | None = Field(
-        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
-    )
+    models: list[ModelName] | None = None
+    """Models, in order; null = all models that pass its stages."""
+    datasets: list[str] | None = None
+    """Corpora and datasets that are shown, of stages that work on them; null = all."""
 
     def stages_passed(self) -> list[str]:
         """Return the stages that every model shown passes, and whose runs are read: those of a field `stage`."""

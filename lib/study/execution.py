@@ -34,53 +34,41 @@ OWN = {
 class Training(BaseSettings):
     """How one training is executed."""
 
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` takes a GPU if there is one.")
-    micro_batch_tokens: PositiveInt = Field(
-        32_768,
-        description="Maximum number of tokens that a device processes at once, padding included; a larger batch is "
-        "accumulated in micro-batches, each of as many documents as fit.",
-    )
-    auto_micro_batch: bool = Field(
-        False,
-        description="Whether a run that runs out of memory halves the number of tokens processed at once, and a "
-        "training continues from its last checkpoint; on one device only.",
-    )
-    kernels: Kernels = Field(
-        "auto",
-        description="How attention and state spaces compute: `torch`, with torch's operations; `triton`, with their "
-        "own GPU kernels if there are some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere "
-        "or later) in bf16 and fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU "
-        "with AVX-512 that is not Intel's, where torch's products take about twice as long.",
-    )
-    compile: bool = Field(
-        False,
-        description="Whether `torch.compile` makes a few large kernels of each block of a model, and a GPU repeats "
-        "short steps as CUDA graphs. A step of 64 x 512 tokens then takes about half the time, after a minute of "
-        "compiling (benchmarks/gpu.md); the last digits differ. Needs the package triton on a GPU, a C++ compiler on a "
-        "CPU.",
-    )
-    deterministic: bool = Field(
-        False,
-        description="Whether exact attention repeats bit for bit on a GPU, too, as everything else does. Its fastest "
-        "kernels do not: their gradients differ in the last digits from run to run. The others take 1.5 times as long "
-        "at 512 tokens, with padding 2.5 times, and far more at greater lengths (benchmarks/gpu.md).",
-    )
-    workers: FewOrZero = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
-    checkpoint_minutes: PositiveFloat = Field(
-        10.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
-    )
-    report_to: list[Literal["tensorboard", "wandb"]] = Field(
-        default_factory=list,
-        description="Trackers in addition to the CSV, which is always written. Their files are in the run's working "
-        "folder until it has finished, then in its results.",
-    )
-    run_name: Annotated[str, Field(max_length=FEW)] = Field(
-        "{stage}/{model}/{dataset}/seed-{seed}",
-        description="Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` are replaced by "
-        "those of the run.",
-    )
-    wandb_entity: str | None = Field(None, description="Weights & Biases team.")
-    wandb_project: str = Field("attention-grid", description="Weights & Biases project.")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes a GPU if there is one."""
+    micro_batch_tokens: PositiveInt = 32_768
+    """Maximum number of tokens that a device processes at once, padding included; a larger batch is accumulated in
+    micro-batches, each of as many documents as fit."""
+    auto_micro_batch: bool = False
+    """Whether a run that runs out of memory halves the number of tokens processed at once, and a training continues
+    from its last checkpoint; on one device only."""
+    kernels: Kernels = "auto"
+    """How attention and state spaces compute: `torch`, with torch's operations; `triton`, with their own GPU kernels if
+    there are some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere or later) in bf16 and
+    fp16, otherwise `torch`. With `auto`, oneDNN computes linear layers in fp32 on a CPU with AVX-512 that is not
+    Intel's, where torch's products take about twice as long."""
+    compile: bool = False
+    """Whether `torch.compile` makes a few large kernels of each block of a model, and a GPU repeats short steps as CUDA
+    graphs. A step of 64 x 512 tokens then takes about half the time, after a minute of compiling (benchmarks/gpu.md);
+    the last digits differ. Needs the package triton on a GPU, a C++ compiler on a CPU."""
+    deterministic: bool = False
+    """Whether exact attention repeats bit for bit on a GPU, too, as everything else does. Its fastest kernels do not:
+    their gradients differ in the last digits from run to run. The others take 1.5 times as long at 512 tokens, with
+    padding 2.5 times, and far more at greater lengths (benchmarks/gpu.md)."""
+    workers: FewOrZero = 0
+    """Processes that prepare batches; 0 = the training process itself."""
+    checkpoint_minutes: PositiveFloat = 10.0
+    """Minutes between working checkpoints, besides the one at each epoch's end."""
+    report_to: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list)
+    """Trackers in addition to the CSV, which is always written. Their files are in the run's working folder until it
+    has finished, then in its results."""
+    run_name: Annotated[str, Field(max_length=FEW)] = "{stage}/{model}/{dataset}/seed-{seed}"
+    """Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` are replaced by those of the run.
+    """
+    wandb_entity: str | None = None
+    """Weights & Biases team."""
+    wandb_project: str = "attention-grid"
+    """Weights & Biases project."""
 
     @check
     def _run_name_has_known_places(self) -> Iterator[str]:
@@ -95,42 +83,40 @@ class Training(BaseSettings):
 class Job(BaseSettings):
     """Resources of one training job; with several `gpus_per_run`, each of its processes gets as much."""
 
-    gpu: int = Field(1, ge=0, le=1, description="GPUs: 1, or 0 for a CPU; `gpus_per_run` sets several.")
-    gres: str | None = Field(
-        None,
-        pattern=r"^\w+(:[\w.]+)?$",
-        description="Name of GPUs on a cluster that does not know `--gpus`, such as `gpu` or `gpu:a100`; jobs then "
-        "ask for them by `--gres`.",
-    )
-    container: str | None = Field(
-        None,
-        description="Image that programs run in if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address "
-        "such as `docker://...`.",
-    )
-    cpus_per_task: Few = Field(4, description="CPU cores, also the threads of a local job.")
-    mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
-    runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
+    gpu: int = Field(1, ge=0, le=1)
+    """GPUs: 1, or 0 for a CPU; `gpus_per_run` sets several."""
+    gres: str | None = Field(None, pattern=r"^\w+(:[\w.]+)?$")
+    """Name of GPUs on a cluster that does not know `--gpus`, such as `gpu` or `gpu:a100`; jobs then ask for them by
+    `--gres`."""
+    container: str | None = None
+    """Image that programs run in if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address such as
+    `docker://...`."""
+    cpus_per_task: Few = 4
+    """CPU cores, also the threads of a local job."""
+    mem_mb: PositiveInt = 32_000
+    """Memory in MB."""
+    runtime_scale: PositiveFloat = 1.0
+    """Factor on the estimated minutes; raise it for slower GPUs."""
 
 
 class Execution(BaseSettings):
     """How the study is executed; nothing here changes a result."""
 
-    results: Folder = Field("results", description="Folder of all results; one per study.")
-    resources: Folder = Field("resources", description="Folder of all downloads; studies share it.")
-    runs: Literal["made", "imported", "archived"] = Field(
-        "made",
-        description="`imported`: nothing is trained or evaluated. Tables and figures are made from records of other "
-        "code, which `studies/imported/scripts/import_runs.py` wrote to the folder of results. `archived`: likewise, "
-        "from what `make archive` kept of a study; no raw text has to be there.",
-    )
-    gpus_per_run: Few = Field(
-        1,
-        description="GPUs that share one training: each has its own process, which takes a part of every batch. The "
-        "recipe's `batch_size` counts the documents of all processes. Without GPUs, this many processes share the "
-        "CPU.",
-    )
-    training: Training = Field(default_factory=Training, description="How one training is executed.")
-    job: Job = Field(default_factory=Job, description="Resources of one training job.")
+    results: Folder = "results"
+    """Folder of all results; one per study."""
+    resources: Folder = "resources"
+    """Folder of all downloads; studies share it."""
+    runs: Literal["made", "imported", "archived"] = "made"
+    """`imported`: nothing is trained or evaluated. Tables and figures are made from records of other code, which
+    `studies/imported/scripts/import_runs.py` wrote to the folder of results. `archived`: likewise, from what `make
+    archive` kept of a study; no raw text has to be there."""
+    gpus_per_run: Few = 1
+    """GPUs that share one training: each has its own process, which takes a part of every batch. The recipe's
+    `batch_size` counts the documents of all processes. Without GPUs, this many processes share the CPU."""
+    training: Training = Field(default_factory=Training)
+    """How one training is executed."""
+    job: Job = Field(default_factory=Job)
+    """Resources of one training job."""
 
     @check
     def _folders_hold_nothing_else(self) -> Iterator[str]:

@@ -21,34 +21,31 @@ from lib.study.stages import Model, Stage
 class Experiment(BaseSettings):
     """Models, data and stages of a study."""
 
-    seeds: Seeds = Field(description="Seeds; every run is made once per seed.")
-    precision: Precision = Field(
-        "bf16",
-        description="Arithmetic of the forward pass. `fp16` needs a GPU; `bf16` is far slower than `fp32` on a CPU "
-        "without instructions for it (benchmarks/attention_cost.md).",
-    )
-    mechanisms: dict[Name, AnyMechanism] = Field(
-        default_factory=dict,
-        description="Attention mechanisms by name. A name is the canonical spelling of its parameters (`lsh-h2-c64`), "
-        "with a suffix if two entries would share it (`lsh-h2-c64-masked`).",
-    )
-    published: dict[Name, ForeignStart] = Field(
-        default_factory=dict,
-        description="Published models by name, each a folder or a repository of the hub. The name then is that of a "
-        "backbone with the architecture of its config.json, and of its tokeniser; models on this backbone start from "
-        "its weights.",
-    )
-    backbones: dict[Name, AnyBackbone] = Field(description="Backbones by name.")
-    tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict, description="Tokenisers by name.")
-    word_vectors: dict[Name, WordVectors] = Field(
-        default_factory=dict,
-        description="Word vectors by name, for baselines of kind `word_vectors`, as a start of recurrent encoders, and "
-        "for tables.",
-    )
-    corpora: dict[Name, Corpus] = Field(default_factory=dict, description="Text without labels, by name.")
-    datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Labelled datasets by name.")
-    stages: dict[Name, Stage] = Field(min_length=1, description="Steps in a model's life, by name.")
-    models: dict[Name, Model] = Field(min_length=1, description="Rows of the tables, in order, by name.")
+    seeds: Seeds
+    """Seeds; every run is made once per seed."""
+    precision: Precision = "bf16"
+    """Arithmetic of the forward pass. `fp16` needs a GPU; `bf16` is far slower than `fp32` on a CPU without
+    instructions for it (benchmarks/attention_cost.md)."""
+    mechanisms: dict[Name, AnyMechanism] = Field(default_factory=dict)
+    """Attention mechanisms by name. A name is the canonical spelling of its parameters (`lsh-h2-c64`), with a suffix if
+    two entries would share it (`lsh-h2-c64-masked`)."""
+    published: dict[Name, ForeignStart] = Field(default_factory=dict)
+    """Published models by name, each a folder or a repository of the hub. The name then is that of a backbone with the
+    architecture of its config.json, and of its tokeniser; models on this backbone start from its weights."""
+    backbones: dict[Name, AnyBackbone]
+    """Backbones by name."""
+    tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict)
+    """Tokenisers by name."""
+    word_vectors: dict[Name, WordVectors] = Field(default_factory=dict)
+    """Word vectors by name, for baselines of kind `word_vectors`, as a start of recurrent encoders, and for tables."""
+    corpora: dict[Name, Corpus] = Field(default_factory=dict)
+    """Text without labels, by name."""
+    datasets: dict[Name, Dataset] = Field(default_factory=dict)
+    """Labelled datasets by name."""
+    stages: dict[Name, Stage] = Field(min_length=1)
+    """Steps in a model's life, by name."""
+    models: dict[Name, Model] = Field(min_length=1)
+    """Rows of the tables, in order, by name."""
 
     @check
     def _runs_can_be_written_out(self) -> Iterator[str]:

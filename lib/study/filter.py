@@ -12,12 +12,14 @@ from lib.study.runs import Run
 class Filter(BaseSettings):
     """The runs with one of the named models, stages, datasets and seeds; null = with any."""
 
-    models: list[ModelName] | None = Field(None, min_length=1, description="Models; null = all.")
-    stages: list[StageName] | None = Field(None, min_length=1, description="Stages; null = all.")
-    datasets: list[EntryName] | None = Field(
-        None, min_length=1, description="Datasets and corpora of the runs; null = all."
-    )
-    seeds: list[Seed] | None = Field(None, min_length=1, description="Seeds; null = all.")
+    models: list[ModelName] | None = Field(None, min_length=1)
+    """Models; null = all."""
+    stages: list[StageName] | None = Field(None, min_length=1)
+    """Stages; null = all."""
+    datasets: list[EntryName] | None = Field(None, min_length=1)
+    """Datasets and corpora of the runs; null = all."""
+    seeds: list[Seed] | None = Field(None, min_length=1)
+    """Seeds; null = all."""
 
     def of(self, runs: list[Run], graph: Graph) -> list[Run]:
         """Return the runs that match the filter; a run that models share is listed under its owner."""

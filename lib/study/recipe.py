@@ -23,51 +23,48 @@ from lib.core.settings import (
 class Recipe(BaseSettings):
     """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
-    epochs: PositiveInt = Field(description="Passes over the training documents.")
-    steps: PositiveInt | None = Field(
-        None,
-        description="Optimiser steps after which training and schedule end, even within an epoch; null = the steps "
-        "of all epochs, which also are the maximum.",
-    )
-    learning_rate: PositiveFloat = Field(description="Peak learning rate.")
-    min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
-    batch_size: PositiveInt = Field(description="Documents per optimiser step.")
-    schedule: Literal["cosine", "one_cycle"] = Field(
-        "cosine",
-        description="`cosine`: the rate rises linearly from 0 and falls with a cosine; `one_cycle`: it does both with "
-        "a cosine, from 1/25 of the peak, while AdamW's first momentum falls from 0.95 to 0.85 and rises again.",
-    )
-    warmup_ratio: Fraction = Field(0.1, description="Share of the steps that warm up.")
-    optimizer: Literal["adamw", "adamw_8bit"] = Field(
-        "adamw", description="`adamw_8bit` keeps AdamW's moments in 8 bits, except those of embeddings (bitsandbytes)."
-    )
-    weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay; norms and biases have none.")
-    max_grad_norm: NonNegativeFloat = Field(
-        1.0, description="Gradient norm above which gradients are clipped; 0 = off."
-    )
-    freeze_layers: FewOrZero = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
-    freeze_embeddings: bool | None = Field(
-        None, description="Freeze the embeddings at first; null = if any block is frozen."
-    )
-    freeze_epochs: PositiveInt | None = Field(
-        None,
-        description="Epochs until the thaw; null = floor(epochs / 2). `epochs` or more = no thaw.",
-    )
-    head_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the task's head.")
-    backbone_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the backbone.")
-    lora: Lora | None = Field(None, description="Low-rank adapters; null = all weights train.")
-    evaluate_every: PositiveInt | None = Field(
-        None,
-        description="Optimiser steps between evaluations; the last step has one, too. Each writes a row of the "
-        "history and can be the best one. null = evaluate at the end of each epoch.",
-    )
-    keep: list[Literal["best", "last", "state"]] | None = Field(
-        None,
-        description="What the run keeps. `best`: the evaluation with the best score on validation; `last`: the last "
-        "one; `state`: the last one with its optimiser, to continue from. The first of `best` and `last` is the "
-        "run's model, the others are in folders of their names inside it. null = the task decides: `last` for "
-        "language modelling, `best` for all other tasks.",
-    )
+    epochs: PositiveInt
+    """Passes over the training documents."""
+    steps: PositiveInt | None = None
+    """Optimiser steps after which training and schedule end, even within an epoch; null = the steps of all epochs,
+    which also are the maximum."""
+    learning_rate: PositiveFloat
+    """Peak learning rate."""
+    min_lr_ratio: Fraction
+    """Final learning rate as a share of the peak."""
+    batch_size: PositiveInt
+    """Documents per optimiser step."""
+    schedule: Literal["cosine", "one_cycle"] = "cosine"
+    """`cosine`: the rate rises linearly from 0 and falls with a cosine; `one_cycle`: it does both with a cosine, from
+    1/25 of the peak, while AdamW's first momentum falls from 0.95 to 0.85 and rises again."""
+    warmup_ratio: Fraction = 0.1
+    """Share of the steps that warm up."""
+    optimizer: Literal["adamw", "adamw_8bit"] = "adamw"
+    """`adamw_8bit` keeps AdamW's moments in 8 bits, except those of embeddings (bitsandbytes)."""
+    weight_decay: NonNegativeFloat = 0.01
+    """Weight decay; norms and biases have none."""
+    max_grad_norm: NonNegativeFloat = 1.0
+    """Gradient norm above which gradients are clipped; 0 = off."""
+    freeze_layers: FewOrZero = 0
+    """Lowest blocks of the backbone that are frozen at first."""
+    freeze_embeddings: bool | None = None
+    """Freeze the embeddings at first; null = if any block is frozen."""
+    freeze_epochs: PositiveInt | None = None
+    """Epochs until the thaw; null = floor(epochs / 2). `epochs` or more = no thaw."""
+    head_lr_multiplier: NonNegativeFloat = 1.0
+    """Factor on the learning rate of the task's head."""
+    backbone_lr_multiplier: NonNegativeFloat = 1.0
+    """Factor on the learning rate of the backbone."""
+    lora: Lora | None = None
+    """Low-rank adapters; null = all weights train."""
+    evaluate_every: PositiveInt | None = None
+    """Optimiser steps between evaluations; the last step has one, too. Each writes a row of the history and can be the
+    best one. null = evaluate at the end of each epoch."""
+    keep: list[Literal["best", "last", "state"]] | None = None
+    """What the run keeps. `best`: the evaluation with the best score on validation; `last`: the last one; `state`: the
+    last one with its optimiser, to continue from. The first of `best` and `last` is the run's model, the others are in
+    folders of their names inside it. null = the task decides: `last` for language modelling, `best` for all other
+    tasks."""
 
     @check
     def _a_model_is_kept(self) -> Iterator[str]:
@@ -129,20 +126,12 @@ def quantization_error(recipe: Recipe | None) -> str | None:
 class Geometry(BaseSettings):
     """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
 
-    every: PositiveInt = Field(
-        description="Optimiser steps between two measurements; first and last weights are measured, too."
-    )
-    positions: list[WholeNumber] = Field(
-        [0],
-        min_length=1,
-        description="Tokens from a query to its key (negative = the key stands before it), for rotary positions; 0 "
-        "= the projections alone.",
-    )
-    documents: NonNegativeInt = Field(
-        8, description="Number of validation documents, the first ones, whose attention maps are measured; 0 = none."
-    )
-    length: Size = Field(
-        128,
-        ge=2,
-        description="Length in tokens that documents are cut to for the maps; the cost of maps is quadratic in it.",
-    )
+    every: PositiveInt
+    """Optimiser steps between two measurements; first and last weights are measured, too."""
+    positions: list[WholeNumber] = Field([0], min_length=1)
+    """Tokens from a query to its key (negative = the key stands before it), for rotary positions; 0 = the projections
+    alone."""
+    documents: NonNegativeInt = 8
+    """Number of validation documents, the first ones, whose attention maps are measured; 0 = none."""
+    length: Size = Field(128, ge=2)
+    """Length in tokens that documents are cut to for the maps; the cost of maps is quadratic in it."""

@@ -14,36 +14,26 @@ from lib.results.settings import AnyFigure, AnyTable
 class ReportSettings(BaseSettings):
     """Tables, figures and analyses of a study."""
 
-    tables: dict[Name, AnyTable] = Field(
-        default_factory=dict, description="Tables by name, each as CSV, Markdown and LaTeX."
-    )
-    figures: dict[Name, AnyFigure] = Field(
-        default_factory=dict, description="Figures by name, each as SVG, PNG and PDF."
-    )
-    analyses: dict[Name, AnyAnalysis] = Field(
-        default_factory=dict, description="Analyses of the models by name; each gives a table and a figure."
-    )
-    reference: ModelName | None = Field(None, description="Model that the others are compared with.")
-    baseline: ModelName | None = Field(
-        None, description="Model without a training loop that all others should surpass."
-    )
-    opens_with: list[Name] | None = Field(
-        None,
-        min_length=1,
-        description="Tables and figures at the beginning of the HTML report, in order; null = tables of kind "
-        "`answer`, the first table and the first figure.",
-    )
-    title: Annotated[str, Field(pattern=r"^[^\r\n]*[^\r\n\s][^\r\n]*$", max_length=200)] | None = Field(
-        None, description="Title on the first page of the HTML report; null = the name of the configuration file."
-    )
-    methods: Name = Field(
-        "study", description="What the HTML report says of the methods: a file `workflow/report/<methods>.rst`."
-    )
-    published: Literal["grid", "decoders", "hate_speech"] | None = Field(
-        None,
-        description="Reproduced study whose printed values are shown with ours, where stages, datasets and models are "
-        "called as in its own configuration.",
-    )
+    tables: dict[Name, AnyTable] = Field(default_factory=dict)
+    """Tables by name, each as CSV, Markdown and LaTeX."""
+    figures: dict[Name, AnyFigure] = Field(default_factory=dict)
+    """Figures by name, each as SVG, PNG and PDF."""
+    analyses: dict[Name, AnyAnalysis] = Field(default_factory=dict)
+    """Analyses of the models by name; each gives a table and a figure."""
+    reference: ModelName | None = None
+    """Model that the others are compared with."""
+    baseline: ModelName | None = None
+    """Model without a training loop that all others should surpass."""
+    opens_with: list[Name] | None = Field(None, min_length=1)
+    """Tables and figures at the beginning of the HTML report, in order; null = tables of kind `answer`, the first table
+    and the first figure."""
+    title: Annotated[str, Field(pattern=r"^[^\r\n]*[^\r\n\s][^\r\n]*$", max_length=200)] | None = None
+    """Title on the first page of the HTML report; null = the name of the configuration file."""
+    methods: Name = "study"
+    """What the HTML report says of the methods: a file `workflow/report/<methods>.rst`."""
+    published: Literal["grid", "decoders", "hate_speech"] | None = None
+    """Reproduced study whose printed values are shown with ours, where stages, datasets and models are called as in its
+    own configuration."""
 
     @check
     def _methods_are_written(self) -> Iterator[str]:

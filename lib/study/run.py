@@ -19,18 +19,12 @@ from lib.tasks.settings import AnyTask, TaskSettings
 class Start(BaseSettings):
     """Where a run's first weights come from."""
 
-    run: str | None = Field(
-        None,
-        description="Folder of the run whose weights are taken; null = the weights do not come from a run of "
-        "this project.",
-    )
-    checkpoint: str = Field(
-        description="Folder with the weights: a run's `model`, a model of its own, or a working checkpoint."
-    )
-    load_only_model_state: bool = Field(
-        True,
-        description="Take weights only; false continues with optimiser, schedule and step of a working checkpoint.",
-    )
+    run: str | None = None
+    """Folder of the run whose weights are taken; null = the weights do not come from a run of this project."""
+    checkpoint: str
+    """Folder with the weights: a run's `model`, a model of its own, or a working checkpoint."""
+    load_only_model_state: bool = True
+    """Take weights only; false continues with optimiser, schedule and step of a working checkpoint."""
 
     @classmethod
     def of(cls, folder: str | Path) -> "Start":
@@ -42,34 +36,41 @@ class Start(BaseSettings):
 class RunSettings(BaseSettings):
     """Settings of one run, as in its `config.yaml`."""
 
-    extensions: list[str] = Field(
-        default_factory=list,
-        exclude_if=lambda value: not value,
-        description="Extensions in use, which may have kinds that the run needs.",
-    )
-    stage: str = Field(description="Name of the stage.")
-    model: str = Field(description="Row of the tables.")
-    dataset: str = Field(description="Corpus or dataset.")
-    variant: dict[str, Setting] = Field(
-        default_factory=dict, description="Settings by dotted name that distinguish it from other runs of a search."
-    )
-    seed: Seed = Field(description="Seed of order, masks, features, initial weights and dropout.")
-    precision: Precision = Field("fp32", description="Arithmetic of the forward pass.")
-    task: AnyTask = Field(description="What is learnt and how it is scored.")
-    labels: list[str] | None = Field(None, description="Names of the classes, in the order of their numbers.")
-    backbone: AnyBackbone = Field(description="The model that maps tokens to states, its attention mechanism included.")
-    tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
-    max_tokens: PositiveInt | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
-    data: dict[Literal["train", "validation", "test", "choice"], str] = Field(
-        description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts; "
-        "`choice` = validation of the dataset that such a backbone is fitted to, where it is evaluated on another."
-    )
-    recipe: Recipe | None = Field(None, description="How it trains; null = it does not train.")
-    geometry: Geometry | None = Field(
-        None, description="Measurements of attention during the training, written to `geometry.csv`; null = none."
-    )
-    start: Start | None = Field(None, description="Source of the first weights; null = they are random.")
-    execution: Training = Field(default_factory=Training, description="How the work is done; it changes no result.")
+    extensions: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """Extensions in use, which may have kinds that the run needs."""
+    stage: str
+    """Name of the stage."""
+    model: str
+    """Row of the tables."""
+    dataset: str
+    """Corpus or dataset."""
+    variant: dict[str, Setting] = Field(default_factory=dict)
+    """Settings by dotted name that distinguish it from other runs of a search."""
+    seed: Seed
+    """Seed of order, masks, features, initial weights and dropout."""
+    precision: Precision = "fp32"
+    """Arithmetic of the forward pass."""
+    task: AnyTask
+    """What is learnt and how it is scored."""
+    labels: list[str] | None = None
+    """Names of the classes, in the order of their numbers."""
+    backbone: AnyBackbone
+    """The model that maps tokens to states, its attention mechanism included."""
+    tokenizer: str | None = None
+    """Folder of the tokeniser; null = the backbone reads texts."""
+    max_tokens: PositiveInt | None = None
+    """Tokens that the documents were cut to; null = not cut."""
+    data: dict[Literal["train", "validation", "test", "choice"], str]
+    """Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts; `choice` =
+    validation of the dataset that such a backbone is fitted to, where it is evaluated on another."""
+    recipe: Recipe | None = None
+    """How it trains; null = it does not train."""
+    geometry: Geometry | None = None
+    """Measurements of attention during the training, written to `geometry.csv`; null = none."""
+    start: Start | None = None
+    """Source of the first weights; null = they are random."""
+    execution: Training = Field(default_factory=Training)
+    """How the work is done; it changes no result."""
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

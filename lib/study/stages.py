@@ -61,12 +61,11 @@ MechanismNames = Annotated[MechanismName | list[MechanismName] | None, BeforeVal
 class Override(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
-    backbone: BackboneName | None = Field(None, description="Name of a backbone that can take over the weights.")
-    mechanism: MechanismNames = Field(
-        None,
-        description="Name of an attention mechanism that can take over the weights, or a list of names that repeats "
-        "over the layers.",
-    )
+    backbone: BackboneName | None = None
+    """Name of a backbone that can take over the weights."""
+    mechanism: MechanismNames = None
+    """Name of an attention mechanism that can take over the weights, or a list of names that repeats over the layers.
+    """
 
     @property
     def mechanisms(self) -> list[str]:
@@ -77,20 +76,13 @@ class Override(BaseSettings):
 class Change(Override):
     """Overrides of a model at a stage; omitted fields are inherited."""
 
-    data: dict[Name, Override] = Field(
-        default_factory=dict,
-        description="What it changes on some entries of the stage's `data` only, for the runs there and all that start "
-        "from them.",
-    )
-    task: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Settings of the stage's task, replaced for this stage only; another `kind` replaces the task.",
-    )
-    recipe: dict[str, Any] | None = Field(
-        default_factory=dict,
-        description="Settings of the stage's recipe, replaced for this stage only; of a section such as `lora`, the "
-        "fields that it names. null = no training.",
-    )
+    data: dict[Name, Override] = Field(default_factory=dict)
+    """What it changes on some entries of the stage's `data` only, for the runs there and all that start from them."""
+    task: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the stage's task, replaced for this stage only; another `kind` replaces the task."""
+    recipe: dict[str, Any] | None = Field(default_factory=dict)
+    """Settings of the stage's recipe, replaced for this stage only; of a section such as `lora`, the fields that it
+    names. null = no training."""
 
     @property
     def changes_work(self) -> bool:
@@ -113,44 +105,28 @@ class Change(Override):
 class Model(BaseSettings):
     """One row of the tables."""
 
-    description: str | None = Field(
-        None, min_length=1, description="Meaning of its name, in a few words below the tables and figures that show it."
-    )
-    backbone: BackboneName = Field(description="Name of its backbone.")
-    mechanism: MechanismNames = Field(
-        None,
-        description="Name of its attention mechanism, if its backbone takes one, or a list of names that repeats over "
-        "the layers.",
-    )
-    tokenizer: TokenizerName | None = Field(
-        None,
-        description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not "
-        "a published model's.",
-    )
-    max_tokens: MaxTokens | None = Field(
-        None,
-        description="Maximum length of a labelled document in tokens where this model reads it; null = that of the "
-        "dataset.",
-    )
-    start: Annotated[Literal["scratch"] | ForeignStart | WordVectorsStart | None, BeforeValidator(_start)] = Field(
-        None,
-        description="First weights of the first stage that it does not skip; `scratch` = random weights, even if "
-        "that stage starts from another one; null = the weights that the stages name.",
-    )
-    skip: list[StageName] = Field(
-        default_factory=list, description="Stages that it leaves out; later ones start from the one before."
-    )
-    changes: dict[StageName, Change] = Field(
-        default_factory=dict,
-        description="What it changes at a stage: backbone and mechanism for this stage and all that start from it, "
-        "task and recipe for this stage only.",
-    )
-    datasets: list[DatasetName] | None = Field(
-        None,
-        min_length=1,
-        description="Labelled datasets that it is made for; on the others, tables leave it out or show a dash. It "
-        "passes stages on corpora all the same. null = all.",
-    )
+    description: str | None = Field(None, min_length=1)
+    """Meaning of its name, in a few words below the tables and figures that show it."""
+    backbone: BackboneName
+    """Name of its backbone."""
+    mechanism: MechanismNames = None
+    """Name of its attention mechanism, if its backbone takes one, or a list of names that repeats over the layers."""
+    tokenizer: TokenizerName | None = None
+    """Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not a published
+    model's."""
+    max_tokens: MaxTokens | None = None
+    """Maximum length of a labelled document in tokens where this model reads it; null = that of the dataset."""
+    start: Annotated[Literal["scratch"] | ForeignStart | WordVectorsStart | None, BeforeValidator(_start)] = None
+    """First weights of the first stage that it does not skip; `scratch` = random weights, even if that stage starts
+    from another one; null = the weights that the stages name."""
+    skip: list[StageName] = Field(default_factory=list)
+    """Stages that it leaves out; later ones start from the one before."""
+    changes: dict[StageName, Change] = Field(default_factory=dict)
+    """What it changes at a stage: backbone and mechanism for this stage and all that start from it, task and recipe for
+    this stage only."""
+    datasets: list[DatasetName] | None = Field(None, min_length=1)
+    """Labelled datasets that it is made for; on the others, tables leave it out or show a dash. It passes stages on
+    corpora all the same. null = all."""
 
     @property
     def mechanisms(self) -> list[str]:
@@ -161,14 +137,15 @@ class Model(BaseSettings):
 class Work(BaseSettings):
     """A stage on one corpus or dataset: the settings of the stage, overridden by those of the entry."""
 
-    task: AnyTask = Field(description="Settings of the task that hold here only.")
-    recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
-    seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
-    start: str | None = Field(
-        None,
-        description="Entry of the stage's `start` from whose runs these runs start; null = the entry of the same "
-        "name, or the only one; also for a model that skips that stage, if the stage before it lacks the entry.",
-    )
+    task: AnyTask
+    """Settings of the task that hold here only."""
+    recipe: Recipe | None = None
+    """Settings of the recipe that hold here only."""
+    seeds: Seeds | None = None
+    """Seeds of the runs here; null = those of the stage."""
+    start: str | None = None
+    """Entry of the stage's `start` from whose runs these runs start; null = the entry of the same name, or the only
+    one; also for a model that skips that stage, if the stage before it lacks the entry."""
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
         """Return the same work with settings, given by dotted names, in the place of its own.
@@ -198,46 +175,32 @@ class Work(BaseSettings):
 class Stage(BaseSettings):
     """A step in a model's life."""
 
-    task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")
-    recipe: dict[str, Any] | None = Field(
-        None,
-        description="How it trains, for all entries of `data`. If it is null here and there, nothing trains: models "
-        "are evaluated as they are, with the head of the stage that they start from.",
-    )
-    start: StageName | None = Field(None, description="Stage whose weights it starts from; null = random weights.")
-    models: list[ModelName] | None = Field(
-        None, min_length=1, description="Models that pass it; null = all models that do not skip it."
-    )
-    seeds: Seeds | None = Field(
-        None,
-        description="Seeds of its runs; null = those of the study. If the earlier stage lacks a seed, a run starts "
-        "from that stage's run of its first seed.",
-    )
-    geometry: Geometry | None = Field(
-        None,
-        description="Measurements of attention during the training, for backbones that have queries and keys; null "
-        "= none.",
-    )
-    variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="Settings of task and recipe by dotted name (`recipe.freeze_layers`), each with the values to "
-        "try. Every combination is a run, on every entry of `data` and with every seed.",
-    )
-    tuning: Tuning | None = Field(
-        None,
-        description="Search by trials that learn from each other, instead of `variants`: one run per entry of "
-        "`data`, with the first seed, which keeps no model; null = no search.",
-    )
-    settings_from: StageName | None = Field(
-        None,
-        description="Stage with `variants` or `tuning` whose best settings on the same dataset every run that "
-        "trains takes: those of the variant with the highest mean macro-F1 on validation, over the seeds, or of the "
-        "trial with the best validation score of its task. A model that passes that stage takes its own; if only one "
-        "does, all take its.",
-    )
-    data: dict[EntryName, Work] = Field(
-        min_length=1, description="Corpora and datasets that it works on, one run each."
-    )
+    task: dict[str, Any]
+    """`kind` of the task, and its settings for all entries of `data`."""
+    recipe: dict[str, Any] | None = None
+    """How it trains, for all entries of `data`. If it is null here and there, nothing trains: models are evaluated as
+    they are, with the head of the stage that they start from."""
+    start: StageName | None = None
+    """Stage whose weights it starts from; null = random weights."""
+    models: list[ModelName] | None = Field(None, min_length=1)
+    """Models that pass it; null = all models that do not skip it."""
+    seeds: Seeds | None = None
+    """Seeds of its runs; null = those of the study. If the earlier stage lacks a seed, a run starts from that stage's
+    run of its first seed."""
+    geometry: Geometry | None = None
+    """Measurements of attention during the training, for backbones that have queries and keys; null = none."""
+    variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(default_factory=dict)
+    """Settings of task and recipe by dotted name (`recipe.freeze_layers`), each with the values to try. Every
+    combination is a run, on every entry of `data` and with every seed."""
+    tuning: Tuning | None = None
+    """Search by trials that learn from each other, instead of `variants`: one run per entry of `data`, with the first
+    seed, which keeps no model; null = no search."""
+    settings_from: StageName | None = None
+    """Stage with `variants` or `tuning` whose best settings on the same dataset every run that trains takes: those of
+    the variant with the highest mean macro-F1 on validation, over the seeds, or of the trial with the best validation
+    score of its task. A model that passes that stage takes its own; if only one does, all take its."""
+    data: dict[EntryName, Work] = Field(min_length=1)
+    """Corpora and datasets that it works on, one run each."""
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

@@ -23,19 +23,18 @@ from lib.study.shown import not_kept, report_errors
 class Study(BaseSettings):
     """The complete configuration."""
 
-    extensions: list[str] = Field(
-        default_factory=list,
-        description="Folders with parts of their own, relative to the working folder or to the project, such as "
-        "`studies/toy` (docs/extensions.md).",
-    )
-    experiment: Experiment = Field(description="What is compared.")
-    report: ReportSettings = Field(default_factory=ReportSettings, description="Tables, figures and analyses.")
-    execution: Execution = Field(default_factory=Execution, description="How the work is done.")
-    only: Filter | None = Field(
-        None,
-        description="Part of the study that is asked for, with what it needs; null = all. Paths and runs are those of "
-        "the whole study.",
-    )
+    extensions: list[str] = Field(default_factory=list)
+    """Folders with parts of their own, relative to the working folder or to the project, such as `studies/toy`
+    (docs/extensions.md)."""
+    experiment: Experiment
+    """What is compared."""
+    report: ReportSettings = Field(default_factory=ReportSettings)
+    """Tables, figures and analyses."""
+    execution: Execution = Field(default_factory=Execution)
+    """How the work is done."""
+    only: Filter | None = None
+    """Part of the study that is asked for, with what it needs; null = all. Paths and runs are those of the whole study.
+    """
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

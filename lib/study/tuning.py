@@ -15,29 +15,21 @@ from lib.study.run import RunSettings
 class Tuning(BaseSettings):
     """A search by optuna: trainings in sequence, whose settings follow from the scores of earlier ones."""
 
-    trials: Size = Field(description="Trainings.")
-    space: dict[VariedSetting, Dimension] = Field(
-        min_length=1,
-        description="Searched settings of task and recipe by dotted name (`recipe.learning_rate`).",
-    )
-    sampler: Literal["tpe", "random"] = Field(
-        "tpe",
-        description="Method that proposes settings: `tpe`, a tree-structured Parzen estimator, which draws near "
-        "settings that scored well; `random`, random draws.",
-    )
-    pruner: Literal["median", "none"] = Field(
-        "median",
-        description="Rule that ends a trial early: `median`, if its best evaluation so far is worse than the median "
-        "of the complete trials at that evaluation; `none`, no rule.",
-    )
-    startup: PositiveInt | None = Field(
-        None,
-        description="Number of first trials, which are drawn at random and run to their end; sampler and pruner "
-        "learn from them. null = a quarter of all, at least 2 and at most 10.",
-    )
-    minutes: PositiveFloat | None = Field(
-        None, description="Wall time in minutes after which no further trial begins; null = no limit."
-    )
+    trials: Size
+    """Trainings."""
+    space: dict[VariedSetting, Dimension] = Field(min_length=1)
+    """Searched settings of task and recipe by dotted name (`recipe.learning_rate`)."""
+    sampler: Literal["tpe", "random"] = "tpe"
+    """Method that proposes settings: `tpe`, a tree-structured Parzen estimator, which draws near settings that scored
+    well; `random`, random draws."""
+    pruner: Literal["median", "none"] = "median"
+    """Rule that ends a trial early: `median`, if its best evaluation so far is worse than the median of the complete
+    trials at that evaluation; `none`, no rule."""
+    startup: PositiveInt | None = None
+    """Number of first trials, which are drawn at random and run to their end; sampler and pruner learn from them. null
+    = a quarter of all, at least 2 and at most 10."""
+    minutes: PositiveFloat | None = None
+    """Wall time in minutes after which no further trial begins; null = no limit."""
 
     @property
     def startup_trials(self) -> int:
@@ -71,4 +63,5 @@ class Tuning(BaseSettings):
 class TunedRun(RunSettings):
     """One search of a stage: stage x model x data, whose trials all have the same seed."""
 
-    tuning: Tuning = Field(description="What is searched, and how.")
+    tuning: Tuning
+    """What is searched, and how."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from lib.core.settings import PositiveInt, Probability
 from lib.tasks import contract
@@ -30,14 +29,14 @@ class ClassifierSettings(TaskSettings):
     keeps: ClassVar[Literal["best", "last"]] = "best"
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
 
-    classifier_pooling: Literal["cls", "mean", "max", "min", "mean_step"] = Field(
-        "mean", description="Aggregation of the real tokens' hidden states into one vector."
-    )
-    pooling_step: PositiveInt = Field(1, description="Stride of `mean_step`, in tokens.")
-    classifier_head: Literal["bert", "roberta", "none"] = Field(
-        "bert", description="`bert`: dense, tanh, dropout; `roberta`: dropout before that too; `none`: dropout only."
-    )
-    classifier_dropout: Probability = Field(0.1, description="Dropout before the last projection.")
+    classifier_pooling: Literal["cls", "mean", "max", "min", "mean_step"] = "mean"
+    """Aggregation of the real tokens' hidden states into one vector."""
+    pooling_step: PositiveInt = 1
+    """Stride of `mean_step`, in tokens."""
+    classifier_head: Literal["bert", "roberta", "none"] = "bert"
+    """`bert`: dense, tanh, dropout; `roberta`: dropout before that too; `none`: dropout only."""
+    classifier_dropout: Probability = 0.1
+    """Dropout before the last projection."""
 
 
 class DocumentClassification(contract.Task):

@@ -23,29 +23,24 @@ class Settings(TaskSettings):
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
 
     kind: Literal["masked_lm"]
-    objective: Literal["mlm", "mntp"] = Field(
-        "mlm",
-        description="Position that predicts a token: `mlm`, its own; `mntp`, the one before it, as "
-        "the head of a causal language model learnt to.",
-    )
-    mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
-    masking: Literal["random", "spans", "words"] = Field(
-        "random",
-        description="Chosen units: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens "
-        "of a word. The tokens of a span or a word are replaced in the same way. WordPiece separates words at "
-        "punctuation, byte-level BPE and SentencePiece only at white space.",
-    )
-    span_length: PositiveFloat = Field(
-        3.0, description="`spans`: mean of the Poisson distribution of their lengths in tokens; no span is empty."
-    )
-    mask_token: str | None = Field(
-        None,
-        min_length=1,
-        description="Token that replaces a masked one, as the vocabulary spells it; null = the tokeniser's own mask "
-        "token, which the tokenisers of most decoders lack. Where it occurs in a text, it is never predicted.",
-    )
-    mask_token_probability: Fraction = Field(0.8, description="Share of these that the mask token replaces.")
-    random_token_probability: Fraction = Field(0.1, description="Share of these that a random token replaces.")
+    objective: Literal["mlm", "mntp"] = "mlm"
+    """Position that predicts a token: `mlm`, its own; `mntp`, the one before it, as the head of a causal language model
+    learnt to."""
+    mask_probability: Fraction = 0.15
+    """Share of the ordinary tokens that are predicted."""
+    masking: Literal["random", "spans", "words"] = "random"
+    """Chosen units: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens of a word. The
+    tokens of a span or a word are replaced in the same way. WordPiece separates words at punctuation, byte-level BPE
+    and SentencePiece only at white space."""
+    span_length: PositiveFloat = 3.0
+    """`spans`: mean of the Poisson distribution of their lengths in tokens; no span is empty."""
+    mask_token: str | None = Field(None, min_length=1)
+    """Token that replaces a masked one, as the vocabulary spells it; null = the tokeniser's own mask token, which the
+    tokenisers of most decoders lack. Where it occurs in a text, it is never predicted."""
+    mask_token_probability: Fraction = 0.8
+    """Share of these that the mask token replaces."""
+    random_token_probability: Fraction = 0.1
+    """Share of these that a random token replaces."""
 
     @check
     def _shares_fit(self) -> Iterator[str]:

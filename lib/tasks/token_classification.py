@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from lib.core.labels import IGNORED
 from lib.core.settings import Probability
@@ -34,7 +33,8 @@ class Settings(TaskSettings):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
 
     kind: Literal["token_classification"]
-    classifier_dropout: Probability = Field(0.1, description="Dropout before the projection.")
+    classifier_dropout: Probability = 0.1
+    """Dropout before the projection."""
 
 
 class Task(contract.Task):

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings, odd_window_errors
 from lib.core.settings import Size, SizeOrZero, check
 
@@ -16,17 +14,15 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["bigbird"]
-    block_size: Size = Field(64, description="Real tokens of a block; the last one of a text may have fewer.")
-    window_blocks: Size = Field(3, description="Blocks of the window, the token's own in its middle included; odd.")
-    global_blocks: SizeOrZero = Field(
-        2,
-        description="Blocks that see all blocks and are seen by all: half of them are the first of a text and half the "
-        "last; of an odd number, one more is at the beginning.",
-    )
-    random_blocks: SizeOrZero = Field(
-        3,
-        description="Blocks drawn for each block and head among those that are neither global nor in its window.",
-    )
+    block_size: Size = 64
+    """Real tokens of a block; the last one of a text may have fewer."""
+    window_blocks: Size = 3
+    """Blocks of the window, the token's own in its middle included; odd."""
+    global_blocks: SizeOrZero = 2
+    """Blocks that see all blocks and are seen by all: half of them are the first of a text and half the last; of an odd
+    number, one more is at the beginning."""
+    random_blocks: SizeOrZero = 3
+    """Blocks drawn for each block and head among those that are neither global nor in its window."""
 
     @check
     def _both_sides_are_alike(self) -> Iterator[str]:

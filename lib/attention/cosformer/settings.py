@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import PositiveFloat
 
@@ -15,9 +13,8 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["cosformer"]
-    eps: PositiveFloat = Field(
-        1e-6, description="Added to the features, so that a query that matches no key has weights, too."
-    )
+    eps: PositiveFloat = 1e-6
+    """Added to the features, so that a query that matches no key has weights, too."""
 
     def keys_per_query(self, tokens: int) -> int:
         """Return the features of a head 64 wide, two a dimension, met once to sum over keys and once to read."""

@@ -15,28 +15,24 @@ class Settings(MechanismSettings):
     takes_attention_dropout: ClassVar[bool] = False
 
     kind: Literal["favor"]
-    nb_features: Size | None = Field(
-        None, description="Columns of the feature map; even for `exp`, whose draws come in +/- pairs; none for `elu`."
-    )
-    phi: Literal["exp", "relu", "elu"] = Field(
-        "exp",
-        description="Feature map: `exp` (softmax kernel, cosh estimator), `relu` (generalised attention: ReLU of the "
-        "random projections), `elu` (ELU + 1 of the head's own dimensions, no draws).",
-    )
-    features: Literal["positive", "saderf"] = Field(
-        "positive",
-        exclude_if=lambda value: value == "positive",  # so that the settings of earlier runs stay as they were
-        description="Of `exp`: `positive`, those of FAVOR+; `saderf`, fitted to the queries and keys of each text "
-        "for a smaller variance (FAVOR#).",
-    )
-    ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
-    redraw_interval: SizeOrZero = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
-    stabilize: bool = Field(True, description="Scale `exp` features so that large norms do not overflow.")
-    eps: PositiveFloat = Field(
-        1e-6,
-        description="Added to the features (`relu`) and to the normaliser; stabilised `exp` features have the "
-        "normaliser 1 and need none.",
-    )
+    nb_features: Size | None = None
+    """Columns of the feature map; even for `exp`, whose draws come in +/- pairs; none for `elu`."""
+    phi: Literal["exp", "relu", "elu"] = "exp"
+    """Feature map: `exp` (softmax kernel, cosh estimator), `relu` (generalised attention: ReLU of the random
+    projections), `elu` (ELU + 1 of the head's own dimensions, no draws)."""
+    # Left out where it is the default, so that the settings of earlier runs stay as they were.
+    features: Literal["positive", "saderf"] = Field("positive", exclude_if=lambda value: value == "positive")
+    """Features of `exp`: `positive`, those of FAVOR+; `saderf`, fitted to the queries and keys of each text for a
+    smaller variance (FAVOR#)."""
+    ortho_features: bool = True
+    """Draw orthogonal instead of independent Gaussian features."""
+    redraw_interval: SizeOrZero = 0
+    """Optimiser steps between two draws of features; 0 = never."""
+    stabilize: bool = True
+    """Scale `exp` features so that large norms do not overflow."""
+    eps: PositiveFloat = 1e-6
+    """Added to the features (`relu`) and to the normaliser; stabilised `exp` features have the normaliser 1 and need
+    none."""
 
     @check
     def _features_are_drawn_as_said(self) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Size
 
@@ -16,8 +14,10 @@ class Settings(MechanismSettings):
     is_learned: ClassVar[bool] = True
 
     kind: Literal["linformer"]
-    rank: Size = Field(description="Mixtures of keys and of values; every query attends to all.")
-    length: Size = Field(description="Most tokens that a text may have: each has its own shares.")
+    rank: Size
+    """Mixtures of keys and of values; every query attends to all."""
+    length: Size
+    """Most tokens that a text may have: each has its own shares."""
 
     def longest(self) -> int | None:
         """Return the number of tokens that have shares."""

@@ -16,15 +16,16 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True  # they order the tokens of a bucket, and so decide who shares a chunk
 
     kind: Literal["lsh"]
-    num_hashes: Few = Field(description="Hash rounds.")
-    chunk_size: Size = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
-    mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
-    join: Literal["mean", "union"] = Field(
-        "mean",
-        exclude_if=lambda value: value == "mean",  # so that the settings of earlier runs stay as they were
-        description="How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; "
-        "`union`, one softmax over all tokens that it sees in any round, each counted once (Reformer).",
-    )
+    num_hashes: Few
+    """Hash rounds."""
+    chunk_size: Size
+    """Tokens in a chunk; each sees its own and both neighbouring chunks."""
+    mask_within_chunks: bool = False
+    """Let a token see only tokens of its own bucket in the window."""
+    # Left out where it is the default, so that the settings of earlier runs stay as they were.
+    join: Literal["mean", "union"] = Field("mean", exclude_if=lambda value: value == "mean")
+    """How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; `union`, one
+    softmax over all tokens that it sees in any round, each counted once (Reformer)."""
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: two chunks are neighbours, so hashes decide nothing.

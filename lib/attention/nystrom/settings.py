@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Few, Size
 
@@ -16,8 +14,10 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True  # they decide whose mean a landmark is
 
     kind: Literal["nystrom"]
-    landmarks: Size = Field(description="Segments of a text, the mean of each being a landmark.")
-    iterations: Few = Field(6, description="Iterations that invert the matrix of the landmarks.")
+    landmarks: Size
+    """Segments of a text, the mean of each being a landmark."""
+    iterations: Few = 6
+    """Iterations that invert the matrix of the landmarks."""
 
     def name(self) -> str:
         """Return the canonical name."""

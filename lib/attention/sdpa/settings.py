@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 
 
@@ -13,9 +11,8 @@ class Settings(MechanismSettings):
     takes_bias: ClassVar[bool] = True
 
     kind: Literal["sdpa"]
-    use_native_sdpa: bool = Field(
-        True, description="Use torch's fused kernel; false computes the N x N matrix in plain operations."
-    )
+    use_native_sdpa: bool = True
+    """Use torch's fused kernel; false computes the N x N matrix in plain operations."""
 
     def exact_up_to(self) -> None:
         """See `MechanismSettings.exact_up_to`: all texts."""

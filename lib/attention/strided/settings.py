@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Size
 
@@ -15,10 +13,9 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["strided"]
-    stride: Size = Field(
-        description="A token sees all tokens that are nearer than this, and of the others those at multiples of it. "
-        "The square root of the length costs least; 1 = exact attention."
-    )
+    stride: Size
+    """A token sees all tokens that are nearer than this, and of the others those at multiples of it. The square root of
+    the length costs least; 1 = exact attention."""
 
     def exact_up_to(self) -> int | None:
         """See `MechanismSettings.exact_up_to`: first and last token are a stride apart."""

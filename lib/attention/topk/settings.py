@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Size
 
@@ -14,7 +12,8 @@ class Settings(MechanismSettings):
     takes_bias: ClassVar[bool] = True
 
     kind: Literal["topk"]
-    keys: Size = Field(description="Keys that a query attends to; all, if a text has no more.")
+    keys: Size
+    """Keys that a query attends to; all, if a text has no more."""
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: all keys are chosen."""

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Size, SizeOrZero
 
@@ -15,9 +13,12 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["topk_blocks"]
-    block_size: Size = Field(description="Real tokens in a block.")
-    blocks: Size = Field(description="Blocks chosen for a block of queries, in addition to its window.")
-    window: SizeOrZero = Field(1, description="Blocks to either side of its own that a block always attends to.")
+    block_size: Size
+    """Real tokens in a block."""
+    blocks: Size
+    """Blocks chosen for a block of queries, in addition to its window."""
+    window: SizeOrZero = 1
+    """Blocks to either side of its own that a block always attends to."""
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: the first block, its window on one side and the chosen blocks."""

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 from lib.core.settings import Size, SizeOrZero, check
 
@@ -16,18 +14,14 @@ class Settings(MechanismSettings):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["window"]
-    width: Size = Field(
-        description="Tokens of the window without the one in its middle, half of them on each side, as Longformer's "
-        "`attention_window` and ModernBERT's `local_attention` count them; even."
-    )
-    global_tokens: SizeOrZero = Field(
-        0, description="First real tokens of a text that see all tokens, and are seen by all; 0 = none."
-    )
-    dilation: Size = Field(
-        1,
-        description="Distance between two neighbouring tokens of a window; 1 = no gaps. Half the width is seen on each "
-        "side, whatever the distance.",
-    )
+    width: Size
+    """Tokens of the window without the one in its middle, half of them on each side, as Longformer's `attention_window`
+    and ModernBERT's `local_attention` count them; even."""
+    global_tokens: SizeOrZero = 0
+    """First real tokens of a text that see all tokens, and are seen by all; 0 = none."""
+    dilation: Size = 1
+    """Distance between two neighbouring tokens of a window; 1 = no gaps. Half the width is seen on each side, whatever
+    the distance."""
 
     @check
     def _both_sides_are_alike(self) -> Iterator[str]:

@@ -21,58 +21,51 @@ class Settings(OwnSettings):
     )  # fmt: skip
 
     kind: Literal["encoder"] = "encoder"
-    mechanism: AnyMechanisms | None = Field(
-        None,
-        description="Parameters of the attention mechanism, or a list that repeats over the layers; each model names "
-        "its own under `mechanism`.",
-    )
-    num_hidden_layers: Few = Field(4, description="Encoder blocks.")
-    num_attention_heads: Few = Field(8, description="Attention heads; divides `attention_size`.")
-    num_key_value_heads: Few | None = Field(
-        None,
-        exclude_if=unset,
-        description="Heads of keys and values; each serves several heads of queries (grouped-query attention; "
-        "with 1, multi-query attention); divides `num_attention_heads`; null = the number of heads of queries.",
-    )
-    kv_rank: Size | None = Field(
-        None,
-        exclude_if=unset,
-        description="Width of one narrow projection of the states; keys and values are projected from it (latent "
-        "attention); null = both are projected from the states themselves.",
-    )
-    attention_size: Size | None = Field(
-        None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
-    )
-    intermediate_size: Size = Field(2048, description="Width of the feed-forward layer (GELU).")
-    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi", "none"] = Field(
-        "rope",
-        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries "
-        "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores); with `none` the order of "
-        "the tokens is lost.",
-    )
-    max_position_embeddings: Annotated[int, Field(gt=0, le=10 * LARGE)] = Field(
-        16_384, description="Positions that `learned` reaches, in tokens."
-    )
-    rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
-    rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
-    rope_type: Literal["default", "linear", "yarn"] = Field(
-        "default",
-        description="How rotary positions are stretched over longer texts than those of the training: `default` "
-        "does not stretch them, `linear` slows down all rotations, `yarn` slows down only the slow ones and "
-        "sharpens attention.",
-    )
-    rope_factor: PositiveFloat = Field(1.0, ge=1, description="Stretching factor of `linear` and `yarn`.")
-    rope_original_length: PositiveInt | None = Field(
-        None, description="Length of the earlier training in tokens; `yarn` needs it to find slow rotations."
-    )
-    type_vocab_size: SizeOrZero = Field(0, description="Token types; 0 = no token-type embedding.")
-    attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
-    mlp_dropout: Probability = Field(0.1, description="Dropout on the feed-forward output.")
-    attention_output_dropout: Probability = Field(0.1, description="Dropout on the attention block's output.")
-    attention_dropout: Probability = Field(0.0, description="Dropout on the attention weights.")
-    embedding_initializer_range: PositiveFloat | None = Field(
-        None, description="Standard deviation of the initial embeddings; null = `initializer_range`."
-    )
+    mechanism: AnyMechanisms | None = None
+    """Parameters of the attention mechanism, or a list that repeats over the layers; each model names its own under
+    `mechanism`."""
+    num_hidden_layers: Few = 4
+    """Encoder blocks."""
+    num_attention_heads: Few = 8
+    """Attention heads; divides `attention_size`."""
+    num_key_value_heads: Few | None = Field(None, exclude_if=unset)
+    """Heads of keys and values; each serves several heads of queries (grouped-query attention; with 1, multi-query
+    attention); divides `num_attention_heads`; null = the number of heads of queries."""
+    kv_rank: Size | None = Field(None, exclude_if=unset)
+    """Width of one narrow projection of the states; keys and values are projected from it (latent attention); null =
+    both are projected from the states themselves."""
+    attention_size: Size | None = None
+    """Width of queries, keys and values over all heads; null = `hidden_size`."""
+    intermediate_size: Size = 2048
+    """Width of the feed-forward layer (GELU)."""
+    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi", "none"] = "rope"
+    """Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries and keys, `alibi`
+    lowers scores by distance (only for mechanisms that form scores); with `none` the order of the tokens is lost."""
+    max_position_embeddings: Annotated[int, Field(gt=0, le=10 * LARGE)] = 16_384
+    """Positions that `learned` reaches, in tokens."""
+    rope_theta: PositiveFloat = 10_000.0
+    """Base of the rotary frequencies."""
+    rope_scale: PositiveFloat = 1.0
+    """Factor on the rotary phase."""
+    rope_type: Literal["default", "linear", "yarn"] = "default"
+    """How rotary positions are stretched over longer texts than those of the training: `default` does not stretch them,
+    `linear` slows down all rotations, `yarn` slows down only the slow ones and sharpens attention."""
+    rope_factor: PositiveFloat = Field(1.0, ge=1)
+    """Stretching factor of `linear` and `yarn`."""
+    rope_original_length: PositiveInt | None = None
+    """Length of the earlier training in tokens; `yarn` needs it to find slow rotations."""
+    type_vocab_size: SizeOrZero = 0
+    """Token types; 0 = no token-type embedding."""
+    attention_bias: bool = True
+    """Biases in the query, key, value and output projections."""
+    mlp_dropout: Probability = 0.1
+    """Dropout on the feed-forward output."""
+    attention_output_dropout: Probability = 0.1
+    """Dropout on the attention block's output."""
+    attention_dropout: Probability = 0.0
+    """Dropout on the attention weights."""
+    embedding_initializer_range: PositiveFloat | None = None
+    """Standard deviation of the initial embeddings; null = `initializer_range`."""
 
     @property
     def abilities(self) -> frozenset[Ability]:

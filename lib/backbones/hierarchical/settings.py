@@ -27,32 +27,27 @@ class Settings(BackboneSettings):
 
     kind: Literal["hierarchical"] = "hierarchical"
     # No section for the reference of settings, which would describe backbones inside backbones.
-    encoder: Annotated[Any, BeforeValidator(BACKBONES.parse)] = Field(
-        description="Name of the backbone of the study that reads each segment. If it is a published model, models "
-        "read by its tokeniser and start from its weights."
-    )
-    segment: Size = Field(
-        512,
-        ge=3,
-        description="Tokens of a segment at most, its own [CLS] and [SEP] included. A longer document is cut into as "
-        "few segments as hold it, all of the same length.",
-    )
-    overlap: SizeOrZero = Field(64, description="Tokens of a segment that the one before has as well.")
-    pooling: Literal["mean", "max", "transformer"] = Field(
-        "mean",
-        description="How the vectors of the segments, each pooled from its tokens by the task's `classifier_pooling`, "
-        "become the vector of the document: `mean` or `max` of each dimension, or `transformer`, whose layers read "
-        "the segments in their order before the mean is taken (ToBERT).",
-    )
-    document_layers: Few = Field(2, description="`transformer`: its layers.")
-    document_heads: Few = Field(4, description="`transformer`: its attention heads.")
-    document_dropout: Probability = Field(0.1, description="`transformer`: dropout in its layers.")
-    group: Few = Field(
-        8,
-        description="Segments that are read at once, of all documents of a batch. Memory grows with it; a training "
-        "reads a group again for its gradients, if there are several. It changes no result but by the draws of "
-        "dropout.",
-    )
+    encoder: Annotated[Any, BeforeValidator(BACKBONES.parse)]
+    """Name of the backbone of the study that reads each segment. If it is a published model, models read by its
+    tokeniser and start from its weights."""
+    segment: Size = Field(512, ge=3)
+    """Tokens of a segment at most, its own [CLS] and [SEP] included. A longer document is cut into as few segments as
+    hold it, all of the same length."""
+    overlap: SizeOrZero = 64
+    """Tokens of a segment that the one before has as well."""
+    pooling: Literal["mean", "max", "transformer"] = "mean"
+    """How the vectors of the segments, each pooled from its tokens by the task's `classifier_pooling`, become the
+    vector of the document: `mean` or `max` of each dimension, or `transformer`, whose layers read the segments in their
+    order before the mean is taken (ToBERT)."""
+    document_layers: Few = 2
+    """`transformer`: its layers."""
+    document_heads: Few = 4
+    """`transformer`: its attention heads."""
+    document_dropout: Probability = 0.1
+    """`transformer`: dropout in its layers."""
+    group: Few = 8
+    """Segments that are read at once, of all documents of a batch. Memory grows with it; a training reads a group again
+    for its gradients, if there are several. It changes no result but by the draws of dropout."""
 
     takes_mechanism: ClassVar[Any] = _of_encoder("takes_mechanism")
     needs_mechanism: ClassVar[Any] = _of_encoder("needs_mechanism")

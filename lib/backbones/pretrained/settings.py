@@ -15,11 +15,11 @@ from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, chec
 class Positions(BaseSettings):
     """More positions than the published model was trained with."""
 
-    length: Size = Field(description="Tokens that a text may have then.")
-    fill: Literal["tiled", "linear", "yarn"] = Field(
-        description="`tiled`: the table of positions is repeated behind its end, as Longformer began from RoBERTa; "
-        "`linear` and `yarn` stretch rotary positions, as `rope_type` of the encoder does.",
-    )
+    length: Size
+    """Tokens that a text may have then."""
+    fill: Literal["tiled", "linear", "yarn"]
+    """`tiled`: the table of positions is repeated behind its end, as Longformer began from RoBERTa; `linear` and `yarn`
+    stretch rotary positions, as `rope_type` of the encoder does."""
 
 
 class Settings(ArchitectureSettings):
@@ -28,45 +28,27 @@ class Settings(ArchitectureSettings):
     takes_mechanism: ClassVar[bool] = True
 
     kind: Literal["pretrained"] = "pretrained"
-    mechanism: AnyMechanisms | None = Field(
-        None,
-        exclude_if=unset,
-        description="Parameters of the attention mechanism that takes the place of its own in all layers without a "
-        "window, or a list that repeats over these layers; each model names its own under `mechanism`.",
-    )
-    shared_projection: Literal["queries", "keys", "mean"] | None = Field(
-        None,
-        exclude_if=unset,
-        description="Published projection that a mechanism with one for both queries and keys (LSH) begins with.",
-    )
-    attention_dropout: Probability | None = Field(
-        None,
-        exclude_if=unset,
-        description="Dropout on the attention weights; null = as the architecture says. Mechanisms without such "
-        "weights (FAVOR+) need 0.",
-    )
-    positions: Positions | None = Field(
-        None,
-        exclude_if=unset,
-        description="More positions than the architecture has, for longer texts; null = those that it has.",
-    )
-    architecture: dict[str, Any] = Field(
-        description="Fields of its `config.json`: `model_type`, sizes and all other values that differ from the "
-        "defaults of that type. `vocab_size` and the numbers of special tokens follow from the tokeniser."
-    )
-    attention: Direction | Literal["gradual"] = Field(
-        "bidirectional",
-        description="Tokens that a token sees: `causal`, itself and earlier ones; `bidirectional`, all; `gradual`, "
-        "in training a growing number of later ones, and all from step `opening_steps` on.",
-    )
-    opening_steps: PositiveInt | None = Field(
-        None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
-    )
-    quantization: Literal["nf4"] | None = Field(
-        None,
-        description="`nf4`: after loading, the linear layers hold their weights in 4 bits (bitsandbytes), and "
-        "adapters train instead (`recipe.lora`, with `merge: false`).",
-    )
+    mechanism: AnyMechanisms | None = Field(None, exclude_if=unset)
+    """Parameters of the attention mechanism that takes the place of its own in all layers without a window, or a list
+    that repeats over these layers; each model names its own under `mechanism`."""
+    shared_projection: Literal["queries", "keys", "mean"] | None = Field(None, exclude_if=unset)
+    """Published projection that a mechanism with one for both queries and keys (LSH) begins with."""
+    attention_dropout: Probability | None = Field(None, exclude_if=unset)
+    """Dropout on the attention weights; null = as the architecture says. Mechanisms without such weights (FAVOR+) need
+    0."""
+    positions: Positions | None = Field(None, exclude_if=unset)
+    """More positions than the architecture has, for longer texts; null = those that it has."""
+    architecture: dict[str, Any]
+    """Fields of its `config.json`: `model_type`, sizes and all other values that differ from the defaults of that type.
+    `vocab_size` and the numbers of special tokens follow from the tokeniser."""
+    attention: Direction | Literal["gradual"] = "bidirectional"
+    """Tokens that a token sees: `causal`, itself and earlier ones; `bidirectional`, all; `gradual`, in training a
+    growing number of later ones, and all from step `opening_steps` on."""
+    opening_steps: PositiveInt | None = None
+    """Optimiser steps over which `gradual` attention opens, evenly; required there."""
+    quantization: Literal["nf4"] | None = None
+    """`nf4`: after loading, the linear layers hold their weights in 4 bits (bitsandbytes), and adapters train instead
+    (`recipe.lora`, with `merge: false`)."""
 
     @property
     def model_type(self) -> str:

@@ -16,17 +16,16 @@ class Settings(OwnSettings):
     starts_from_word_vectors: ClassVar[bool] = True
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: Literal["rnn", "lstm", "gru"] = Field(
-        "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
-    )
-    num_hidden_layers: Few = Field(2, description="Layers.")
-    bidirectional: bool = Field(
-        True,
-        exclude_if=lambda value: value,  # so that the settings of earlier runs stay as they were
-        description="Each layer reads in both directions, with half the width for each; false: only from the first "
-        "token to the last, with all of it.",
-    )
-    layer_dropout: Probability = Field(0.1, description="Dropout on the states between layers.")
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    """Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."""
+    num_hidden_layers: Few = 2
+    """Layers."""
+    # Left out where it is the default, so that the settings of earlier runs stay as they were.
+    bidirectional: bool = Field(True, exclude_if=lambda value: value)
+    """Each layer reads in both directions, with half the width for each; false: only from the first token to the last,
+    with all of it."""
+    layer_dropout: Probability = 0.1
+    """Dropout on the states between layers."""
 
     @check
     def _directions_share_the_width(self) -> Iterator[str]:

@@ -25,33 +25,27 @@ class Settings(OwnSettings):
     )
 
     kind: Literal["ssm"] = "ssm"
-    mechanism: AnyMechanisms | None = Field(
-        None,
-        exclude_if=unset,
-        description="Parameters of the attention mechanism, or a list that repeats over the layers that attend; each "
-        "model names its own under `mechanism`.",
-    )
-    num_hidden_layers: Few = Field(
-        7,
-        description="Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts.",
-    )
-    expansion: Few = Field(2, description="A layer mixes tokens at `expansion` times the hidden size.")
-    head_size: Size = Field(64, description="Width of a head; each head forgets at its own rate.")
-    state_size: Size = Field(64, description="Numbers that a head carries for each of its channels.")
-    convolution: Size = Field(7, description="Tokens under the convolution before the state, the middle one included.")
-    chunk_size: Size = Field(
-        64, description="Tokens that are computed at once; changes time and memory, not the result."
-    )
-    attention_period: Few | None = Field(
-        None,
-        exclude_if=unset,
-        description="Period of the layers that attend, instead of carrying a state: with 4, every fourth layer; null = "
-        "none.",
-    )
-    num_attention_heads: Few | None = Field(
-        None, exclude_if=unset, description="Heads of the layers that attend; divides `hidden_size`."
-    )
-    layer_dropout: Probability = Field(0.1, description="Dropout on the output of each layer.")
+    mechanism: AnyMechanisms | None = Field(None, exclude_if=unset)
+    """Parameters of the attention mechanism, or a list that repeats over the layers that attend; each model names its
+    own under `mechanism`."""
+    num_hidden_layers: Few = 7
+    """Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts."""
+    expansion: Few = 2
+    """A layer mixes tokens at `expansion` times the hidden size."""
+    head_size: Size = 64
+    """Width of a head; each head forgets at its own rate."""
+    state_size: Size = 64
+    """Numbers that a head carries for each of its channels."""
+    convolution: Size = 7
+    """Tokens under the convolution before the state, the middle one included."""
+    chunk_size: Size = 64
+    """Tokens that are computed at once; changes time and memory, not the result."""
+    attention_period: Few | None = Field(None, exclude_if=unset)
+    """Period of the layers that attend, instead of carrying a state: with 4, every fourth layer; null = none."""
+    num_attention_heads: Few | None = Field(None, exclude_if=unset)
+    """Heads of the layers that attend; divides `hidden_size`."""
+    layer_dropout: Probability = 0.1
+    """Dropout on the output of each layer."""
 
     @property
     def inner_size(self) -> int:

@@ -14,8 +14,10 @@ from lib.preparing.settings.sources import RemoteFile
 class Synonyms(BaseSettings):
     """Where the WordNet database is: `index.*`, `data.*` and `*.exc`."""
 
-    url: RemoteFile | None = Field(None, description="An archive of it (.zip, .tar.gz), downloaded.")
-    local: str | None = Field(None, description="A folder with it, or an archive.")
+    url: RemoteFile | None = None
+    """An archive of it (.zip, .tar.gz), downloaded."""
+    local: str | None = None
+    """A folder with it, or an archive."""
 
     @check
     def _one_place(self) -> Iterator[str]:
@@ -26,10 +28,10 @@ class Synonyms(BaseSettings):
 class MaskedLm(ForeignStart):
     """The masked language model: a folder that holds its tokeniser, too (such as a run's `model`), or a repository."""
 
-    top_k: Size = Field(50, description="Number of most probable words to draw the new one from.")
-    max_tokens: MaxTokens = Field(
-        512, description="Maximum number of tokens of a document that it reads; later words stay as they are."
-    )
+    top_k: Size = 50
+    """Number of most probable words to draw the new one from."""
+    max_tokens: MaxTokens = 512
+    """Maximum number of tokens of a document that it reads; later words stay as they are."""
 
 
 Way = Literal["synonyms", "masked_lm"]
@@ -38,25 +40,22 @@ Way = Literal["synonyms", "masked_lm"]
 class Augmentation(BaseSettings):
     """Copies of training documents with some words replaced, for classes that have too few documents."""
 
-    labels: list[str] = Field(min_length=1, description="Classes whose documents are copied.")
-    copies: Few = Field(1, description="Copies of each document.")
-    share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.15, description="Share of a document's words that a copy replaces; at least one word."
-    )
-    by: Way | Annotated[list[Way], Field(min_length=1)] = Field(
-        description="`synonyms` replaces English words by their synonyms in WordNet; `masked_lm` replaces any words "
-        "by words that a masked language model expects in their place. With a list, the copies of a document take "
-        "turns."
-    )
+    labels: list[str] = Field(min_length=1)
+    """Classes whose documents are copied."""
+    copies: Few = 1
+    """Copies of each document."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.15
+    """Share of a document's words that a copy replaces; at least one word."""
+    by: Way | Annotated[list[Way], Field(min_length=1)]
+    """`synonyms` replaces English words by their synonyms in WordNet; `masked_lm` replaces any words by words that a
+    masked language model expects in their place. With a list, the copies of a document take turns."""
     synonyms: Synonyms | None = None
     masked_lm: MaskedLm | None = None
-    seed: Seed = Field(0, description="Seed of the draws.")
-    leaked: bool = Field(
-        False,
-        description="Copy the documents of all splits and then split everything again by class, so that copies of a "
-        "training document reach validation and test. Some published datasets were made like this; the setting "
-        "measures the effect.",
-    )
+    seed: Seed = 0
+    """Seed of the draws."""
+    leaked: bool = False
+    """Copy the documents of all splits and then split everything again by class, so that copies of a training document
+    reach validation and test. Some published datasets were made like this; the setting measures the effect."""
 
     @property
     def ways(self) -> list[Way]:

@@ -13,17 +13,19 @@ from lib.preparing.settings.sources import Documents, Reading
 class Slice(BaseSettings):
     """Consecutive articles of a corpus."""
 
-    articles: NonNegativeInt = Field(description="Articles, in dataset order, after those of the slice before.")
-    max_tokens: MaxTokens = Field(description="Tokens an article is cut to, [CLS] and [SEP] included.")
+    articles: NonNegativeInt
+    """Articles, in dataset order, after those of the slice before."""
+    max_tokens: MaxTokens
+    """Tokens an article is cut to, [CLS] and [SEP] included."""
 
 
 class ArticleFilter(Reading):
     """What decides which articles of a corpus are kept: all that their filtering reads."""
 
-    keywords: list[str] = Field(default_factory=list, description="Lower-case words.")
-    min_keywords: NonNegativeInt = Field(
-        0, description="Different keywords that must occur as whole words; 0 keeps all. To be given with keywords."
-    )
+    keywords: list[str] = Field(default_factory=list)
+    """Lower-case words."""
+    min_keywords: NonNegativeInt = 0
+    """Different keywords that must occur as whole words; 0 keeps all. To be given with keywords."""
 
     @field_validator("keywords")
     @classmethod
@@ -41,9 +43,12 @@ class ArticleFilter(Reading):
 class Corpus(ArticleFilter, Documents):
     """Text without labels: articles, chosen by keywords if there are any."""
 
-    short: Slice = Field(description="The first articles kept.")
-    long: Slice = Field(description="The next articles.")
-    held_out: Slice = Field(description="The next articles, for a held-out loss.")
+    short: Slice
+    """The first articles kept."""
+    long: Slice
+    """The next articles."""
+    held_out: Slice
+    """The next articles, for a held-out loss."""
 
     @property
     def max_tokens(self) -> int:

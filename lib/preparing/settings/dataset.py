@@ -16,22 +16,21 @@ from lib.preparing.settings.sources import Documents, RemoteFile
 class NearCopies(BaseSettings):
     """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
 
-    unit: Literal["words", "characters"] = Field("words", description="Unit of the shingles.")
-    size: Size = Field(1, description="Units per shingle; longer texts need longer shingles.")
-    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="Minimum share of the shingles of both texts that they have in common."
-    )
-    permutations: Annotated[int, Field(ge=16, le=LARGE)] = Field(
-        128, description="Hash functions of MinHash: with more of them, fewer candidates are compared needlessly."
-    )
+    unit: Literal["words", "characters"] = "words"
+    """Unit of the shingles."""
+    size: Size = 1
+    """Units per shingle; longer texts need longer shingles."""
+    threshold: Annotated[float, Field(gt=0, le=1)] = 0.6
+    """Minimum share of the shingles of both texts that they have in common."""
+    permutations: Annotated[int, Field(ge=16, le=LARGE)] = 128
+    """Hash functions of MinHash: with more of them, fewer candidates are compared needlessly."""
 
 
 class TextDescription(BaseSettings):
     """Settings for the description of a dataset's texts."""
 
-    labels: list[str] | None = Field(
-        None, description="Names of the classes of documents, in the order of their numbers; null = they have none."
-    )
+    labels: list[str] | None = None
+    """Names of the classes of documents, in the order of their numbers; null = they have none."""
     near_copies: NearCopies = Field(default_factory=NearCopies)
 
 
@@ -43,36 +42,26 @@ def _is_together(value: str) -> bool:
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
-    augmentation: Augmentation | None = Field(None, description="More training documents; null = none.")
-    placement: Placement | None = Field(
-        None,
-        exclude_if=unset,
-        description="Place of each text inside articles of a corpus, so that the place of the evidence is known; null "
-        "= documents are the texts alone.",
-    )
+    augmentation: Augmentation | None = None
+    """More training documents; null = none."""
+    placement: Placement | None = Field(None, exclude_if=unset)
+    """Place of each text inside articles of a corpus, so that the place of the evidence is known; null = documents are
+    the texts alone."""
 
-    max_tokens: MaxTokens = Field(
-        description="Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If "
-        "spans are labelled, longer documents become windows of this length instead. Of a pair that is read together, "
-        "it is the length of both texts, of which the longer one is cut first; of one read separately, of each."
-    )
-    pairs: Literal["together", "separately"] = Field(
-        "together",
-        exclude_if=_is_together,
-        description="With `text_pair`, input of a model: `together`, one sequence, [CLS] first [SEP] second [SEP], "
-        "with segment ids for models that have such embeddings; `separately`, two sequences, which the task "
-        "`pair_classification` compares.",
-    )
-    window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.5,
-        description="With `label_per: span`, the distance between the starts of two windows: a number of tokens, or "
-        "a share (below 1) of the tokens of a window without [CLS] and [SEP].",
-    )
+    max_tokens: MaxTokens
+    """Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If spans are labelled,
+    longer documents become windows of this length instead. Of a pair that is read together, it is the length of both
+    texts, of which the longer one is cut first; of one read separately, of each."""
+    pairs: Literal["together", "separately"] = Field("together", exclude_if=_is_together)
+    """Input of a model for documents with `text_pair`: `together`, one sequence, [CLS] first [SEP] second [SEP], with
+    segment ids for models that have such embeddings; `separately`, two sequences, which the task `pair_classification`
+    compares."""
+    window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Distance between the starts of two windows of `label_per: span`: a number of tokens, or a share (below 1)
+    of the tokens of a window without [CLS] and [SEP]."""
 
-    near_copies: NearCopies = Field(
-        default_factory=NearCopies,
-        description="Definition of a near copy of a training text, if the report shows near copies.",
-    )
+    near_copies: NearCopies = Field(default_factory=NearCopies)
+    """Definition of a near copy of a training text, if the report shows near copies."""
 
     @property
     def preparation(self) -> Preparation:

@@ -29,20 +29,18 @@ from lib.reading.cells import cell_text
 class Folds(BaseSettings):
     """Folds that somebody else drew: one validates, one tests, the others train."""
 
-    column: str = Field("fold", description="Column of the fold: a number or a name.")
-    file: str | None = Field(
-        None,
-        description="File (CSV, TSV, JSONL or Parquet) with the columns `id` and `column`, one row per document of the "
-        "source; null = `column` is one of the source's own.",
-    )
-    train: list[WholeNumber | str] | None = Field(
-        None,
-        exclude_if=unset,
-        description="The folds that train, such as `[train, extra]`, if several have names; null = all other numbers, "
-        "and one other name.",
-    )
-    validation: WholeNumber | str = Field(description="The fold that validates.")
-    test: WholeNumber | str = Field(description="The fold that tests.")
+    column: str = "fold"
+    """Column of the fold: a number or a name."""
+    file: str | None = None
+    """File (CSV, TSV, JSONL or Parquet) with the columns `id` and `column`, one row per document of the source; null =
+    `column` is one of the source's own."""
+    train: list[WholeNumber | str] | None = Field(None, exclude_if=unset)
+    """The folds that train, such as `[train, extra]`, if several have names; null = all other numbers, and one other
+    name."""
+    validation: WholeNumber | str
+    """The fold that validates."""
+    test: WholeNumber | str
+    """The fold that tests."""
 
     @check
     def _folds_differ(self) -> Iterator[str]:
@@ -59,31 +57,26 @@ def _kept(duplicates: str) -> bool:
 class Split(BaseSettings):
     """How a dataset is divided into training, validation and test documents."""
 
-    seed: Seed = Field(42, description="Seed of the split.")
-    published: bool = Field(
-        False, description="Use the parts `train`, `validation` and `test` of the source as the splits."
-    )
-    test_labels: bool = Field(
-        True,
-        exclude_if=bool,
-        description="Whether test documents have labels. If not, as in GLUE, the column of the label is not read there "
-        "and may be missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`.",
-    )
-    folds: Folds | None = Field(None, description="Use given folds as the splits; null = there are none.")
-    validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
-    test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
-    join: list[Part] | None = Field(
-        None, description="Parts in the order of joining, before the split by class; null joins all as listed."
-    )
-    held_out: Part | None = Field(
-        None,
-        description="Part that becomes validation and test, half each by class; the other parts become training. A "
-        "source with a single part is split by the shares.",
-    )
-    documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(
-        default_factory=dict,
-        description="Documents to keep of each split, drawn by class; a split that is not named keeps all.",
-    )
+    seed: Seed = 42
+    """Seed of the split."""
+    published: bool = False
+    """Use the parts `train`, `validation` and `test` of the source as the splits."""
+    test_labels: bool = Field(True, exclude_if=bool)
+    """Whether test documents have labels. If not, as in GLUE, the column of the label is not read there and may be
+    missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`."""
+    folds: Folds | None = None
+    """Use given folds as the splits; null = there are none."""
+    validation: Fraction = 0.1
+    """Share of the validation documents when all parts are joined."""
+    test: Fraction = 0.1
+    """Share of the test documents when all parts are joined."""
+    join: list[Part] | None = None
+    """Parts in the order of joining, before the split by class; null joins all as listed."""
+    held_out: Part | None = None
+    """Part that becomes validation and test, half each by class; the other parts become training. A source with a
+    single part is split by the shares."""
+    documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(default_factory=dict)
+    """Documents to keep of each split, drawn by class; a split that is not named keeps all."""
 
     @check
     def _unlabelled_test_is_a_part(self) -> Iterator[str]:
@@ -114,8 +107,10 @@ class Split(BaseSettings):
 class NumberedLabels(BaseSettings):
     """Names that differ in a number alone, such as v0, v1 and v2."""
 
-    prefix: str = Field(max_length=FEW, description="Text before the number.")
-    count: Annotated[int, Field(ge=2)] = Field(description="How many there are, numbered from 0.")
+    prefix: str = Field(max_length=FEW)
+    """Text before the number."""
+    count: Annotated[int, Field(ge=2)]
+    """How many there are, numbered from 0."""
 
 
 MOST_LABELS = 10_000
@@ -133,76 +128,50 @@ def _names(labels: Any) -> Any:
 class Preparation(Reading):
     """Settings that decide which documents of a dataset are kept, and their splits: the input of its preparation."""
 
-    text_pair: str | None = Field(
-        None,
-        exclude_if=unset,
-        description="Column of the second text, if a document is a pair of texts, such as a premise and a hypothesis. "
-        "`remove`, `min_chars` and `max_chars` then hold for both texts, and a pair without one of them is dropped; "
-        "null = documents are single texts.",
-    )
-    label: str = Field(
-        "label",
-        description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`. If a "
-        'name is a number, but not that of its own place, as in `["-1", "1"]`, numbers are names.',
-    )
-    label_per: Literal["document", "word", "span"] = Field(
-        "document",
-        description="Unit with a label: a document; each of its words, as separated by white space after `remove` "
-        "has been applied; or its characters, by the spans that hold them. The labels of words are a list (Parquet, "
-        "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from "
-        "0 (in CSV as text, such as `[(0, 12), (27, 46)]`); null or an empty value = no span.",
-    )
-    ground_truth_dialect: Dialect | None = Field(
-        None,
-        exclude_if=unset,
-        description="How the files of `ground_truth` are written; null = like those of the texts (`dialect`).",
-    )
-    group: str | None = Field(
-        None, description="Column of a whole number, such as a distance, or of a name, for grouping scores."
-    )
+    text_pair: str | None = Field(None, exclude_if=unset)
+    """Column of the second text, if a document is a pair of texts, such as a premise and a hypothesis. `remove`,
+    `min_chars` and `max_chars` then hold for both texts, and a pair without one of them is dropped; null = documents
+    are single texts."""
+    label: str = "label"
+    """Column of the label: a number from 0, or one of the names in `labels`, or one of `values`. If a name is a number,
+    but not that of its own place, as in `["-1", "1"]`, numbers are names."""
+    label_per: Literal["document", "word", "span"] = "document"
+    """Unit with a label: a document; each of its words, as separated by white space after `remove` has been applied; or
+    its characters, by the spans that hold them. The labels of words are a list (Parquet, JSONL); null or -100 in it =
+    no label. Spans are a list of pairs [start, end), in characters counted from 0 (in CSV as text, such as `[(0, 12),
+    (27, 46)]`); null or an empty value = no span."""
+    ground_truth_dialect: Dialect | None = Field(None, exclude_if=unset)
+    """How the files of `ground_truth` are written; null = like those of the texts (`dialect`)."""
+    group: str | None = None
+    """Column of a whole number, such as a distance, or of a name, for grouping scores."""
     label_range: Annotated[tuple[BoundedFloat, BoundedFloat], Field(strict=False)] | None = Field(
-        None,
-        exclude_if=unset,
-        description="Lowest and highest label, if labels are numbers, such as similarities (`[0, 5]`), and no classes. "
-        "Then there are no `labels`, and the task is `regression`; null = labels are classes.",
+        None, exclude_if=unset
     )
+    """Lowest and highest label, if labels are numbers, such as similarities (`[0, 5]`), and no classes. Then there are
+    no `labels`, and the task is `regression`; null = labels are classes."""
     labels: Annotated[
         list[Annotated[str, Field(max_length=FEW)]],
         Field(max_length=MOST_LABELS),
         BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels),
-    ] = Field(
-        default_factory=list,
-        description="Names of the classes, in the order of their numbers; for spans, names for outside and inside. "
-        "Many that differ in a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`.",
-    )
-    values: dict[str, str | None] = Field(
-        default_factory=dict,
-        description="Meaning of the values of the column `label`, if they are not the names in `labels`: one of "
-        "these names, or null = documents with this value are dropped (words get no label). Numbers that are not "
-        'listed then have no meaning. `{"": null}` drops documents whose label is missing, also with `label_range`.',
-    )
-    remove: str | None = Field(
-        None,
-        description="Regular expression, as the package `regex` reads it, whose matches are removed from every text.",
-    )
-    min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
-    max_chars: PositiveInt | None = Field(
-        None,
-        exclude_if=unset,
-        description="Documents with more characters are dropped; null = none for its length.",
-    )
-    duplicates: Literal["keep", "drop"] = Field(
-        "keep",
-        exclude_if=_kept,
-        description="Documents with the text of another one, apart from the case of letters, white space and the form "
-        "of accents: `keep`, they are counted, and tables say how many test documents have a text of training; `drop`, "
-        "one of them stays. With given splits that is the one of test, else of validation; otherwise the first.",
-    )
-    balance: bool | Annotated[float, Field(ge=1, le=MOST)] = Field(
-        False,
-        description="Draw from every class at most this many times the number of documents of the rarest class; "
-        "true = 1.",
-    )
+    ] = Field(default_factory=list)
+    """Names of the classes, in the order of their numbers; for spans, names for outside and inside. Many that differ in
+    a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`."""
+    values: dict[str, str | None] = Field(default_factory=dict)
+    """Meaning of the values of the column `label`, if they are not the names in `labels`: one of these names, or null =
+    documents with this value are dropped (words get no label). Numbers that are not listed then have no meaning. `{"":
+    null}` drops documents whose label is missing, also with `label_range`."""
+    remove: str | None = None
+    """Regular expression, as the package `regex` reads it, whose matches are removed from every text."""
+    min_chars: NonNegativeInt = 0
+    """Documents with fewer characters are dropped."""
+    max_chars: PositiveInt | None = Field(None, exclude_if=unset)
+    """Documents with more characters are dropped; null = none for its length."""
+    duplicates: Literal["keep", "drop"] = Field("keep", exclude_if=_kept)
+    """Documents with the text of another one, apart from the case of letters, white space and the form of accents:
+    `keep`, they are counted, and tables say how many test documents have a text of training; `drop`, one of them stays.
+    With given splits that is the one of test, else of validation; otherwise the first."""
+    balance: bool | Annotated[float, Field(ge=1, le=MOST)] = False
+    """Draw from every class at most this many times the number of documents of the rarest class; true = 1."""
     split: Split = Field(default_factory=Split)
 
     @property

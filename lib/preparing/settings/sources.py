@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
 from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, Seed, Size, TokenizerName, check, unset
 
-Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
+Part = Annotated[str, Field(pattern=r"^[a-z_]+$")]
+"""Name of a part as published: train, test, ..."""
 
 _GROUND_TRUTH = (
     "Files of the labels by part, if those of the texts have none: XML of the Hyperpartisan format; or any other "
@@ -36,13 +37,15 @@ def _format_problem(name: str) -> str | None:
 class HubSource(BaseSettings):
     """Files of a dataset repository on the Hugging Face hub."""
 
-    repository: Repository = Field(description="`owner/name` of the dataset repository.")
-    revision: Revision = Field("main", description="Commit; if `unpinned`, also a tag or branch.")
-    unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
-    files: dict[Part, list[str]] = Field(
-        description="Paths in the repository, by part, in dataset order; `{00000..00040}` is a range. Each is "
-        "downloaded: of a corpus, name only the first ones that have the articles of its slices."
-    )
+    repository: Repository
+    """`owner/name` of the dataset repository."""
+    revision: Revision = "main"
+    """Commit; if `unpinned`, also a tag or branch."""
+    unpinned: bool = False
+    """Accept a revision that may change; the download warns once."""
+    files: dict[Part, list[str]]
+    """Paths in the repository, by part, in dataset order; `{00000..00040}` is a range. Each is downloaded: of a corpus,
+    name only the first ones that have the articles of its slices."""
     ground_truth: dict[Part, list[str]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
@@ -76,13 +79,15 @@ class HubSource(BaseSettings):
 class RemoteFile(BaseSettings):
     """One file behind a URL."""
 
-    url: str = Field(
-        description="https address without passwords and tokens, since results keep it (user name and password go into "
-        "`~/.netrc`); the last part of its path is the file's name."
-    )
-    size: Annotated[int, Field(gt=0, le=10**15)] | None = Field(None, description="Expected size in bytes.")
-    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
-    unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
+    url: str
+    """https address without passwords and tokens, since results keep it (user name and password go into `~/.netrc`);
+    the last part of its path is the file's name."""
+    size: Annotated[int, Field(gt=0, le=10**15)] | None = None
+    """Expected size in bytes."""
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
+    """Expected checksum."""
+    unpinned: bool = False
+    """Accept any content that the server sends; the download warns once."""
 
     @check
     def _file_has_a_safe_address(self) -> Iterator[str]:
@@ -110,7 +115,8 @@ class RemoteFile(BaseSettings):
 class UrlSource(BaseSettings):
     """Files behind plain URLs."""
 
-    files: dict[Part, list[RemoteFile]] = Field(description="Files by part, in dataset order.")
+    files: dict[Part, list[RemoteFile]]
+    """Files by part, in dataset order."""
     ground_truth: dict[Part, list[RemoteFile]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
@@ -134,72 +140,56 @@ class UrlSource(BaseSettings):
 class LocalSource(BaseSettings):
     """Files of the user's own."""
 
-    files: dict[Part, list[str]] = Field(
-        description="Paths, by part, in dataset order; patterns such as `data/*.jsonl.gz` are expanded and sorted."
-    )
+    files: dict[Part, list[str]]
+    """Paths, by part, in dataset order; patterns such as `data/*.jsonl.gz` are expanded and sorted."""
     ground_truth: dict[Part, list[str]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
 
 class GeneratedSource(BaseSettings):
     """A corpus made by the project itself."""
 
-    documents: Size = Field(description="Documents to generate, over all parts.")
-    seed: Seed = Field(0, description="Seed of the generator.")
-    generator: str | None = Field(
-        None, description="Name of a module of `lib/generators`; null = the name of the corpus."
-    )
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator, if it has any.")
+    documents: Size
+    """Documents to generate, over all parts."""
+    seed: Seed = 0
+    """Seed of the generator."""
+    generator: str | None = None
+    """Name of a module of `lib/generators`; null = the name of the corpus."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the generator, if it has any."""
 
 
 class Dialect(BaseSettings):
     """How the text files of a source are written. A table is a CSV or TSV file."""
 
-    encoding: str = Field(
-        "utf-8", description="Encoding of the files (all but Parquet and XML), such as `windows-1252` or `utf-16`."
-    )
-    encoding_errors: Literal["refuse", "replace", "drop"] = Field(
-        "refuse",
-        description="A document with bytes that are not of the encoding, or with half a surrogate pair, is "
-        "refused, or has U+FFFD in their place, or is dropped.",
-    )
-    delimiter: Annotated[str, Field(pattern=r"^[^\r\n\"\\]$")] | None = Field(
-        None,
-        description="Sign between two fields of a table, such as `;`; null = a comma in CSV, a tab in TSV. If it is "
-        "given, a file `.txt` is a table, too.",
-    )
-    quotes: bool | None = Field(
-        None,
-        description="Whether quotation marks can enclose a field of a table (`true`), as spreadsheets and pandas "
-        "write it, or are part of its text (`false`), as in the TSV files of GLUE; null = `true`, but `false` between "
-        "tabs, where a file that can be read both ways is refused.",
-    )
-    quotechar: Annotated[str, Field(pattern=r"^[^\r\n\\,;\t|]$")] | None = Field(
-        None, exclude_if=unset, description="Quotation mark of a table, such as `'`; null = `\"`."
-    )
-    comment: Annotated[str, Field(pattern=r"^[^\r\n]+$")] | None = Field(
-        None, exclude_if=unset, description="Begin of lines of a table that are left out, such as `#`; null = none are."
-    )
-    skiprows: PositiveInt | None = Field(
-        None,
-        exclude_if=unset,
-        description="Number of first lines of a table that are left out, such as a title; null = 0.",
-    )
+    encoding: str = "utf-8"
+    """Encoding of the files (all but Parquet and XML), such as `windows-1252` or `utf-16`."""
+    encoding_errors: Literal["refuse", "replace", "drop"] = "refuse"
+    """A document with bytes that are not of the encoding, or with half a surrogate pair, is refused, or has U+FFFD in
+    their place, or is dropped."""
+    delimiter: Annotated[str, Field(pattern=r"^[^\r\n\"\\]$")] | None = None
+    """Sign between two fields of a table, such as `;`; null = a comma in CSV, a tab in TSV. If it is given, a file
+    `.txt` is a table, too."""
+    quotes: bool | None = None
+    """Whether quotation marks can enclose a field of a table (`true`), as spreadsheets and pandas write it, or are part
+    of its text (`false`), as in the TSV files of GLUE; null = `true`, but `false` between tabs, where a file that can
+    be read both ways is refused."""
+    quotechar: Annotated[str, Field(pattern=r"^[^\r\n\\,;\t|]$")] | None = Field(None, exclude_if=unset)
+    """Quotation mark of a table, such as `'`; null = `"`."""
+    comment: Annotated[str, Field(pattern=r"^[^\r\n]+$")] | None = Field(None, exclude_if=unset)
+    """Begin of lines of a table that are left out, such as `#`; null = none are."""
+    skiprows: PositiveInt | None = Field(None, exclude_if=unset)
+    """Number of first lines of a table that are left out, such as a title; null = 0."""
     escape: Literal["none", "backslash"] | None = Field(
         None,
         description='Whether a backslash escapes the next sign of a table, as in `"so \\"good\\""`; null = it does '
         "not, and a file that can be read both ways is refused.",
     )
-    columns: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None,
-        description="Names of the columns of a table without a header, in order, such as `[label, text]`; null = its "
-        "first line names them.",
-    )
-    document: Literal["line", "file"] = Field(
-        "line",
-        description="Document of plain text: a line, or a whole file, whose label is the name of its folder: "
-        "`local: {files: {train: [aclImdb/train/neg/*.txt, aclImdb/train/pos/*.txt]}}` with `labels: [neg, pos]`. "
-        "Then no suffix is needed.",
-    )
+    columns: Annotated[list[str], Field(min_length=1)] | None = None
+    """Names of the columns of a table without a header, in order, such as `[label, text]`; null = its first line names
+    them."""
+    document: Literal["line", "file"] = "line"
+    """Document of plain text: a line, or a whole file, whose label is the name of its folder: `local: {files: {train:
+    [aclImdb/train/neg/*.txt, aclImdb/train/pos/*.txt]}}` with `labels: [neg, pos]`. Then no suffix is needed."""
 
     @field_validator("encoding")
     @classmethod
@@ -215,29 +205,27 @@ class Dialect(BaseSettings):
 class Reading(BaseSettings):
     """Where a raw file holds identity and text."""
 
-    text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
-    id: str | None = Field(None, description="Column of the identity; null numbers the documents. XML has its own.")
-    dialect: Dialect | None = Field(
-        None,
-        exclude_if=unset,
-        description="How its text files are written; null = in UTF-8, and tables with a header.",
-    )
+    text: str = "text"
+    """Column of the text (Parquet, CSV, JSONL)."""
+    id: str | None = None
+    """Column of the identity; null numbers the documents. XML has its own."""
+    dialect: Dialect | None = Field(None, exclude_if=unset)
+    """How its text files are written; null = in UTF-8, and tables with a header."""
 
 
 class Documents(Reading):
     """What corpora and datasets have: a chosen source, and the columns that hold identity and text."""
 
-    source: Literal["hub", "url", "local", "generated"] = Field(
-        description="The section below that provides the raw files; the file may contain the others unused."
-    )
+    source: Literal["hub", "url", "local", "generated"]
+    """The section below that provides the raw files; the file may contain the others unused."""
     hub: HubSource | None = None
     url: UrlSource | None = None
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
-    tokenizer: TokenizerName | None = Field(
-        None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
-    )
-    license: str | None = Field(None, description="Licence of the texts, for model cards; null = none is named.")
+    tokenizer: TokenizerName | None = None
+    """Name of the tokeniser of all models that do not name their own; null = the only one."""
+    license: str | None = None
+    """Licence of the texts, for model cards; null = none is named."""
 
     @check
     def _source_is_described(self) -> Iterator[str]:

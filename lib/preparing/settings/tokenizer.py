@@ -18,66 +18,47 @@ SPECIAL = 5
 class Tokenizer(BaseSettings):
     """From texts to tokens: an existing tokeniser, or one trained on texts of the study."""
 
-    algorithm: Literal["wordpiece", "words", "bpe", "bytes", "published"] = Field(
-        "wordpiece",
-        description="`wordpiece`: as in BERT; `words`: every word of the training texts, as separated by white "
-        "space, is one token, and other words are [UNK]; `bpe`: pairs of bytes, for texts of any script, unchanged; "
-        "`bytes`: the 256 bytes of UTF-8, unchanged, which need no training; `published`: the tokens that a model's "
-        "own tokenizer.json, vocab.txt, or vocab.json with merges.txt describes.",
-    )
-    source: Literal["hub", "local", "trained"] | None = Field(
-        None,
-        description="Source of the tokeniser; `words` and `bpe` are always `trained`, `published` never is, and only "
-        "`bytes` has none.",
-    )
-    repository: Repository = Field(
-        "google-bert/bert-base-uncased",
-        description="`hub`: model repository with a vocab.txt; for `published`, with any of its files.",
-    )
-    revision: Revision = Field("main", description="`hub`: commit; if `unpinned`, also a tag or branch.")
-    unpinned: bool = Field(False, description="`hub`: accept a revision that may change; the download warns once.")
-    path: str | None = Field(
-        None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with its files."
-    )
-    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = Field(
-        None,
-        description="`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a "
-        "list of them; null = the only corpus.",
-    )
-    vocab_size: Size = Field(
-        30_000,
-        description="`trained`: maximum number of entries of the vocabulary. `wordpiece` needs two for each of up to "
-        "1,000 different characters, and exceeds a lower maximum with a warning.",
-    )
-    min_frequency: PositiveInt | None = Field(
-        None, description="`trained`: minimum number of occurrences of a token; null = 1 for `words`, 2 for the others."
-    )
-    lowercase: bool = Field(True, description="`wordpiece`: lower the case before tokenising.")
-    strip_accents: bool = Field(True, description="`wordpiece`: remove accents before tokenising.")
-    enclose: bool = Field(
-        True,
-        description="Put [CLS] before and [SEP] after every document; a `published` tokeniser puts its own special "
-        "tokens.",
-    )
-    cut: Cut = Field(
-        "head",
-        description="Part kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; "
-        "`head_tail`, its beginning and its end: of 510 tokens without [CLS] and [SEP] the first 128 and the last 382 "
-        "(Sun et al. 2019), of others the same shares. Of a pair that is read together, "
-        "each text keeps its own. Texts of corpora keep the first ones.",
-    )
-    mask_token: str | None = Field(
-        None,
-        min_length=1,
-        description="`published`: a new mask token that is added to the vocabulary; null = the tokeniser's own, if "
-        "it has one. A model learns an embedding for it, or keeps the drawn one if embeddings do not train "
-        "(`recipe.lora`).",
-    )
-    sentinels: SizeOrZero = Field(
-        0,
-        description="Number of sentinel tokens (`<extra_id_0>` and so on) that are added behind the vocabulary, for "
-        "the task `span_corruption`. A `published` tokeniser of T5 has 100 of its own.",
-    )
+    algorithm: Literal["wordpiece", "words", "bpe", "bytes", "published"] = "wordpiece"
+    """`wordpiece`: as in BERT; `words`: every word of the training texts, as separated by white space, is one token,
+    and other words are [UNK]; `bpe`: pairs of bytes, for texts of any script, unchanged; `bytes`: the 256 bytes of
+    UTF-8, unchanged, which need no training; `published`: the tokens that a model's own tokenizer.json, vocab.txt, or
+    vocab.json with merges.txt describes."""
+    source: Literal["hub", "local", "trained"] | None = None
+    """Source of the tokeniser; `words` and `bpe` are always `trained`, `published` never is, and only `bytes` has none.
+    """
+    repository: Repository = "google-bert/bert-base-uncased"
+    """`hub`: model repository with a vocab.txt; for `published`, with any of its files."""
+    revision: Revision = "main"
+    """`hub`: commit; if `unpinned`, also a tag or branch."""
+    unpinned: bool = False
+    """`hub`: accept a revision that may change; the download warns once."""
+    path: str | None = None
+    """`local`: a vocab.txt, one token per line; for `published`, a folder with its files."""
+    corpus: EntryName | Annotated[list[EntryName], Field(min_length=1)] | None = None
+    """`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a list of them; null =
+    the only corpus."""
+    vocab_size: Size = 30_000
+    """`trained`: maximum number of entries of the vocabulary. `wordpiece` needs two for each of up to 1,000 different
+    characters, and exceeds a lower maximum with a warning."""
+    min_frequency: PositiveInt | None = None
+    """`trained`: minimum number of occurrences of a token; null = 1 for `words`, 2 for the others."""
+    lowercase: bool = True
+    """`wordpiece`: lower the case before tokenising."""
+    strip_accents: bool = True
+    """`wordpiece`: remove accents before tokenising."""
+    enclose: bool = True
+    """Put [CLS] before and [SEP] after every document; a `published` tokeniser puts its own special tokens."""
+    cut: Cut = "head"
+    """Part kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; `head_tail`, its
+    beginning and its end: of 510 tokens without [CLS] and [SEP] the first 128 and the last 382 (Sun et al. 2019), of
+    others the same shares. Of a pair that is read together, each text keeps its own. Texts of corpora keep the first
+    ones."""
+    mask_token: str | None = Field(None, min_length=1)
+    """`published`: a new mask token that is added to the vocabulary; null = the tokeniser's own, if it has one. A model
+    learns an embedding for it, or keeps the drawn one if embeddings do not train (`recipe.lora`)."""
+    sentinels: SizeOrZero = 0
+    """Number of sentinel tokens (`<extra_id_0>` and so on) that are added behind the vocabulary, for the task
+    `span_corruption`. A `published` tokeniser of T5 has 100 of its own."""
 
     @property
     def corpora(self) -> list[str]:

@@ -27,12 +27,10 @@ class BarsFigure(FigureSettings):
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["bars"]
-    stage: str = Field(description="Stage whose runs are drawn.")
-    columns: list[str] = Field(
-        ["memory", "minutes"],
-        min_length=1,
-        description="Quantity of each run that is drawn, with the names of table columns.",
-    )
+    stage: str
+    """Stage whose runs are drawn."""
+    columns: list[str] = Field(["memory", "minutes"], min_length=1)
+    """Quantity of each run that is drawn, with the names of table columns."""
 
     @property
     def needs_state(self) -> bool:

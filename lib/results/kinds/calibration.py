@@ -29,14 +29,13 @@ class CalibrationFigure(FigureSettings):
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["calibration"]
-    stage: str = Field(description="Stage whose predictions are drawn.")
-    bins: Few = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
-    least_documents: PositiveInt = Field(
-        20,
-        ge=1,
-        description="Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are "
-        "computed from the intervals as they are.",
-    )
+    stage: str
+    """Stage whose predictions are drawn."""
+    bins: Few = Field(10, ge=2)
+    """Number of equally wide intervals of confidence."""
+    least_documents: PositiveInt = Field(20, ge=1)
+    """Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are computed from the
+    intervals as they are."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

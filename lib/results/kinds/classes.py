@@ -24,8 +24,10 @@ class ClassesTable(TableSettings):
     needs_classes: ClassVar[bool] = True
 
     kind: Literal["classes"]
-    stage: str = Field(description="Stage whose runs it shows.")
-    models: list[str] = Field(min_length=1, max_length=1, description="The model.")
+    stage: str
+    """Stage whose runs it shows."""
+    models: list[str] = Field(min_length=1, max_length=1)
+    """The model."""
 
     def make(self, scope: Scope) -> Table:
         """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.

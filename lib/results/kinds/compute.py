@@ -25,10 +25,10 @@ TOGETHER = "all models"
 class Rates(BaseSettings):
     """What an hour on some hardware takes."""
 
-    price_per_hour: NonNegativeFloat | None = Field(None, description="Price of an hour, in `currency`.")
-    watts: PositiveFloat | None = Field(
-        None, description="Mean power draw in watts; include host and cooling if they should count."
-    )
+    price_per_hour: NonNegativeFloat | None = None
+    """Price of an hour, in `currency`."""
+    watts: PositiveFloat | None = None
+    """Mean power draw in watts; include host and cooling if they should count."""
 
 
 class ComputeTable(TableSettings):
@@ -39,16 +39,15 @@ class ComputeTable(TableSettings):
     takes_tuning: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["compute"]
-    time: list[str] = Field(min_length=1, description="Stages whose hours are shown, of the models that pass them.")
-    rates: dict[str, Rates] = Field(
-        default_factory=dict,
-        description="Price and power by hardware: its name in `run.json`, or a part of it (the longest match "
-        "counts). Values that are not given here make no column.",
-    )
-    currency: str | None = Field(None, description="Currency of the prices.")
-    carbon_intensity: NonNegativeFloat | None = Field(
-        None, description="Grams of CO2 equivalent per kWh of the electricity used."
-    )
+    time: list[str] = Field(min_length=1)
+    """Stages whose hours are shown, of the models that pass them."""
+    rates: dict[str, Rates] = Field(default_factory=dict)
+    """Price and power by hardware: its name in `run.json`, or a part of it (the longest match counts). Values that are
+    not given here make no column."""
+    currency: str | None = None
+    """Currency of the prices."""
+    carbon_intensity: NonNegativeFloat | None = None
+    """Grams of CO2 equivalent per kWh of the electricity used."""
 
     @check
     def _rates_have_what_they_need(self) -> Iterator[str]:

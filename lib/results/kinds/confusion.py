@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.escapes import one_line
@@ -38,7 +37,8 @@ class ConfusionFigure(FigureSettings):
     needs_classes: ClassVar[bool] = True
 
     kind: Literal["confusion"]
-    stage: str = Field(description="Stage whose predictions are drawn.")
+    stage: str
+    """Stage whose predictions are drawn."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

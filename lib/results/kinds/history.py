@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.quantities import of_validation, time_unit
@@ -26,11 +25,10 @@ class HistorySettings(ResultSettings):
 
     about: ClassVar[Topic] = "training"
 
-    stage: str = Field(description="Stage whose trainings it shows.")
-    column: str = Field(
-        "train_loss",
-        description="Column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`.",
-    )
+    stage: str
+    """Stage whose trainings it shows."""
+    column: str = "train_loss"
+    """Column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`."""
 
     def evaluations(self, scope: Scope) -> pd.DataFrame:
         """Return the histories of all runs, with their `row`, and with `seconds` and `column` even if none has them."""
@@ -100,9 +98,8 @@ class LossFigure(HistorySettings, FigureSettings):
     needs_training: ClassVar[bool] = True
 
     kind: Literal["loss"]
-    against: Literal["epochs", "minutes"] = Field(
-        "epochs", description="Horizontal axis: epochs, or minutes of training without evaluations."
-    )
+    against: Literal["epochs", "minutes"] = "epochs"
+    """Horizontal axis: epochs, or minutes of training without evaluations."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

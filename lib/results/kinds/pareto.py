@@ -40,18 +40,15 @@ class CostSettings(ResultSettings):
     leaves_out_baseline: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
 
-    stage: str = Field(description="Stage whose score counts.")
-    time: list[str] = Field(
-        min_length=1,
-        description="Stages whose costs count: their training times are added up; of their peaks of memory, if these "
-        "are shown, the largest counts.",
-    )
-    time_tolerance: PositiveFloat | None = Field(
-        None,
-        description="Times that differ by at most this, in per cent, count as equal, where models have one run each; "
-        "null = times do not decide in a table, and every difference counts in a figure. With several seeds, the "
-        "spread between the runs of `stage` gives the tolerance.",
-    )
+    stage: str
+    """Stage whose score counts."""
+    time: list[str] = Field(min_length=1)
+    """Stages whose costs count: their training times are added up; of their peaks of memory, if these are shown, the
+    largest counts."""
+    time_tolerance: PositiveFloat | None = None
+    """Times that differ by at most this, in per cent, count as equal, where models have one run each; null = times do
+    not decide in a table, and every difference counts in a figure. With several seeds, the spread between the runs of
+    `stage` gives the tolerance."""
 
     def mean_minutes(self, scope: Scope) -> pd.Series:
         """Return the minutes of training, means over the seeds, by `dataset` and `row`, of models that train.
@@ -81,13 +78,13 @@ class ParetoTable(CostSettings, TableSettings):
     has_intervals: ClassVar[bool] = True
 
     kind: Literal["pareto"]
-    intervals: bool = Field(
-        True,
-        description="Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval "
-        "with 0; needs predictions.",
-    )
-    confidence: float = Field(CONFIDENCE, gt=0.5, lt=1, description="Confidence of the intervals.")
-    memory_tolerance: PositiveFloat | None = Field(None, description="The same as `time_tolerance`, of memory.")
+    intervals: bool = True
+    """Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval with 0; needs
+    predictions."""
+    confidence: float = Field(CONFIDENCE, gt=0.5, lt=1)
+    """Confidence of the intervals."""
+    memory_tolerance: PositiveFloat | None = None
+    """Per cent of memory, as `time_tolerance` is of time."""
 
     @property
     def needs_predictions(self) -> bool:  # type: ignore[override]  # here it depends on a setting
@@ -239,7 +236,8 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
     """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
     kind: Literal["score_time"]
-    column: str = Field("f1", description="The score, as in the columns of tables.")
+    column: str = "f1"
+    """The score, as in the columns of tables."""
 
     def notes(self, scope: Scope) -> Iterator[str]:
         """See the base: they name the datasets whose panels have no front."""

@@ -21,15 +21,19 @@ WORDS: Mapping[Any, str] = {True: "met", False: "not met", pd.NA: "not to be tol
 class Saving(BaseSettings):
     """How far a model's cost should be below that of the reference."""
 
-    time: PositiveFloat = Field(description="Time of training, in per cent.")
-    memory: PositiveFloat = Field(description="Peak memory, in per cent.")
+    time: PositiveFloat
+    """Time of training, in per cent."""
+    memory: PositiveFloat
+    """Peak memory, in per cent."""
 
 
 class Margin(BaseSettings):
     """How far a model's score should be above that of the baseline."""
 
-    reference: NonNegativeFloat = Field(5, description="Required lead of the reference, in points.")
-    others: NonNegativeFloat = Field(3, description="Required lead of the other models, in points.")
+    reference: NonNegativeFloat = 5
+    """Required lead of the reference, in points."""
+    others: NonNegativeFloat = 3
+    """Required lead of the other models, in points."""
 
 
 class RequirementsTable(TableSettings):
@@ -42,22 +46,23 @@ class RequirementsTable(TableSettings):
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["requirements"]
-    stage: str = Field(description="Stage whose score counts.")
-    column: Literal["f1", "accuracy", "sequence_accuracy"] = Field("f1", description="The score.")
-    time: list[str] = Field(
-        min_length=1, description="Stages whose training times are added up, and whose largest peak of memory counts."
-    )
-    savings: dict[str, Saving] = Field(
-        default_factory=dict,
-        description="Required savings by family of models (`lsh`, `favor`), compared with the reference: at least "
-        "one of time and memory must be lower by this much. Other families need no saving.",
-    )
-    above_baseline: Margin = Field(default_factory=Margin, description="Required lead over the baseline.")
-    loss: NonNegativeFloat = Field(
-        1, description="Points that a model may lie below the reference, for the criteria of quality and of cost."
-    )
-    spread: NonNegativeFloat = Field(1, description="Maximum points between the best and the worst seed.")
-    seeds: Few = Field(3, ge=2, description="Minimum number of seeds to show stability.")
+    stage: str
+    """Stage whose score counts."""
+    column: Literal["f1", "accuracy", "sequence_accuracy"] = "f1"
+    """The score."""
+    time: list[str] = Field(min_length=1)
+    """Stages whose training times are added up, and whose largest peak of memory counts."""
+    savings: dict[str, Saving] = Field(default_factory=dict)
+    """Required savings by family of models (`lsh`, `favor`), compared with the reference: at least one of time and
+    memory must be lower by this much. Other families need no saving."""
+    above_baseline: Margin = Field(default_factory=Margin)
+    """Required lead over the baseline."""
+    loss: NonNegativeFloat = 1
+    """Points that a model may lie below the reference, for the criteria of quality and of cost."""
+    spread: NonNegativeFloat = 1
+    """Maximum points between the best and the worst seed."""
+    seeds: Few = Field(3, ge=2)
+    """Minimum number of seeds to show stability."""
 
     def make(self, scope: Scope) -> Table:
         """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.

@@ -28,8 +28,10 @@ class ScoreIntervalsFigure(FigureSettings):
     has_intervals: ClassVar[bool] = True
 
     kind: Literal["score_intervals"]
-    stage: str = Field(description="Stage whose predictions are scored.")
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    stage: str
+    """Stage whose predictions are scored."""
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Confidence of the intervals."""
 
     def notes(self, scope: Scope) -> Iterable[str]:
         """See the base: they explain the intervals, and why these may be too short."""

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
-from pydantic import Field
 
 from lib.core.search_space import Setting, short_name, spelled, variant_name
 from lib.results.scope import Scope
@@ -29,12 +28,10 @@ class SearchSettings(ResultSettings):
     about: ClassVar[Topic] = "training"
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
-    stage: str = Field(description="Stage with `variants`.")
-    column: str = Field(
-        CHOOSING,
-        description="The score, as in the columns of tables; the highest is the best, of a loss or an error the "
-        "lowest.",
-    )
+    stage: str
+    """Stage with `variants`."""
+    column: str = CHOOSING
+    """The score, as in the columns of tables; the highest is the best, of a loss or an error the lowest."""
 
 
 class SearchTable(SearchSettings, TableSettings):
@@ -43,9 +40,8 @@ class SearchTable(SearchSettings, TableSettings):
     takes_variants: ClassVar[Literal["any"]] = "any"  # type: ignore[assignment]  # without, it shows seeds
 
     kind: Literal["search"]
-    spread: bool = Field(
-        False, description="Show the greatest and the least score over the seeds, their difference, and how many."
-    )
+    spread: bool = False
+    """Show the greatest and the least score over the seeds, their difference, and how many."""
 
     def make(self, scope: Scope) -> Table:
         """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
@@ -142,7 +138,8 @@ class SearchFigure(SearchSettings, FigureSettings):
     """A score of every variant of a stage, one map per dataset and combination of all settings but the last two."""
 
     kind: Literal["search"]
-    stage: str = Field(description="Stage with `variants`; the last two of its settings span the maps.")
+    stage: str
+    """Stage with `variants`; the last two of its settings span the maps."""
 
     @matplotlib.style.context([STYLE, {"axes.grid": False}])
     def draw(self, scope: Scope) -> Figure:

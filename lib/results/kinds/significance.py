@@ -27,17 +27,13 @@ class ComparisonSettings(ResultSettings):
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
     needs_another: ClassVar[bool] = True
 
-    stage: str = Field(description="Stage whose predictions are compared.")
-    pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(
-        None,
-        min_length=1,
-        description="The comparisons, each a model and the one to compare it with, instead of reference and baseline; "
-        "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
-        "stricter.",
-    )
-    confidence: float = Field(
-        0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
-    )
+    stage: str
+    """Stage whose predictions are compared."""
+    pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(None, min_length=1)
+    """The comparisons, each a model and the one to compare it with, instead of reference and baseline; `models` follows
+    from them. Choose them before you see the scores: each one more makes the correction stricter."""
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Confidence of the intervals; tests have the level 1 - confidence."""
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

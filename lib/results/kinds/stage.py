@@ -35,28 +35,21 @@ class StageTable(TableSettings):
     """One row per model, columns by dataset, or by stage and dataset."""
 
     kind: Literal["stage"] = "stage"
-    stage: str | list[str | Annotated[list[str], Field(min_length=1)]] = Field(
-        min_length=1,
-        description="Stage whose runs it shows, or several, side by side, for models that pass them all: `[pretrain, "
-        "[tapt, finetune]]`. Stages in a list of their own count together, on the datasets of the last one: what its "
-        "runs cost with those that they start from. Times add up, and the largest memory counts.",
-    )
-    columns: list[str] | dict[str, list[str]] = Field(
-        min_length=1,
-        description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
-        "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
-        "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and "
-        "`spearman` (each of these three also as `validation_...`), `parameters` (weights in all; those of a part are "
-        "`parameters_embeddings`, `_attention`, `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, "
-        "`_head`, and `_trainable` those with adapters), `trained` (weights), `trained_share`, `epochs`, "
-        "`approximated` (training documents longer than the mechanism reads exactly), `state_size` (what a model keeps "
-        "of a text), or a metric of the record.",
-    )
-    against: list[Literal["reference", "baseline"]] = Field(
-        [],
-        description="Models of the report whose difference stands next to each number: of scores in points, between "
-        "runs of the same seed; of `memory`, `total_minutes` and `parameters` in per cent.",
-    )
+    stage: str | list[str | Annotated[list[str], Field(min_length=1)]] = Field(min_length=1)
+    """Stage whose runs it shows, or several, side by side, for models that pass them all: `[pretrain, [tapt,
+    finetune]]`. Stages in a list of their own count together, on the datasets of the last one: what its runs cost with
+    those that they start from. Times add up, and the largest memory counts."""
+    columns: list[str] | dict[str, list[str]] = Field(min_length=1)
+    """What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), `total_minutes`,
+    `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), `validation_f1`, `accuracy`,
+    `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and `spearman` (each of these three
+    also as `validation_...`), `parameters` (weights in all; those of a part are `parameters_embeddings`, `_attention`,
+    `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, `_head`, and `_trainable` those with adapters),
+    `trained` (weights), `trained_share`, `epochs`, `approximated` (training documents longer than the mechanism reads
+    exactly), `state_size` (what a model keeps of a text), or a metric of the record."""
+    against: list[Literal["reference", "baseline"]] = Field([])
+    """Models of the report whose difference stands next to each number: of scores in points, between runs of the same
+    seed; of `memory`, `total_minutes` and `parameters` in per cent."""
 
     @property
     def compares_with(self) -> tuple[Literal["reference", "baseline"], ...]:  # type: ignore[override]

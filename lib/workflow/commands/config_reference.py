@@ -68,6 +68,10 @@ class Reference:
         )
         place_of = {section: reference for (section, _), reference in references.items()}
         self.definitions: dict[str, Schema] = schema["$defs"]
+        for definition in self.definitions.values():
+            for field in definition.get("properties", {}).values():
+                if "description" in field:
+                    field["description"] = " ".join(field["description"].split())  # docstrings have several lines
         self.kinds = {_name(place_of[section]): kind for section, kind in kinds.items()}
         for section in kinds:
             house, place, *_ = section.__module__.split(".")

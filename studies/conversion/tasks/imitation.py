@@ -36,30 +36,21 @@ class Settings(TaskSettings):
     """
 
     kind: Literal["imitation"]
-    teacher: str = Field(
-        description="Name of the teacher, a model of the study, in its state before this stage: with the "
-        "weights that it would start from here, and the backbone and mechanism that it has until then. It need "
-        "not pass this stage. It has the same tokeniser and the same width of states."
-    )
-    layers: Literal["last", "all"] = Field(
-        "last",
-        description="States that are learnt: `last`, those of the last layer; `all`, those of every layer, for "
-        "models with equally many layers.",
-    )
-    match: Literal["states", "outputs", "weights"] = Field(
-        "states",
-        exclude_if=_usual,
-        description="Target of the loss: `states`, learnt by all weights; or, learnt by the weights of the attention "
-        "mechanisms alone, given the queries, keys and values of each of the teacher's layers, the `outputs` of its "
-        "attention (mean squared error) or its attention `weights` (cross-entropy; time grows with the square of the "
-        "length).",
-    )
-    teacher_backbone: dict[str, Any] | None = Field(
-        None, description="The teacher's backbone. A study leaves it out; the settings of a run contain it."
-    )
-    teacher_weights: str | None = Field(
-        None, description="Folder of the teacher's weights. A study leaves it out; the settings of a run contain it."
-    )
+    teacher: str
+    """Name of the teacher, a model of the study, in its state before this stage: with the weights that it would start
+    from here, and the backbone and mechanism that it has until then. It need not pass this stage. It has the same
+    tokeniser and the same width of states."""
+    layers: Literal["last", "all"] = "last"
+    """States that are learnt: `last`, those of the last layer; `all`, those of every layer, for models with equally
+    many layers."""
+    match: Literal["states", "outputs", "weights"] = Field("states", exclude_if=_usual)
+    """Target of the loss: `states`, learnt by all weights; or, learnt by the weights of the attention mechanisms alone,
+    given the queries, keys and values of each of the teacher's layers, the `outputs` of its attention (mean squared
+    error) or its attention `weights` (cross-entropy; time grows with the square of the length)."""
+    teacher_backbone: dict[str, Any] | None = None
+    """The teacher's backbone. A study leaves it out; the settings of a run contain it."""
+    teacher_weights: str | None = None
+    """Folder of the teacher's weights. A study leaves it out; the settings of a run contain it."""
 
     @check
     def _teacher_has_a_backbone(self) -> Iterator[str]:

@@ -225,19 +225,12 @@ FUNCTIONS = (
 class Options(toys.ToyOptions):
     """Posts from templates."""
 
-    identities: list[Annotated[str, Field(min_length=1)]] = Field(
-        list(IDENTITIES), min_length=1, description="Identity terms: groups of people, in the plural."
-    )
-    classes: list[str] = Field(
-        ["non-hateful", "hateful"],
-        min_length=2,
-        max_length=2,
-        description="Names of the harmless and of the hateful class in the dataset's `labels`.",
-    )
-    group: Literal["function", "identity"] = Field(
-        "function",
-        description="Meaning of the number in `group`; it is the last one if no identity term is named.",
-    )
+    identities: list[Annotated[str, Field(min_length=1)]] = Field(list(IDENTITIES), min_length=1)
+    """Identity terms: groups of people, in the plural."""
+    classes: list[str] = Field(["non-hateful", "hateful"], min_length=2, max_length=2)
+    """Names of the harmless and of the hateful class in the dataset's `labels`."""
+    group: Literal["function", "identity"] = "function"
+    """Meaning of the number in `group`; it is the last one if no identity term is named."""
 
     @check
     def _terms_differ(self) -> Iterator[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
-
 from lib.core.settings import Fraction, PositiveFloat
 from lib.tasks import contract
 from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
@@ -23,11 +21,12 @@ class Settings(ClassifierSettings):
     """
 
     kind: Literal["distillation"]
-    teacher: str = Field(description="Name of the teacher, which trains on the same data at the same stage.")
-    temperature: PositiveFloat = Field(
-        2.0, description="Divisor of the scores of both models; a higher one makes probabilities more equal."
-    )
-    weight: Fraction = Field(0.5, description="Share of the teacher in the loss; the labels have the rest.")
+    teacher: str
+    """Name of the teacher, which trains on the same data at the same stage."""
+    temperature: PositiveFloat = 2.0
+    """Divisor of the scores of both models; a higher one makes probabilities more equal."""
+    weight: Fraction = 0.5
+    """Share of the teacher in the loss; the labels have the rest."""
 
     def taught_by(self) -> str | None:
         """See `TaskSettings.taught_by`."""

@@ -32,15 +32,12 @@ class Settings(TaskSettings):
     splits: ClassVar[tuple[str, ...]] = ("validation", "test")
 
     kind: Literal["label_matching"]
-    phrases: list[str] = Field(min_length=2, description="A phrase for each class, in the order of the labels.")
-    classifier_pooling: Literal["cls", "mean"] = Field(
-        "mean", description="Aggregation of the real tokens' states into one vector, as in the training of the encoder."
-    )
-    scale: PositiveFloat = Field(
-        20.0,
-        description="Probabilities are a softmax over the cosines times this; the classes themselves depend on the "
-        "cosines alone.",
-    )
+    phrases: list[str] = Field(min_length=2)
+    """A phrase for each class, in the order of the labels."""
+    classifier_pooling: Literal["cls", "mean"] = "mean"
+    """Aggregation of the real tokens' states into one vector, as in the training of the encoder."""
+    scale: PositiveFloat = 20.0
+    """Probabilities are a softmax over the cosines times this; the classes themselves depend on the cosines alone."""
 
     @check
     def _phrases_tell_classes_apart(self) -> Iterator[str]:

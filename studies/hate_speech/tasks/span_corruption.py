@@ -24,18 +24,11 @@ class Settings(TaskSettings):
     head: ClassVar[str | None] = "text_to_text"
 
     kind: Literal["span_corruption"]
-    corruption_rate: float = Field(
-        0.15,
-        gt=0,
-        lt=1,
-        description="Share of a document's tokens that is removed. [CLS], [SEP] and other enclosing tokens stay.",
-    )
-    mean_span_length: PositiveFloat = Field(
-        3.0,
-        ge=1,
-        description="Mean length of the removed spans, in tokens. It determines the number of spans, and each "
-        "takes a sentinel token of the tokeniser (`sentinels`).",
-    )
+    corruption_rate: float = Field(0.15, gt=0, lt=1)
+    """Share of a document's tokens that is removed. [CLS], [SEP] and other enclosing tokens stay."""
+    mean_span_length: PositiveFloat = Field(3.0, ge=1)
+    """Mean length of the removed spans, in tokens. It determines the number of spans, and each takes a sentinel token
+    of the tokeniser (`sentinels`)."""
 
     def predicted_share(self) -> float:
         """See `TaskSettings.predicted_share`; the sentinel before each span is written, too."""

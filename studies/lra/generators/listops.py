@@ -35,14 +35,14 @@ _PATIENCE = 1_000_000
 class Options(toys.ToyOptions):
     """Nested expressions of digits."""
 
-    min_length: Size = Field(10, ge=4, description="Minimum number of words of a document, brackets included.")
-    max_length: Size = Field(100, ge=4, description="Maximum number of words of a document, brackets included.")
-    max_depth: Few = Field(
-        10,
-        ge=2,
-        description="Maximum number of levels of a tree; the last one holds only digits.",
-    )
-    max_args: Size = Field(10, ge=2, description="Maximum number of arguments of an operator; the minimum is two.")
+    min_length: Size = Field(10, ge=4)
+    """Minimum number of words of a document, brackets included."""
+    max_length: Size = Field(100, ge=4)
+    """Maximum number of words of a document, brackets included."""
+    max_depth: Few = Field(10, ge=2)
+    """Maximum number of levels of a tree; the last one holds only digits."""
+    max_args: Size = Field(10, ge=2)
+    """Maximum number of arguments of an operator; the minimum is two."""
 
     @check
     def _lengths_can_be_reached(self) -> Iterator[str]:

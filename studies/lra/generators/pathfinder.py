@@ -12,8 +12,6 @@ set of pictures, whose labels were drawn by chance; here other ones are drawn.
 import random
 from typing import Literal
 
-from pydantic import Field
-
 from lib.preparing import toys
 
 FILES = toys.FILES
@@ -26,11 +24,9 @@ _DISTRACTING = 20
 class Options(toys.ToyOptions):
     """Pictures of dashed contours."""
 
-    dashes: Literal[6, 9, 14] = Field(
-        14,
-        description="Dashes of each of the two long contours: 6, 9 or 14, which Long Range Arena calls easy, "
-        "intermediate and hard. A distractor has a third as many.",
-    )
+    dashes: Literal[6, 9, 14] = 14
+    """Dashes of each of the two long contours: 6, 9 or 14, which Long Range Arena calls easy, intermediate and hard. A
+    distractor has a third as many."""
 
 
 def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict[str, list]]:

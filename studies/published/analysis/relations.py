@@ -33,9 +33,8 @@ class Settings(AnalysisSettings):
     needs: ClassVar[Ability] = "attention_maps"
 
     kind: Literal["relations"]
-    sentences: Size = Field(
-        600, ge=30, description="Generated sentences. Half of them choose heads and offsets, the others score them."
-    )
+    sentences: Size = Field(600, ge=30)
+    """Generated sentences. Half of them choose heads and offsets, the others score them."""
 
     @property
     def tokens_needed(self) -> int:

@@ -35,27 +35,19 @@ BLANK = "b"
 class Options(toys.ToyOptions):
     """Pairs of key and value, and queries behind them."""
 
-    vocabulary: Size = Field(
-        8192,
-        ge=8,
-        description="Different words: a blank, keys (k1, k2 and so on) up to half of them, and as values (v0, v1 and "
-        "so on), which are the classes, the other half; even.",
-    )
-    length: Size = Field(64, description="Words of a text; even.")
-    pairs: list[Size] = Field(
-        [4],
-        min_length=1,
-        description="Pairs of a text, which are the groups; equally frequent in every split. A text has room for a "
-        "quarter of its length.",
-    )
-    power: PositiveFloat = Field(
-        0.01, description="Exponent of the places of queries: 1 = all places alike, less = more often near the pairs."
-    )
-    filler: Literal["blank", "random"] = Field(
-        "blank",
-        description="Words between the queries: `blank`, as in Zoology's figure 2, or `random`, any of the vocabulary "
-        "that are no keys of the text.",
-    )
+    vocabulary: Size = Field(8192, ge=8)
+    """Different words: a blank, keys (k1, k2 and so on) up to half of them, and as values (v0, v1 and so on), which are
+    the classes, the other half; even."""
+    length: Size = 64
+    """Words of a text; even."""
+    pairs: list[Size] = Field([4], min_length=1)
+    """Pairs of a text, which are the groups; equally frequent in every split. A text has room for a quarter of its
+    length."""
+    power: PositiveFloat = 0.01
+    """Exponent of the places of queries: 1 = all places alike, less = more often near the pairs."""
+    filler: Literal["blank", "random"] = "blank"
+    """Words between the queries: `blank`, as in Zoology's figure 2, or `random`, any of the vocabulary that are no keys
+    of the text."""
 
     @property
     def values(self) -> int:

@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from pydantic import Field
 
 from lib.analysis.settings import AnalysisSettings
 from lib.analysis.table import TIMES
@@ -25,7 +24,8 @@ class Settings(AnalysisSettings):
     needs: ClassVar[Ability] = "attention_maps"
 
     kind: Literal["attention_maps"]
-    document: NonNegativeInt = Field(0, description="Which document of test (of a corpus: held-out), counted from 0.")
+    document: NonNegativeInt = 0
+    """Which document of test (of a corpus: held-out), counted from 0."""
 
 
 MAP = ["model", "layer", "head"]

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import matplotlib.style
 import pandas as pd
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from lib.analysis.settings import AnalysisSettings
 from lib.core.settings import PositiveInt
@@ -21,11 +20,11 @@ class Settings(AnalysisSettings):
     needs_labels: ClassVar[bool] = True
 
     kind: Literal["embeddings"]
-    documents: PositiveInt = Field(200, description="How many documents of test with the word are read, at most.")
-    word: str = Field(
-        description="The word, one token of the vocabulary, in documents of several classes. In byte-level "
-        "vocabularies a word is one token at the beginning of a text and another behind a space; either counts.",
-    )
+    documents: PositiveInt = 200
+    """How many documents of test with the word are read, at most."""
+    word: str
+    """The word, one token of the vocabulary, in documents of several classes. In byte-level vocabularies a word is one
+    token at the beginning of a text and another behind a space; either counts."""
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:

@@ -19,13 +19,13 @@ class Settings(AnalysisSettings):
     """How much of a gradient arrives from how far, as the model was drawn and as it was trained."""
 
     kind: Literal["gradients"]
-    documents: PositiveInt = Field(200, description="How many sequences are read, at most.")
-    tokens: Literal["random", "documents"] = Field(
-        "random",
-        description="Sequences of tokens drawn from the vocabulary, or the last tokens of those documents of test that "
-        "have `length`.",
-    )
-    length: Size = Field(256, ge=3, description="Tokens of a sequence.")
+    documents: PositiveInt = 200
+    """How many sequences are read, at most."""
+    tokens: Literal["random", "documents"] = "random"
+    """Sequences of tokens drawn from the vocabulary, or the last tokens of those documents of test that have `length`.
+    """
+    length: Size = Field(256, ge=3)
+    """Tokens of a sequence."""
 
     @property
     def tokens_needed(self) -> int:

@@ -14,8 +14,6 @@ import random
 from collections.abc import Iterator
 from math import comb
 
-from pydantic import Field
-
 from lib.core.settings import Few, Size
 from lib.preparing import toys
 
@@ -28,17 +26,14 @@ _BRACKETS = str.maketrans("01", "()")
 class Options(toys.ToyOptions):
     """Balanced and random sequences of brackets."""
 
-    pairs: Size = Field(10, description="Number of pairs of brackets in a sequence.")
-    as_published: bool = Field(
-        False,
-        description="Draw random sequences with replacement and label each as unbalanced, even balanced ones; false "
-        "= no sequence occurs twice, and every label is true.",
-    )
-    passes: Few = Field(
-        1,
-        description="`as_published`: copies of each training document; random ones are drawn for each copy. "
-        "One epoch then equals this many epochs of the notebook, which draws whenever it reads.",
-    )
+    pairs: Size = 10
+    """Number of pairs of brackets in a sequence."""
+    as_published: bool = False
+    """Draw random sequences with replacement and label each as unbalanced, even balanced ones; false = no sequence
+    occurs twice, and every label is true."""
+    passes: Few = 1
+    """`as_published`: copies of each training document; random ones are drawn for each copy. One epoch then equals this
+    many epochs of the notebook, which draws whenever it reads."""
 
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.preparing.generators.GeneratorOptions.obstacles`."""

@@ -24,12 +24,10 @@ QUERY = "?"
 class Options(toys.ToyOptions):
     """The first symbol, recalled at the end."""
 
-    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    distances: list[Size] = Field(
-        [5, 10, 20, 50, 100, 200, 500],
-        min_length=1,
-        description="Words from the first symbol to the query, which are the groups; equally frequent in every split.",
-    )
+    symbols: Size = Field(10, ge=2)
+    """Different symbols, which are the classes: the numbers from 0."""
+    distances: list[Size] = Field([5, 10, 20, 50, 100, 200, 500], min_length=1)
+    """Words from the first symbol to the query, which are the groups; equally frequent in every split."""
 
     @check
     def _distances_are_distinct(self) -> Iterator[str]:

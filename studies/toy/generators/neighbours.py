@@ -22,11 +22,12 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Sequences of random numbers, each to be replaced by the greatest one nearby."""
 
-    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    reach: SizeOrZero = Field(2, description="Number of words on either side that are features.")
-    lengths: list[Size] = Field(
-        min_length=1, description="Words of a document, which are the groups; equally frequent in every split."
-    )
+    symbols: Size = Field(10, ge=2)
+    """Different symbols, which are the classes: the numbers from 0."""
+    reach: SizeOrZero = 2
+    """Number of words on either side that are features."""
+    lengths: list[Size] = Field(min_length=1)
+    """Words of a document, which are the groups; equally frequent in every split."""
 
     @check
     def _lengths_are_distinct(self) -> Iterator[str]:

@@ -23,13 +23,12 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Keys with values, and the keys once more."""
 
-    keys: Size = Field(32, description="Different keys: k0, k1 and so on.")
-    values: Size = Field(32, ge=2, description="Different values, which are the classes: v0, v1 and so on.")
-    pairs: list[Size] = Field(
-        [4, 8, 16],
-        min_length=1,
-        description="Pairs of a document, which are the groups; equally frequent in every split.",
-    )
+    keys: Size = 32
+    """Different keys: k0, k1 and so on."""
+    values: Size = Field(32, ge=2)
+    """Different values, which are the classes: v0, v1 and so on."""
+    pairs: list[Size] = Field([4, 8, 16], min_length=1)
+    """Pairs of a document, which are the groups; equally frequent in every split."""
 
     @check
     def _pairs_are_distinct(self) -> Iterator[str]:

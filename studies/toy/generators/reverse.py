@@ -18,8 +18,10 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Sequences of random numbers, to be reversed."""
 
-    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    length: Size = Field(8, description="Symbols of a sequence.")
+    symbols: Size = Field(10, ge=2)
+    """Different symbols, which are the classes: the numbers from 0."""
+    length: Size = 8
+    """Symbols of a sequence."""
 
 
 def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict[str, list]]:

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings
 
 
@@ -14,11 +12,9 @@ class Settings(MechanismSettings):
     is_learned: ClassVar[bool] = True
 
     kind: Literal["hedgehog"]
-    phi: Literal["softmax", "exp"] = Field(
-        "softmax",
-        description="Features of x with the learned matrix W: `softmax`, the softmax of Wx and -Wx together; `exp`, "
-        "the exponentials of both, not normalised.",
-    )
+    phi: Literal["softmax", "exp"] = "softmax"
+    """Features of x with the learned matrix W: `softmax`, the softmax of Wx and -Wx together; `exp`, the exponentials
+    of both, not normalised."""
 
     def name(self) -> str:
         """Return the canonical name."""

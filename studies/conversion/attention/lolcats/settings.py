@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.attention.settings import MechanismSettings, odd_window_errors
 from lib.core.settings import Size, check
 
@@ -17,8 +15,10 @@ class Settings(MechanismSettings):
     is_learned: ClassVar[bool] = True
 
     kind: Literal["lolcats"]
-    block_size: Size = Field(64, description="Real tokens of a block; the last one of a text may have fewer.")
-    window_blocks: Size = Field(3, description="Blocks of the window, the token's own in its middle included; odd.")
+    block_size: Size = 64
+    """Real tokens of a block; the last one of a text may have fewer."""
+    window_blocks: Size = 3
+    """Blocks of the window, the token's own in its middle included; odd."""
 
     @check
     def _both_sides_are_alike(self) -> Iterator[str]:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
-
 from lib.backbones.logistic import LogisticSettings
 from lib.backbones.settings import Ability
 from lib.core.settings import Few, PositiveInt, SizeOrZero, check
@@ -14,12 +12,18 @@ class Settings(LogisticSettings):
     """TF-IDF of the characters around each word, and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf_spans"]
-    window: SizeOrZero = Field(20, description="Characters before and after a word that serve as its features.")
-    ngram_min: Few = Field(2, description="Shortest n-gram, in characters.")
-    ngram_max: Few = Field(4, description="Longest n-gram, in characters.")
-    max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
-    min_df: PositiveInt = Field(5, description="Words around which an n-gram must occur.")
-    max_iter: PositiveInt = Field(200, description="Maximum number of iterations of the optimiser (lbfgs).")
+    window: SizeOrZero = 20
+    """Characters before and after a word that serve as its features."""
+    ngram_min: Few = 2
+    """Shortest n-gram, in characters."""
+    ngram_max: Few = 4
+    """Longest n-gram, in characters."""
+    max_features: PositiveInt = 20_000
+    """Number of most frequent n-grams that are kept."""
+    min_df: PositiveInt = 5
+    """Words around which an n-gram must occur."""
+    max_iter: PositiveInt = 200
+    """Maximum number of iterations of the optimiser (lbfgs)."""
 
     @property
     def abilities(self) -> frozenset[Ability]:

@@ -46,16 +46,13 @@ class GeometrySettings(ResultSettings):
     needs_training: ClassVar[bool] = True
     needs_geometry: ClassVar[bool] = True
 
-    stage: str | list[str] = Field(
-        description="Stage whose training is shown; it needs a section `geometry`. Of several, each model shows the "
-        "one that it passes."
-    )
-    positions: list[WholeNumber] = Field(
-        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
-    )
-    per: Per = Field(
-        "layer", description="What means and deviations are over: whole layers, or all heads of all layers."
-    )
+    stage: str | list[str]
+    """Stage whose training is shown; it needs a section `geometry`. Of several, each model shows the one that it
+    passes."""
+    positions: list[WholeNumber] = Field([0], min_length=1)
+    """Positions of keys from queries, as measured; the mean over several."""
+    per: Per = "layer"
+    """What means and deviations are over: whole layers, or all heads of all layers."""
 
     def stages_passed(self) -> list[str]:
         """See the base."""
@@ -148,12 +145,9 @@ class GeometryTable(GeometrySettings, TableSettings):
     """A row per model, dataset and kind of weights: first and last symmetry and directionality."""
 
     kind: Literal["geometry"]
-    weights: list[Weights] = Field(
-        ["merged", "delta"],
-        min_length=1,
-        description="The model's weights (`merged`), their change by LoRA (`delta`), the product of LoRA's own "
-        "matrices (`adapter`); a model without LoRA has only `merged`.",
-    )
+    weights: list[Weights] = Field(["merged", "delta"], min_length=1)
+    """The model's weights (`merged`), their change by LoRA (`delta`), the product of LoRA's own matrices (`adapter`); a
+    model without LoRA has only `merged`."""
 
     def make(self, scope: Scope) -> Table:
         """Return symmetry and directionality at the first and the last measurement, as means over layers and seeds.
@@ -217,13 +211,14 @@ class CorrelationTable(TableSettings):
     needs_geometry: ClassVar[bool] = True
 
     kind: Literal["correlation"]
-    stage: str = Field(description="Stage whose F1 on test and last measured geometry are compared.")
-    base: dict[str, str] = Field(
-        min_length=FEWEST,
-        description="By model the one that it is compared with, such as the causal one of its family.",
-    )
-    position: WholeNumber = Field(0, description="Position of keys from queries.")
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    stage: str
+    """Stage whose F1 on test and last measured geometry are compared."""
+    base: dict[str, str] = Field(min_length=FEWEST)
+    """Model that each model is compared with, such as the causal one of its family."""
+    position: WholeNumber = 0
+    """Position of keys from queries."""
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Confidence of the intervals."""
 
     def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
         """See the base."""
@@ -329,16 +324,12 @@ class GeometryFigure(GeometrySettings, FigureSettings):
     """A measure of attention by optimiser step, one line per model, one panel per dataset."""
 
     kind: Literal["geometry"]
-    measure: Measure = Field(
-        description="Drawn quantity: `symmetry` or `directionality` of the weights for queries and keys, "
-        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these "
-        "weights."
-    )
-    weights: Weights = Field(
-        "merged",
-        description="The model's weights (`merged`), their change by LoRA (`delta`), or the product of LoRA's own "
-        "matrices (`adapter`).",
-    )
+    measure: Measure
+    """Drawn quantity: `symmetry` or `directionality` of the weights for queries and keys, `upper_triangle`, the share
+    of squared attention weights on later tokens, or `gradient_norm` of these weights."""
+    weights: Weights = "merged"
+    """The model's weights (`merged`), their change by LoRA (`delta`), or the product of LoRA's own matrices
+    (`adapter`)."""
 
     @check
     def _what_is_set_does_something(self) -> Iterator[str]:

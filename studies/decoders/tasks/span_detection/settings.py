@@ -21,11 +21,9 @@ class Settings(TaskSettings):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
 
     kind: Literal["span_detection"]
-    classifier_dropout: Probability = Field(0.1, description="Dropout before the projection.")
-    threshold: Literal["search", "balance"] | Annotated[float, Field(gt=0, lt=1)] = Field(
-        "search",
-        description="Least probability of a character inside a span. `search`: the best one on "
-        "validation by F1 of characters, from 0.10 to 0.50 in steps of 0.01; `balance`: the one whose number "
-        "of characters found on validation equals the true number; or a number. Test uses the threshold of "
-        "validation.",
-    )
+    classifier_dropout: Probability = 0.1
+    """Dropout before the projection."""
+    threshold: Literal["search", "balance"] | Annotated[float, Field(gt=0, lt=1)] = "search"
+    """Least probability of a character inside a span. `search`: the best one on validation by F1 of characters, from
+    0.10 to 0.50 in steps of 0.01; `balance`: the one whose number of characters found on validation equals the true
+    number; or a number. Test uses the threshold of validation."""

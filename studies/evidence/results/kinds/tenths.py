@@ -31,12 +31,10 @@ class TenthsTable(TableSettings):
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
 
     kind: Literal["tenths"]
-    unit: Literal["words", "characters"] = Field(
-        "words",
-        description="Unit that TF-IDF counts, and that documents are divided by: words and pairs of them, or up to 3 "
-        "`characters`.",
-    )
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    unit: Literal["words", "characters"] = "words"
+    """Unit that TF-IDF counts, and that documents are divided by: words and pairs of them, or up to 3 `characters`."""
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Confidence of the intervals."""
 
     def make(self, scope: Scope) -> Table:
         """Return macro-F1 on test with its interval over documents, and how far each tenth is from their mean.

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings
 from lib.core.settings import check
 
@@ -21,12 +19,11 @@ class Settings(ArchitectureSettings):
     own_heads: ClassVar[tuple[str, ...]] = ("text_to_text",)
 
     kind: Literal["encoder_decoder"] = "encoder_decoder"
-    architecture: dict[str, Any] = Field(
-        description="Fields of its `config.json`: `model_type` (`t5`), sizes and all other values that differ from "
-        "the defaults of that type. `tie_word_embeddings: false`, as in FLAN-T5, gives the token scores their own "
-        "matrix. The numbers of special tokens follow from the tokeniser; the decoder starts with the padding "
-        "token, unless `decoder_start_token_id` names another one."
-    )
+    architecture: dict[str, Any]
+    """Fields of its `config.json`: `model_type` (`t5`), sizes and all other values that differ from the defaults of
+    that type. `tie_word_embeddings: false`, as in FLAN-T5, gives the token scores their own matrix. The numbers of
+    special tokens follow from the tokeniser; the decoder starts with the padding token, unless `decoder_start_token_id`
+    names another one."""
 
     @check
     def _architecture_is_known(self) -> Iterator[str]:

@@ -4,7 +4,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.predictions import class_names, load_predictions, without_copies
@@ -30,8 +29,10 @@ class DetectionTable(TableSettings):
     needs_probabilities: ClassVar[bool] = True
 
     kind: Literal["detection"]
-    stage: str = Field(description="Stage whose runs it shows.")
-    positive: str | None = Field(None, description="The class to detect; null = the last one.")
+    stage: str
+    """Stage whose runs it shows."""
+    positive: str | None = None
+    """The class to detect; null = the last one."""
 
     def make(self, scope: Scope) -> Table:
         """Return scores of detection on test in percent: one row per model.

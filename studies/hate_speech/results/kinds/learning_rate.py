@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
@@ -26,7 +26,8 @@ class LearningRateFigure(FigureSettings):
     needs_training: ClassVar[bool] = True
 
     kind: Literal["learning_rate"]
-    stage: str = Field(description="Stage whose schedule is drawn.")
+    stage: str
+    """Stage whose schedule is drawn."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

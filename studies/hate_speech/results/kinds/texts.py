@@ -143,13 +143,13 @@ class ErrorsTable(TableSettings):
     needs_texts: ClassVar[bool] = True
 
     kind: Literal["errors"]
-    stage: str = Field(description="Stage whose runs it shows.")
-    by: Literal["words", "near_copy", "language"] = Field(
-        "words",
-        description="Property that groups the test documents: their length, in quarters; whether training has a "
-        "near copy; their language.",
-    )
-    threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
+    stage: str
+    """Stage whose runs it shows."""
+    by: Literal["words", "near_copy", "language"] = "words"
+    """Property that groups the test documents: their length, in quarters; whether training has a near copy; their
+    language."""
+    threshold: Fraction = 0.01
+    """Share below which languages are summed up as `other`."""
 
     def make(self, scope: Scope) -> Table:
         """Return error rates on test in percent: one row per model, one column per part of the documents.
@@ -215,9 +215,8 @@ class WordsFigure(FigureSettings):
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["words"]
-    share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.99, description="Share of a dataset's documents, the shortest first, that the axis shows."
-    )
+    share: Annotated[float, Field(gt=0, le=1)] = 0.99
+    """Share of a dataset's documents, the shortest first, that the axis shows."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
@@ -247,7 +246,8 @@ class LanguagesFigure(FigureSettings):
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["languages"]
-    threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
+    threshold: Fraction = 0.01
+    """Share below which languages are summed up as `other`."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

@@ -20,19 +20,14 @@ class Settings(TaskSettings):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
 
     kind: Literal["text_to_text"]
-    prefix: str = Field(
-        "", description="Text before each document, such as 'Classify this sentence as hateful or non-hateful: '."
-    )
-    targets: list[str] = Field(
-        min_length=2,
-        description="Texts that the model learns to write, one per class, in the order of the dataset's labels.",
-    )
-    reading: Literal["likelihood", "generation"] = Field(
-        "likelihood",
-        description="How the class is decided: `likelihood`, the likeliest of the texts; `generation`, the text that "
-        "the model writes by always taking the likeliest token; any other text counts as wrong. Both are "
-        "measured, and the probabilities are those of `likelihood`.",
-    )
+    prefix: str = ""
+    """Text before each document, such as 'Classify this sentence as hateful or non-hateful: '."""
+    targets: list[str] = Field(min_length=2)
+    """Texts that the model learns to write, one per class, in the order of the dataset's labels."""
+    reading: Literal["likelihood", "generation"] = "likelihood"
+    """How the class is decided: `likelihood`, the likeliest of the texts; `generation`, the text that the model writes
+    by always taking the likeliest token; any other text counts as wrong. Both are measured, and the probabilities are
+    those of `likelihood`."""
 
     @check
     def _targets_differ(self) -> Iterator[str]:

@@ -37,7 +37,8 @@ class PublishedTable(TableSettings):
     needs_published: ClassVar[bool] = True
 
     kind: Literal["published"]
-    stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, named as in the full grid.")
+    stages: list[str] = Field(min_length=1)
+    """Stages whose runs are compared, named as in the full grid."""
 
     def stages_added(self) -> list[str]:
         """See the base."""

@@ -9,7 +9,6 @@ import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import Few
@@ -28,7 +27,8 @@ class PicturesFigure(FigureSettings):
     reads: ClassVar[Literal["documents"]] = "documents"
 
     kind: Literal["pictures"]
-    examples: Few = Field(4, description="Pictures of each class.")
+    examples: Few = 4
+    """Pictures of each class."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
-from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
 from lib.core.settings import Fraction
@@ -34,12 +33,10 @@ class StateSizeSettings(ResultSettings):
 
     takes_variants: ClassVar[Literal["any"]] = "any"
 
-    stage: str = Field(description="Stage whose runs are shown.")
-    by: str = Field(
-        "validation_accuracy",
-        description="The score on validation whose best mean over the seeds chooses a row's variant, if the stage "
-        "has variants.",
-    )
+    stage: str
+    """Stage whose runs are shown."""
+    by: str = "validation_accuracy"
+    """The score on validation whose best mean over the seeds chooses a row's variant, if the stage has variants."""
 
     @property
     def needs_state(self) -> bool:
@@ -54,7 +51,8 @@ class StateSizeTable(StateSizeSettings, TableSettings):
     """One row per dataset and model: its state size, what validation chose among the variants, and its scores."""
 
     kind: Literal["state_size"]
-    column: str = Field("accuracy", description="The score, as in the columns of `stage` tables.")
+    column: str = "accuracy"
+    """The score, as in the columns of `stage` tables."""
 
     def make(self, scope: Scope) -> Table:
         """Return one row per dataset and model, with the state size, the chosen settings and both scores.
@@ -106,14 +104,11 @@ class StateSizeFigure(StateSizeSettings, FigureSettings):
     needs_groups: ClassVar[bool] = True
 
     kind: Literal["state_size"]
-    label: str | None = Field(
-        None, description="What the number in the group counts, such as `pairs`; null = the name of its column."
-    )
-    chance: Fraction | Literal["group"] | None = Field(
-        None,
-        description="Accuracy of guessing, drawn as a dashed line; `group`: one over the number in the group, that of "
-        "guessing among that number of answers.",
-    )
+    label: str | None = None
+    """What the number in the group counts, such as `pairs`; null = the name of its column."""
+    chance: Fraction | Literal["group"] | None = None
+    """Accuracy of guessing, drawn as a dashed line; `group`: one over the number in the group, that of guessing among
+    that number of answers."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

@@ -30,15 +30,14 @@ class ScalingSettings(ResultSettings):
     about: ClassVar[Topic] = "cost"
     needs_training: ClassVar[bool] = True
 
-    stage: str = Field(description="Stage whose held-out loss is shown, trained at a constant rate.")
-    curves: dict[str, list[str]] = Field(
-        min_length=1, description="Models of different sizes by the name of their curve, such as their mechanism."
-    )
-    after: NonNegativeFloat = Field(
-        0.0,
-        description="Seconds of training before which evaluations do not count, such as those of the warm-up.",
-    )
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals over seeds.")
+    stage: str
+    """Stage whose held-out loss is shown, trained at a constant rate."""
+    curves: dict[str, list[str]] = Field(min_length=1)
+    """Models of different sizes by the name of their curve, such as their mechanism."""
+    after: NonNegativeFloat = 0.0
+    """Seconds of training before which evaluations do not count, such as those of the warm-up."""
+    confidence: float = Field(0.95, gt=0.5, lt=1)
+    """Confidence of the intervals over seeds."""
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
@@ -143,7 +142,8 @@ class ScalingTable(ScalingSettings, TableSettings):
     """One row per dataset and curve: the exponent of its power law, and its loss for the same time as another's."""
 
     kind: Literal["scaling"]
-    against: str = Field(description="Curve that the others are compared with.")
+    against: str
+    """Curve that the others are compared with."""
 
     def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
         """See the base."""
@@ -265,11 +265,8 @@ class ScalingFigure(ScalingSettings, FigureSettings):
     """Held-out loss against seconds of training, one curve per mechanism over its sizes, one panel per dataset."""
 
     kind: Literal["scaling"]
-    beyond: PositiveFloat = Field(
-        10.0,
-        ge=1,
-        description="By what factor the power law is drawn beyond the last evaluation, dashed; 1 = not at all.",
-    )
+    beyond: PositiveFloat = Field(10.0, ge=1)
+    """Factor up to which the power law is drawn beyond the last evaluation, dashed; 1 = not at all."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

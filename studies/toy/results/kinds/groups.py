@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.settings import BoundedFloat, Fraction
@@ -32,13 +31,12 @@ class GroupsTable(TableSettings):
     needs_groups: ClassVar[bool] = True
 
     kind: Literal["groups"]
-    stage: str = Field(description="Stage whose runs it shows.")
-    label: str | None = Field(
-        None, description="Name of the number, such as `distance`; null = the name of its column."
-    )
-    rows: Literal["models", "groups"] = Field(
-        "models", description="What the rows are; the others are columns. Groups with long names suit rows."
-    )
+    stage: str
+    """Stage whose runs it shows."""
+    label: str | None = None
+    """Name of the number, such as `distance`; null = the name of its column."""
+    rows: Literal["models", "groups"] = "models"
+    """What the rows are; the others are columns. Groups with long names suit rows."""
 
     def make(self, scope: Scope) -> Table:
         """Return accuracy on test in percent: one row per model, one column per group, ascending, or turned.
@@ -88,14 +86,14 @@ class GroupScoreFigure(FigureSettings):
     needs_groups: ClassVar[bool] = True
 
     kind: Literal["group_score"]
-    stage: str = Field(description="Stage whose score is drawn.")
-    label: str | None = Field(
-        None, description="Name of the number, such as `distance [tokens]`; null = the name of its column."
-    )
-    chance: Fraction | None = Field(None, description="Accuracy of guessing, drawn as a dashed line.")
-    trained_to: BoundedFloat | None = Field(
-        None, description="Greatest number in the training documents, drawn as a vertical line."
-    )
+    stage: str
+    """Stage whose score is drawn."""
+    label: str | None = None
+    """Name of the number, such as `distance [tokens]`; null = the name of its column."""
+    chance: Fraction | None = None
+    """Accuracy of guessing, drawn as a dashed line."""
+    trained_to: BoundedFloat | None = None
+    """Greatest number in the training documents, drawn as a vertical line."""
 
     def notes(self, scope: Scope) -> Iterator[str]:
         """See the base: they say how many items each accuracy is of."""

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
@@ -102,7 +102,8 @@ class TrialsTable(TableSettings):
     takes_tuning: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["trials"]
-    stage: str = Field(description="Stage with `tuning`.")
+    stage: str
+    """Stage with `tuning`."""
 
     def make(self, scope: Scope) -> Table:
         """Return one row per trial, with dataset and model where there are several.
@@ -152,7 +153,8 @@ class TrialsFigure(FigureSettings):
     takes_tuning: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["trials"]
-    stage: str = Field(description="Stage with `tuning`.")
+    stage: str
+    """Stage with `tuning`."""
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:

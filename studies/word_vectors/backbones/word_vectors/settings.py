@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from lib.backbones.logistic import LogisticSettings
 from lib.backbones.settings import Ability
 from lib.core.settings import VectorsName
@@ -15,16 +13,12 @@ class Settings(LogisticSettings):
     takes_pairs: ClassVar[bool] = False  # the mean of a pair's words would not tell what its texts have in common
 
     kind: Literal["word_vectors"]
-    vectors: VectorsName = Field(
-        description="Name of the word vectors; of trained ones, each run takes those of its seed."
-    )
-    vectors_folder: str | None = Field(
-        None, description="Folder of the vectors. In a study it follows from `vectors`, and is left out."
-    )
-    weighting: Literal["none", "tfidf"] = Field(
-        "none",
-        description="Whether each occurrence of a word counts alike, or as much as the word is rare in training.",
-    )
+    vectors: VectorsName
+    """Name of the word vectors; of trained ones, each run takes those of its seed."""
+    vectors_folder: str | None = None
+    """Folder of the vectors. In a study it follows from `vectors`, and is left out."""
+    weighting: Literal["none", "tfidf"] = "none"
+    """Whether each occurrence of a word counts alike, or as much as the word is rare in training."""
 
     @property
     def abilities(self) -> frozenset[Ability]:

@@ -19,7 +19,8 @@ class AnalogiesTable(TableSettings):
     reads: ClassVar[Literal["word_vectors"]] = "word_vectors"
 
     kind: Literal["analogies"]
-    word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
+    word_vectors: list[str] | None = None
+    """Names of the word vectors, in order; null = all."""
 
     def make(self, scope: Scope) -> Table:
         """Return the questions, those whose words all have a vector, and the share of these answered correctly.
@@ -68,9 +69,12 @@ class NearestWordsTable(TableSettings):
     reads: ClassVar[Literal["word_vectors"]] = "word_vectors"
 
     kind: Literal["nearest_words"]
-    word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
-    words: list[str] = Field(min_length=1, description="The words.")
-    neighbours: Few = Field(5, description="How many words are shown for each.")
+    word_vectors: list[str] | None = None
+    """Names of the word vectors, in order; null = all."""
+    words: list[str] = Field(min_length=1)
+    """The words."""
+    neighbours: Few = 5
+    """How many words are shown for each."""
 
     def make(self, scope: Scope) -> Table:
         """Return the words nearest to each by cosine, with the cosine; of trained vectors, those of the first seed.
