@@ -19,7 +19,7 @@ from ready import SNAKEMAKE, TRAINING, ready
 
 from lib.core.extensions import VARIABLE
 
-pytest_plugins = ["extending", "last_skipped", "training_fixtures", "workflow_fixtures"]
+pytest_plugins = ["extending", "last_skipped", "span_tokenizers", "training_fixtures", "workflow_fixtures"]
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
@@ -177,6 +177,20 @@ def copy_of_repository(repository, shared_folder, tmp_path_factory):
         return Project(folder)
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def run_study(copy_of_repository):
+    """Run a study to its end, in a copy of the repository that bears the name of its results."""
+
+    def run(settings):
+        results = settings["execution"]["results"]
+        project = copy_of_repository(Path(results).name)
+        project.results = project.folder / results
+        project.snakemake("--cores", 2, "--configfile", project.configure(settings, f"{project.results.name}.yaml"))
+        return project
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from mechanism_cases import (
     HEADS,
     REFERENCES,
     WIDTH,
+    Largest,
     assert_close,
     build,
     cotangent_of,
@@ -28,8 +29,6 @@ from mechanism_cases import (
 )
 from small_studies import study
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from lib.attention.contract import Attention, set_step, without_padding
 from lib.attention.settings import MECHANISMS
@@ -416,20 +415,6 @@ def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name,
             weights = mechanism.weights(query, key, mask)
         assert weights.dtype == torch.float32
         torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-6)
-
-
-class Largest(TorchDispatchMode):
-    """Records how many elements the largest tensor has that an operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.elements = max([self.elements, *(tensor.numel() for tensor in tensors)])
-        return result
 
 
 @every_mechanism

@@ -91,12 +91,8 @@ def study(folder):
 
 
 @pytest.fixture(scope="module")
-def finished(copy_of_repository, published):
-    project = copy_of_repository("long")
-    project.results = project.folder / "results" / "long"
-    project.configure(study(published), "long.yaml")
-    project.snakemake("--cores", 2, "--configfile", "long.yaml")
-    return project
+def finished(run_study, published):
+    return run_study(study(published))
 
 
 def run(project, model, stage="classify"):

@@ -138,13 +138,8 @@ def study(texts):
 
 
 @pytest.fixture(scope="module")
-def finished(copy_of_repository, texts):
-    """The study, run to its end."""
-    project = copy_of_repository("study")
-    project.results = project.folder / "results" / "notes"
-    project.configure(study(texts), "notes.yaml")
-    project.snakemake("--cores", 2, "--configfile", "notes.yaml")
-    return project
+def finished(run_study, texts):
+    return run_study(study(texts))
 
 
 def run(project, stage, model, dataset):

@@ -113,12 +113,8 @@ def study(files):
 
 
 @pytest.fixture(scope="module")
-def made(files, copy_of_repository):
-    """The study, made."""
-    project = copy_of_repository("pairs")
-    project.results = project.folder / "results" / "pairs"
-    project.snakemake("--configfile", project.configure(study(files)), "--cores", "2", "-q")
-    return project
+def made(files, run_study):
+    return run_study(study(files))
 
 
 def run(made, stage, model, entry):

@@ -131,12 +131,8 @@ def study(files):
 
 
 @pytest.fixture(scope="module")
-def made(files, copy_of_repository):
-    """The study, made."""
-    project = copy_of_repository("unlabelled")
-    project.results = project.folder / "results" / "unlabelled"
-    project.snakemake("--configfile", project.configure(study(files)), "--cores", "2", "-q")
-    return project
+def made(files, run_study):
+    return run_study(study(files))
 
 
 RUNS = [

@@ -79,12 +79,8 @@ STUDY = {
 
 
 @pytest.fixture(scope="module")
-def finished(copy_of_repository):
-    project = copy_of_repository("transfer")
-    project.configure(STUDY, "transfer.yaml")
-    project.snakemake("--cores", 2, "--configfile", "transfer.yaml")
-    project.results = project.folder / "results/transfer"
-    return project
+def finished(run_study):
+    return run_study(STUDY)
 
 
 def run(project, stage, model):

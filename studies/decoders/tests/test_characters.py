@@ -8,19 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from span_tokenizers import TEXTS
 
 from lib.reading.spans import clean_spans, marked, token_labels
-from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import train_wordpiece
 from studies.decoders.evaluation.spans import character_values, spans_of
-
-TEXTS = [
-    "Об'єкт під’їзду обʼєднали: мати й їжак, Київ — ґанок!",
-    "Разоблачение века 😀😀 поддержите нас 🇺🇦 сейчас же, друзья.",
-    "The cats sat on the café mat שלום עולם مرحبا بالعالم 𝕏𝕐 e\u0301te\u0301.",
-]
 
 
 @given(st.lists(st.booleans(), max_size=12))
@@ -36,22 +27,6 @@ def test_characters_have_the_mean_of_their_tokens_and_gaps_the_lesser_neighbour(
     found = character_values([1, 2, 2, 6], [2, 4, 4, 8], [0.5, 0.2, 0.6, 0.3], 9)
     assert found.tolist() == pytest.approx([0, 0.5, 0.4, 0.4, 0.3, 0.3, 0.3, 0.3, 0])
     assert character_values([], [], [], 3).tolist() == [0, 0, 0]
-
-
-def byte_level():
-    """Byte-level BPE, as decoders have it: a character may be several tokens, and nothing is normalised."""
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    core.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet, show_progress=False))
-    return TextTokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
-
-
-@pytest.fixture(scope="module", params=["wordpiece", "byte-level"])
-def tokenizer(request, tmp_path_factory):
-    if request.param == "byte-level":
-        return byte_level()
-    return train_wordpiece(tmp_path_factory.mktemp("spans") / "tokenizer", TEXTS, 150, 1)
 
 
 PIECES = st.one_of(
@@ -76,7 +51,7 @@ def texts_with_spans(draw):
 @example(("й\u0301а", [(1, 2)]), 4, 0.5)
 @example(("😀", [(0, 1)]), 4, 0.5)
 @example((" ", [(0, 1)]), 4, 0.5)
-def test_what_tokens_make_of_spans_is_what_they_must(tokenizer, document, max_tokens, stride):
+def test_what_tokens_make_of_spans_is_what_they_must(span_tokenizer, document, max_tokens, stride):
     """A token that a span touches is found whole, no other is, and between found tokens what no token covers is.
 
     However long the windows are. So nothing of a span is lost but characters without a token at its edges. White space
@@ -84,12 +59,12 @@ def test_what_tokens_make_of_spans_is_what_they_must(tokenizer, document, max_to
     """
     text, spans = document
     inside = marked(spans, len(text))
-    (windows,) = tokenizer.encode_windows([text], max_tokens, stride)
+    (windows,) = span_tokenizer.encode_windows([text], max_tokens, stride)
     starts, ends = (list(itertools.chain(*(getattr(part, name) for part in windows))) for name in ("starts", "ends"))
     labels = list(itertools.chain(*(token_labels(part.starts, part.ends, inside) for part in windows)))
     found = character_values(starts, ends, labels, len(text)) > 0
 
-    offsets = tokenizer.backend(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    offsets = span_tokenizer.backend(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     covered, touched = np.zeros(len(text), bool), np.zeros(len(text), bool)
     for start, end in offsets:
         while start < end and text[start].isspace():
@@ -109,7 +84,7 @@ def test_what_tokens_make_of_spans_is_what_they_must(tokenizer, document, max_to
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("stride", [1, 0.5])
-def test_spans_of_whole_words_come_back_as_they_were(tokenizer, text, stride):
+def test_spans_of_whole_words_come_back_as_they_were(span_tokenizer, text, stride):
     """With a word between them, since what stands between found words is found."""
     words, place = [], 0
     for word in text.split():
@@ -118,7 +93,7 @@ def test_spans_of_whole_words_come_back_as_they_were(tokenizer, text, stride):
         place += len(word)
     for first, last, other in itertools.combinations(range(len(words)), 3):
         spans = [(words[first][0], words[last - 1][1]), words[other]]
-        (windows,) = tokenizer.encode_windows([text], 8, stride)
+        (windows,) = span_tokenizer.encode_windows([text], 8, stride)
         labels = [token_labels(part.starts, part.ends, marked(spans, len(text))) for part in windows]
         starts, ends = ([place for part in windows for place in getattr(part, name)] for name in ("starts", "ends"))
         found = spans_of(character_values(starts, ends, list(itertools.chain(*labels)), len(text)) >= 0.5)

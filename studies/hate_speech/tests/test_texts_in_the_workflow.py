@@ -87,13 +87,8 @@ def study(posts):
 
 
 @pytest.fixture(scope="module")
-def finished(copy_of_repository, posts):
-    """The study, run to its end."""
-    project = copy_of_repository("posts")
-    project.results = project.folder / "results" / "posts"
-    project.configure(study(posts), "posts.yaml")
-    project.snakemake("--cores", 2, "--configfile", "posts.yaml")
-    return project
+def finished(run_study, posts):
+    return run_study(study(posts))
 
 
 def table(finished, name):

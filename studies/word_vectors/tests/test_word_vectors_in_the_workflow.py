@@ -50,14 +50,12 @@ def study(folder):
 
 
 @pytest.fixture(scope="module")
-def finished(copy_of_repository, tmp_path_factory):
-    """The study, run to its end."""
+def finished(run_study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("glove")
     (folder / "glove.txt").write_text(GLOVE)
-    project = copy_of_repository("vectors")
-    project.results, project.values = project.folder / "results" / "vectors", study(folder)
-    project.configure(project.values, "vectors.yaml")
-    project.snakemake("--cores", 2, "--configfile", "vectors.yaml")
+    values = study(folder)
+    project = run_study(values)
+    project.values = values
     return project
 
 

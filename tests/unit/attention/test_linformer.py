@@ -2,8 +2,7 @@ import pytest
 import torch
 from encoder_cases import EncoderForMaskedLM, labelled
 from encoder_cases import build as build_model
-from mechanism_cases import draw
-from torch.utils._python_dispatch import TorchDispatchMode
+from mechanism_cases import Largest, draw
 
 from lib.attention import register_attention
 from lib.attention.contract import build, mechanisms
@@ -63,18 +62,6 @@ def test_the_shares_are_nine_thousandths_of_the_grids_encoder():
         sizes.append(sum(weight.numel() for weight in model.parameters()))
     assert sizes[1] - sizes[0] == 4 * 512 * 128
     assert sizes[1] / sizes[0] - 1 == pytest.approx(0.0092, abs=5e-5)
-
-
-class Largest(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        if isinstance(result, torch.Tensor):
-            self.elements = max(self.elements, result.numel())
-        return result
 
 
 def test_no_square_of_the_length_is_formed():

@@ -3,7 +3,7 @@ import math
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from mechanism_cases import Largest
 
 from lib.attention.contract import build
 from lib.attention.lsh.mechanism import BLOCK, SCORES
@@ -170,20 +170,6 @@ def test_dropout_acts_on_the_weights_in_training_only():
     assert dropped.std() > 0.02
     assert dropped.mean().item() == pytest.approx(1, abs=0.03)
     torch.testing.assert_close(mechanism.eval()(query, query, value), value)
-
-
-class Largest(TorchDispatchMode):
-    """Records the number of elements of the largest tensor made."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        if isinstance(result, torch.Tensor):
-            self.elements = max(self.elements, result.numel())
-        return result
 
 
 @pytest.mark.parametrize("join", ["mean", "union"])

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tables import write_table
 
 from lib.core.errors import DataError
 from lib.preparing.folds import FoldSplits
@@ -25,15 +26,7 @@ FORMATS = [".csv", ".tsv", ".jsonl", ".parquet"]
 
 
 def write(folder, suffix, frame):
-    """Write a table as pandas does."""
-    path = Path(folder) / f"raw{suffix}"
-    if suffix == ".parquet":
-        frame.to_parquet(path)
-    elif suffix == ".jsonl":
-        frame.to_json(path, orient="records", lines=True)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
-    return path
+    return write_table(frame, Path(folder) / f"raw{suffix}")
 
 
 def table(folder, suffix, **columns):

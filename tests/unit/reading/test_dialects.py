@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tables import write_table
 
 from lib.core.errors import DataError
 from lib.preparing.filtering import filter_corpus
@@ -347,12 +348,7 @@ def test_labels_of_another_table_belong_to_the_same_id(tmp_path, suffix):
     truth = pd.DataFrame({"id": texts["id"], "label": [float(n % 2) for n in range(40)]}).iloc[::-1]
     paths = [tmp_path / f"{name}{suffix}" for name in ("texts", "labels")]
     for frame, path in zip((texts, truth), paths, strict=True):
-        if suffix == ".parquet":
-            frame.to_parquet(path)
-        elif suffix == ".jsonl":
-            frame.to_json(path, orient="records", lines=True)
-        else:
-            frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+        write_table(frame, path)
     found = prepared(tmp_path, {"all": [paths[0]]}, {"all": [paths[1]]}, id="id")
     assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {f"d{n}": n % 2 for n in range(40)}
 

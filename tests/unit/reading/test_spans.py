@@ -1,24 +1,15 @@
 """Spans of characters: what is read, what is repaired or refused, and windows of tokens."""
 
-# ruff: noqa: RUF001 - letters of several scripts that look alike are what is tested
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from span_tokenizers import TEXTS
 
 from lib.core.errors import ConfigError, DataError
 from lib.reading.spans import clean_spans, marked, parse_spans, token_labels
-from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.tokens.tokenizer import SPECIAL_TOKENS
 from lib.tokens.vocabularies import train_wordpiece
-
-TEXTS = [
-    "Об'єкт під’їзду обʼєднали: мати й їжак, Київ — ґанок!",
-    "Разоблачение века 😀😀 поддержите нас 🇺🇦 сейчас же, друзья.",
-    "The cats sat on the café mat שלום עולם مرحبا بالعالم 𝕏𝕐 e\u0301te\u0301.",
-]
 
 
 @pytest.mark.parametrize(
@@ -81,52 +72,33 @@ def test_a_token_is_inside_if_any_of_its_characters_is():
     assert token_labels([0, 0, 4, 5, 2], [0, 3, 6, 8, 4], inside) == [-100, 0, 1, 0, 1]
 
 
-# Through tokenisers
-
-
-def byte_level():
-    """Byte-level BPE, as decoders have it: a character may be several tokens, and nothing is normalised."""
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    core.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet, show_progress=False))
-    return TextTokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
-
-
-@pytest.fixture(scope="module", params=["wordpiece", "byte-level"])
-def tokenizer(request, tmp_path_factory):
-    if request.param == "byte-level":
-        return byte_level()
-    return train_wordpiece(tmp_path_factory.mktemp("spans") / "tokenizer", TEXTS, 150, 1)
-
-
 # Windows
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(3, 9), st.one_of(st.integers(1, 7), st.floats(0.05, 0.95)), st.integers(0, 30))
-def test_windows_hold_every_token_and_overlap_as_asked(tokenizer, max_tokens, stride, length):
+def test_windows_hold_every_token_and_overlap_as_asked(span_tokenizer, max_tokens, stride, length):
     text = "cats " * length
-    room = max_tokens - tokenizer.backend.num_special_tokens_to_add()
+    room = max_tokens - span_tokenizer.backend.num_special_tokens_to_add()
     step = max(1, int(stride * room)) if isinstance(stride, float) else stride
     if step > room:
         with pytest.raises(ConfigError, match=r"window_stride = \d+: a window of max_tokens = \d+ holds \d+ tokens"):
-            tokenizer.encode_windows([text], max_tokens, stride)
+            span_tokenizer.encode_windows([text], max_tokens, stride)
         return
-    (windows,) = tokenizer.encode_windows([text], max_tokens, stride)
-    whole = tokenizer.backend(text, add_special_tokens=False)["input_ids"]
-    edge = tokenizer.backend.num_special_tokens_to_add() // 2
+    (windows,) = span_tokenizer.encode_windows([text], max_tokens, stride)
+    whole = span_tokenizer.backend(text, add_special_tokens=False)["input_ids"]
+    edge = span_tokenizer.backend.num_special_tokens_to_add() // 2
     bodies = [window.ids[edge : len(window.ids) - edge] for window in windows]
     assert all(body == whole[number * step : number * step + room] for number, body in enumerate(bodies))
     assert bodies[-1] == whole[(len(bodies) - 1) * step :]
     assert all(len(window.ids) == len(window.starts) == len(window.ends) <= max_tokens for window in windows)
 
 
-def test_texts_are_read_one_by_one(tokenizer):
-    both = tokenizer.encode_windows([TEXTS[0], TEXTS[2]], 6, 0.5)
-    assert both == [tokenizer.encode_windows([text], 6, 0.5)[0] for text in (TEXTS[0], TEXTS[2])]
+def test_texts_are_read_one_by_one(span_tokenizer):
+    both = span_tokenizer.encode_windows([TEXTS[0], TEXTS[2]], 6, 0.5)
+    assert both == [span_tokenizer.encode_windows([text], 6, 0.5)[0] for text in (TEXTS[0], TEXTS[2])]
     with pytest.raises(DataError, match="is a single string"):
-        tokenizer.encode_windows("cats", 6, 0.5)
+        span_tokenizer.encode_windows("cats", 6, 0.5)
 
 
 def test_special_tokens_stand_for_no_character(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from datasets import load_from_disk
 from pydantic import ValidationError
+from tables import write_table
 
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.labelled import prepare_dataset
@@ -30,14 +31,7 @@ ROWS = [("one two", "three", 0), ("four", "five six", 1), ("one two", "seven", 1
 
 def written(folder, suffix, rows=ROWS, columns=("first", "second", "label"), name="file"):
     """Return a file of pairs in a format."""
-    path, frame = folder / f"{name}.{suffix}", pd.DataFrame(rows, columns=columns)
-    if suffix == "parquet":
-        frame.to_parquet(path)
-    elif suffix == "jsonl":
-        frame.to_json(path, orient="records", lines=True)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
-    return path
+    return write_table(pd.DataFrame(rows, columns=columns), folder / f"{name}.{suffix}")
 
 
 def prepared(folder, rows=ROWS, test=ROWS, **settings):
