@@ -213,3 +213,12 @@ def shared(repository):
     if not (folder / "data").is_dir():
         pytest.skip(f"the real text is not there: {folder / 'data'}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def minilm(shared):
+    """The folder of a published encoder; tests that need it skip where it is absent."""
+    folder = shared / "models" / "minilm"
+    if not folder.is_dir():
+        pytest.skip(f"the published model is not there: {folder}")
+    return folder

@@ -5,7 +5,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from comparing import assert_alike
 
+from lib.training.folders import RunFolders
+from lib.training.run import train
 from lib.training.trainer import Trainer
 
 
@@ -37,6 +40,25 @@ def killed_at(step):
 
     with patch.object(Trainer, "training_step", kill_there), pytest.raises(Killed):
         yield
+
+
+def assert_goes_on_exactly(run, folder: Path) -> None:
+    """Fail unless a run killed before its sixteenth step ends as the same run undisturbed."""
+    with killed_at(15):
+        train(run, folder / "out")
+    train(run, folder / "out")
+    train(run, folder / "undisturbed")
+    assert_alike(folder / "undisturbed", folder / "out")
+
+
+def assert_trains_no_further(run, folder: Path) -> None:
+    """Fail unless a run that was killed when all was trained leaves its record without another step."""
+    with killed_in(RunFolders, "move_to_out"):
+        train(run, folder / "out")
+    with patch.object(Trainer, "training_step", kill):
+        train(run, folder / "out")
+    train(run, folder / "undisturbed")
+    assert_alike(folder / "undisturbed", folder / "out")
 
 
 def attempt(out: Path) -> Path:

@@ -24,11 +24,8 @@ experiment:
 """
 
 
-def test_a_published_encoder_is_fine_tuned_from_the_hub(copy_of_repository, shared, site, tmp_path):
-    folder = shared / "models" / "minilm"
-    if not folder.is_dir():
-        pytest.skip(f"the published model is not there: {folder}")
-    site.models[REPOSITORY] = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+def test_a_published_encoder_is_fine_tuned_from_the_hub(copy_of_repository, minilm, site, tmp_path):
+    site.models[REPOSITORY] = {path.name: path.read_bytes() for path in minilm.iterdir() if path.is_file()}
     project = copy_of_repository("hub")
     project.environment |= {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
     name = project.configure(yaml.safe_load(STUDY))

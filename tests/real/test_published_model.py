@@ -18,15 +18,7 @@ TEXTS = ["A dull film, saved by its last ten minutes.", "Good!"]
 
 
 @pytest.fixture(scope="module")
-def folder(shared):
-    found = shared / "models" / "minilm"
-    if not found.is_dir():
-        pytest.skip(f"the published model is not there: {found}")
-    return found
-
-
-@pytest.fixture(scope="module")
-def study(folder):
+def study(minilm):
     return load_study(
         [
             (
@@ -34,7 +26,7 @@ def study(folder):
                 {
                     "experiment": {
                         "seeds": [1],
-                        "published": {"minilm": {"folder": str(folder)}},
+                        "published": {"minilm": {"folder": str(minilm)}},
                         "datasets": {"imdb": reviews(200, 64)},
                         "stages": {
                             "finetune": {
@@ -77,16 +69,16 @@ def make(study):
     ids=["its own", "ours", "a window wider than the texts"],
 )
 @pytest.mark.parametrize("legacy", [{}, {"position_embedding_type": "absolute", "gradient_checkpointing": True}])
-def test_its_states_are_those_of_transformers(padding, mechanism, legacy, folder, make, tmp_path):
+def test_its_states_are_those_of_transformers(padding, mechanism, legacy, minilm, make, tmp_path):
     copy = tmp_path / "minilm"
-    shutil.copytree(folder, copy)
+    shutil.copytree(minilm, copy)
     (copy / "config.json").chmod(0o644)
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | legacy))
-    tokenizer = from_published(folder, tmp_path / "tokenizer").backend
+    tokenizer = from_published(minilm, tmp_path / "tokenizer").backend
     backbone, model = make(tokenizer, mechanism)
     backbone.load_weights(model, copy)
-    reference = transformers.AutoModel.from_pretrained(folder).eval()
+    reference = transformers.AutoModel.from_pretrained(minilm).eval()
     batch = tokenizer(TEXTS, padding=True, padding_side=padding, return_tensors="pt", return_token_type_ids=False)
     with torch.no_grad():
         own = model.base_model(**batch).last_hidden_state
@@ -96,12 +88,12 @@ def test_its_states_are_those_of_transformers(padding, mechanism, legacy, folder
             torch.testing.assert_close(states[mask.bool()], theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_a_field_that_could_change_its_states_is_named(folder, make, tmp_path):
+def test_a_field_that_could_change_its_states_is_named(minilm, make, tmp_path):
     copy = tmp_path / "minilm"
-    shutil.copytree(folder, copy)
+    shutil.copytree(minilm, copy)
     (copy / "config.json").chmod(0o644)
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | {"position_embedding_type": "relative_key"}))
-    backbone, model = make(from_published(folder, tmp_path / "tokenizer").backend)
+    backbone, model = make(from_published(minilm, tmp_path / "tokenizer").backend)
     with pytest.raises(RunError, match="position_embedding_type = 'relative_key': transformers does not follow it"):
         backbone.load_weights(model, copy)

@@ -15,27 +15,19 @@ pytestmark = pytest.mark.real
 SENTENCE = "A dull film with a cast of {} actors, saved by its last ten minutes. "
 
 
-@pytest.fixture(scope="module")
-def folder(shared):
-    found = shared / "models" / "minilm"
-    if not found.is_dir():
-        pytest.skip(f"the published model is not there: {found}")
-    return found
-
-
-def test_segments_of_minilm_are_those_of_transformers(folder, tmp_path):
-    fields = json.loads((folder / "config.json").read_text())
+def test_segments_of_minilm_are_those_of_transformers(minilm, tmp_path):
+    fields = json.loads((minilm / "config.json").read_text())
     architecture = BACKBONES.load("pretrained", "fields").architecture_of(fields)
     encoder = {"kind": "pretrained", "architecture": architecture}
     parameters = BACKBONES.parse(
         {"kind": "hierarchical", "encoder": encoder, "segment": 128, "overlap": 16, "group": 3}
     )
-    tokenizer = from_published(folder, tmp_path / "tokenizer").backend
+    tokenizer = from_published(minilm, tmp_path / "tokenizer").backend
     backbone = Backbone(parameters, seed=1)
     auto = transformers.AutoModelForSequenceClassification
     model = auto.from_config(backbone.config(tokenizer, {"num_labels": 2})).eval()
-    backbone.load_weights(model, folder)
-    reference = transformers.AutoModel.from_pretrained(folder).eval()
+    backbone.load_weights(model, minilm)
+    reference = transformers.AutoModel.from_pretrained(minilm).eval()
     texts = ["".join(SENTENCE.format(number) for number in range(count)) for count in (40, 3)]
     batch = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
     with torch.no_grad():

@@ -8,6 +8,7 @@ from killing import attempt, killed_at
 from peft import PeftModel
 from pydantic import ValidationError
 from safetensors.torch import load_file
+from training_fixtures import LLAMA
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
@@ -15,19 +16,7 @@ from lib.training.evaluate import evaluate
 from lib.training.predictor import assemble
 from lib.training.run import train
 
-DECODER = {
-    "kind": "pretrained",
-    "attention": "bidirectional",
-    "architecture": {
-        "model_type": "llama",
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 64,
-        "tie_word_embeddings": True,
-    },
-}
+DECODER = {"kind": "pretrained", "attention": "bidirectional", "architecture": LLAMA}
 LORA = {"r": 4, "alpha": 8}
 RECIPE = {"epochs": 3, "learning_rate": 2e-2, "lora": LORA}
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from comparing import assert_alike, weights
-from killing import attempt, kill, killed_at, killed_in
+from killing import assert_trains_no_further, attempt, killed_at
 from litter import leave_litter
 
 from lib.core.errors import RunError
@@ -163,12 +163,6 @@ def test_every_checkpoint_holds_the_rows_of_its_finished_epochs(run, tmp_path, m
 
 
 @pytest.mark.parametrize("keep", [["best"], ["last", "best"], ["last", "state"]])
-def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp_path, monkeypatch):
+def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp_path):
     run = run.model_copy(update={"recipe": run.recipe.model_copy(update={"keep": keep})})
-    with killed_in(RunFolders, "move_to_out"):
-        train(run, tmp_path / "out")
-    with monkeypatch.context() as context:
-        context.setattr(Trainer, "training_step", kill)
-        train(run, tmp_path / "out")
-    train(run, tmp_path / "undisturbed")
-    assert_alike(tmp_path / "undisturbed", tmp_path / "out")
+    assert_trains_no_further(run, tmp_path)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from comparing import weights
 from pydantic import ValidationError
+from training_fixtures import LLAMA
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from lib.backbones.pretrained.families import FAMILIES, Family
@@ -16,19 +17,9 @@ from lib.training.predict import predict
 from lib.training.predictor import assemble
 from lib.training.run import train
 
-ARCHITECTURE = {
-    "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 64,
-    "tie_word_embeddings": True,
-}
-
 
 def decoder(attention):
-    return {"kind": "pretrained", "architecture": ARCHITECTURE, "attention": attention}
+    return {"kind": "pretrained", "architecture": LLAMA, "attention": attention}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +94,7 @@ def test_a_decoder_that_is_still_opening_is_scored_as_it_is_kept(opening_steps, 
 
 @pytest.mark.parametrize("family", ["olmo2", "smollm3", "phi3", "gpt2"])
 def test_every_family_trains_and_is_loaded_again(family, run_of, tmp_path):
-    architecture = ARCHITECTURE | {"model_type": family, "num_key_value_heads": 2}
+    architecture = LLAMA | {"model_type": family, "num_key_value_heads": 2}
     backbone = {"kind": "pretrained", "architecture": architecture, "attention": "gradual", "opening_steps": 3}
     train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
     losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
@@ -125,7 +116,7 @@ ENCODERS = {
 
 @pytest.mark.parametrize("family", ENCODERS)
 def test_every_encoder_trains_and_is_loaded_again(family, run_of, tmp_path):
-    backbone = {"kind": "pretrained", "architecture": ARCHITECTURE | {"model_type": family} | ENCODERS[family]}
+    backbone = {"kind": "pretrained", "architecture": LLAMA | {"model_type": family} | ENCODERS[family]}
     train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
     losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
     assert losses.iloc[-1] < losses.iloc[0]

@@ -135,16 +135,6 @@ def test_predictions_of_words_are_one_list_per_document(tagging, tagged):
         assert record.metrics[f"{prefix}_sequence_accuracy"] == pytest.approx(whole)
 
 
-def test_the_loss_of_words_does_not_depend_on_the_batches(run_of, tmp_path):
-    """Documents have different numbers of labels; still it is the mean over all of them."""
-    losses = []
-    for tokens in (32, 4096):
-        run = run_of("tag", recipe={"epochs": 1, "learning_rate": 1e-9}, execution={"micro_batch_tokens": tokens})
-        train(run, tmp_path / str(tokens))
-        losses.append(read_record(tmp_path / str(tokens)).metrics["eval_loss"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
 def test_a_model_of_words_is_used_as_any_of_transformers(tagging):
     """`low` and `high` are the halves of the ten words that it knows, and tell of the word before."""
     tagger = pipeline("token-classification", model=str(tagging / "model"))
@@ -225,11 +215,12 @@ def test_multipliers_scale_the_steps(run_of, tmp_path):
             assert float(weight.std()) == pytest.approx(0.02, rel=0.2), f"{name} left its initial spread"
 
 
-def test_the_held_out_loss_is_that_of_a_token(run_of, tmp_path):
-    """One document to a batch or all at once: the mean over predicted tokens is the same."""
+@pytest.mark.parametrize("stage", ["pretrain", "tag"])
+def test_the_held_out_loss_is_that_of_a_token_or_word(stage, run_of, tmp_path):
+    """One document to a batch or all at once: the mean over predicted tokens, or labelled words, is the same."""
     losses = []
     for tokens in (32, 4096):
-        run = run_of("pretrain", recipe={"epochs": 1, "learning_rate": 1e-9}, execution={"micro_batch_tokens": tokens})
+        run = run_of(stage, recipe={"epochs": 1, "learning_rate": 1e-9}, execution={"micro_batch_tokens": tokens})
         train(run, tmp_path / str(tokens))
         losses.append(read_record(tmp_path / str(tokens)).metrics["eval_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -3,15 +3,14 @@
 import pandas as pd
 import pytest
 import torch
-from comparing import assert_alike, same
+from comparing import same
 from datasets import load_from_disk
-from killing import attempt, kill, killed_at, killed_in
+from killing import assert_trains_no_further, attempt, killed_at
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
 from lib.tokens.stored import load_tokens
-from lib.training.folders import RunFolders
 from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer
@@ -136,15 +135,8 @@ def test_every_checkpoint_holds_the_rows_before_it(recipe, expected, run_of, tmp
 
 
 @pytest.mark.parametrize("keep", [["best"], ["last", "state"]])
-def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_path, monkeypatch):
-    run = run_of("finetune", recipe={"steps": 9, "keep": keep})
-    with killed_in(RunFolders, "move_to_out"):
-        train(run, tmp_path / "out")
-    with monkeypatch.context() as context:
-        context.setattr(Trainer, "training_step", kill)
-        train(run, tmp_path / "out")
-    train(run, tmp_path / "undisturbed")
-    assert_alike(tmp_path / "undisturbed", tmp_path / "out")
+def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_path):
+    assert_trains_no_further(run_of("finetune", recipe={"steps": 9, "keep": keep}), tmp_path)
 
 
 def test_a_state_within_an_epoch_goes_on_with_the_intervals_of_the_new_run(run_of, tmp_path):

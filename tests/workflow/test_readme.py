@@ -41,11 +41,10 @@ def in_file(block):
 
 @pytest.mark.real
 @pytest.mark.study
-def test_texts_get_advice_a_study_predictions_and_a_model_to_share(readme, copy_of_repository, shared, site, tmp_path):
-    folder = shared / "models" / "minilm"
-    if not folder.is_dir():
-        pytest.skip(f"the published model is not there: {folder}")
-    site.models[MINILM] = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+def test_texts_get_advice_a_study_predictions_and_a_model_to_share(
+    readme, copy_of_repository, shared, minilm, site, tmp_path
+):
+    site.models[MINILM] = {path.name: path.read_bytes() for path in minilm.iterdir() if path.is_file()}
     vocabulary = (shared / "data/vocab/bert-base-uncased/vocab.txt").read_bytes()
     site.models["google-bert/bert-base-uncased"] = {"vocab.txt": vocabulary}
     project = copy_of_repository("texts")

@@ -42,6 +42,17 @@ def batch(padding=0, filler=0):
     return {"input_ids": ids.masked_fill(mask == 0, filler), "attention_mask": mask, "labels": labels}
 
 
+def assert_learns(student, optimiser, steps):
+    losses = []
+    for _ in range(steps):
+        loss = student(**batch()).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
 def test_the_loss_is_the_mean_squared_error_at_real_tokens(student):
     """Document by document, without padding, in plain arithmetic."""
     (teacher,) = student.own_teacher
@@ -101,15 +112,7 @@ def test_the_teacher_is_neither_a_part_nor_trained_nor_changed(student):
         f"encoder.layers.{layer}.attention.mechanism.features" for layer in range(3)
     }
     assert not {*student.modules()} & {*teacher.modules()}
-    optimiser = torch.optim.AdamW(student.train().parameters(), lr=1e-2)
-    losses = []
-    for _ in range(5):
-        loss = student(**batch()).loss
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
+    assert_learns(student, torch.optim.AdamW(student.train().parameters(), lr=1e-2), 5)
     assert not any(module.training for module in teacher.base_model.modules())
     assert all(weight.grad is None for weight in teacher.base_model.parameters())
     assert all(torch.equal(tensor, before[name]) for name, tensor in teacher.state_dict().items())
@@ -232,14 +235,7 @@ def test_matched_attention_trains_mechanisms_alone(match):
     student, teacher = matching(match)
     before = {name: tensor.clone() for name, tensor in student.state_dict().items()}
     optimiser = torch.optim.AdamW([each for each in student.train().parameters() if each.requires_grad], lr=3e-2)
-    losses = []
-    for _ in range(8):
-        loss = student(**batch()).loss
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
+    assert_learns(student, optimiser, 8)
     moved = {name for name, tensor in student.state_dict().items() if not torch.equal(tensor, before[name])}
     assert moved == {name for name in before if ".mechanism." in name}
     assert not any(each.requires_grad or each.grad is not None for each in teacher.base_model.parameters())

@@ -9,10 +9,7 @@ pytestmark = [pytest.mark.real, pytest.mark.study]
 RECIPE = {"epochs": 4, "steps": 9, "evaluate_every": 3, "learning_rate": 2e-4, "min_lr_ratio": 0.1, "batch_size": 8}
 
 
-def test_a_published_encoder_teaches_itself_with_another_attention(copy_of_repository, shared):
-    folder = shared / "models" / "minilm"
-    if not folder.is_dir():
-        pytest.skip(f"the published model is not there: {folder}")
+def test_a_published_encoder_teaches_itself_with_another_attention(copy_of_repository, minilm):
     texts = {"source": "generated", "generated": {"generator": "imdb", "documents": 110}}
     stage = {"task": {"kind": "imitation", "teacher": "minilm"}, "models": ["favor"], "data": {"texts": {}}}
     values = {
@@ -21,7 +18,7 @@ def test_a_published_encoder_teaches_itself_with_another_attention(copy_of_repos
             "seeds": [1],
             "precision": "fp32",
             "mechanisms": {"favor-m64": {"kind": "favor", "nb_features": 64}},
-            "published": {"minilm": {"folder": str(folder)}},
+            "published": {"minilm": {"folder": str(minilm)}},
             "backbones": {"minilm": {"attention_dropout": 0.0}},
             "datasets": {"texts": texts | {"labels": ["negative", "positive"], "max_tokens": 32}},
             "stages": {
@@ -48,7 +45,7 @@ def test_a_published_encoder_teaches_itself_with_another_attention(copy_of_repos
     imitated = runs / "imitate/favor/texts/seed-1"
     parents = read_record(imitated).parents
     assert parents["teacher"] == parents["start"]
-    assert parents["teacher"].path == str(folder)
+    assert parents["teacher"].path == str(minilm)
     rows = pd.read_csv(imitated / "history.csv")
     assert rows["eval_unexplained_variance"].is_monotonic_decreasing
     assert rows["eval_document_cosine"].is_monotonic_increasing

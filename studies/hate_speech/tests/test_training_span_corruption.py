@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from comparing import weights
-from killing import killed_at
+from killing import assert_goes_on_exactly
 from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
@@ -58,13 +58,7 @@ def test_what_was_dropped_is_learnt(pretrained):
 
 def test_a_killed_run_goes_on_exactly(reading, tmp_path):
     run = reading("tapt", execution={"device": "cpu", "checkpoint_minutes": 1e-6})
-    with killed_at(15):
-        train(run, tmp_path / "out")
-    train(run, tmp_path / "out")
-    train(run, tmp_path / "undisturbed")
-    found, expected = (weights(tmp_path / name / "model") for name in ("out", "undisturbed"))
-    assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
-    assert read_record(tmp_path / "out").metrics == read_record(tmp_path / "undisturbed").metrics
+    assert_goes_on_exactly(run, tmp_path)
 
 
 def test_bf16_trains_on_a_cpu(reading, tmp_path):

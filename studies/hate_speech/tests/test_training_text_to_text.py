@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 import torch
-from comparing import weights
-from killing import killed_at
+from comparing import metrics_of, weights
+from killing import assert_goes_on_exactly
 from pydantic import ValidationError
 from transformers import T5Config, T5ForConditionalGeneration
 
@@ -37,11 +37,6 @@ def trained(writing, tmp_path_factory):
     out = tmp_path_factory.mktemp("trained") / "out"
     train(writing(), out)
     return out
-
-
-def figures(folder):
-    """Metrics without those of time."""
-    return {name: value for name, value in read_record(folder).metrics.items() if not name.endswith("seconds")}
 
 
 def test_writing_is_learnt(trained):
@@ -79,7 +74,7 @@ def as_it_is(run, folder, **task):
 @pytest.mark.parametrize("reading", ["likelihood", "generation"])
 def test_what_was_trained_is_read_again_in_either_way(reading, writing, trained, tmp_path):
     evaluate(as_it_is(writing(), trained / "model", reading=reading), tmp_path / "out")
-    found, before = figures(tmp_path / "out"), figures(trained)
+    found, before = metrics_of(tmp_path / "out"), metrics_of(trained)
     assert found["test_f1_macro"] == before[f"test_{reading}_f1_macro"]
     both = [name for name in found if name.startswith(("test_likelihood", "test_generation"))]
     assert {name: found[name] for name in both} == {name: before[name] for name in both}
@@ -101,13 +96,7 @@ def test_texts_of_no_class_are_counted_as_wrong(writing, corpus, tmp_path):
 
 def test_a_killed_run_goes_on_exactly(writing, tmp_path):
     run = writing(recipe={"epochs": 2}, execution={"checkpoint_minutes": 1e-6})
-    with killed_at(15):
-        train(run, tmp_path / "out")
-    train(run, tmp_path / "out")
-    train(run, tmp_path / "undisturbed")
-    found, expected = (weights(tmp_path / name / "model") for name in ("out", "undisturbed"))
-    assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
-    assert figures(tmp_path / "out") == figures(tmp_path / "undisturbed")
+    assert_goes_on_exactly(run, tmp_path)
 
 
 def test_adapters_train_and_nothing_else_does(writing, trained, tmp_path):

@@ -10,12 +10,9 @@ pytestmark = pytest.mark.real
 PROGRAM = Path(__file__).resolve().parents[3] / "studies/published/scripts/relations.py"
 
 
-def test_a_published_encoder_has_heads_that_surpass_the_best_offset(shared, tmp_path):
-    folder = shared / "models" / "minilm"
-    if not folder.is_dir():
-        pytest.skip(f"the published model is not there: {folder}")
+def test_a_published_encoder_has_heads_that_surpass_the_best_offset(minilm, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
-    main(["--model", str(folder), "--sentences", "120", "--out", str(tmp_path)])
+    main(["--model", str(minilm), "--sentences", "120", "--out", str(tmp_path)])
     frame = pd.read_csv(tmp_path / "relations.csv")
     heads = frame[frame["chosen"] & (frame["by"] == "head")].set_index(["when", "relation"])
     for relation in ("determiner", "adjective", "pronoun", "name"):
