@@ -134,7 +134,8 @@ class Part(BaseSettings):
         return self.size / 2
 
 class Head(BaseSettings):
-    part: "Part | None" = Field(None, description="Part.")
+    part: "Part | None" = None
+    """Part."""
 
 Heads = Optional[Head]
 
@@ -146,7 +147,8 @@ class Run(BaseSettings):
     model_config = ConfigDict(extra="forbid")
     scale: ClassVar[float] = 2.0
     unit = 1
-    seed: int = Field(0, ge=0, le=LIMIT, description="Seed of the draws.")
+    seed: int = Field(0, ge=0, le=LIMIT)
+    """Seed of the draws."""
     head: Heads = None
     _cached: int = 32
 
@@ -259,7 +261,7 @@ NOTHING = {
     "exported name": ("lib/room/__init__.py", "gelu", "gelu, unused"),
     "name in a package passed through": ("lib/__init__.py", "1", "2"),
     "statement in a package passed through": ("lib/__init__.py", "ATTRIBUTE", "print(1)\nATTRIBUTE"),
-    "key with a default": (SETTINGS, "    seed: int", '    key: int = Field(1, description="New.")\n    seed: int'),
+    "key with a default": (SETTINGS, "    seed: int", '    key: int = 1\n    """New."""\n    seed: int'),
     "key with a section": (SETTINGS, "class Run(BaseSettings):", "class New(BaseSettings):\n    size: int = 1\n\n"
                            "class Run(BaseSettings):\n    new: New = Field(default_factory=New)"),
     "description of a key": (SETTINGS, "Seed of the draws.", "What the draws depend on."),
@@ -643,7 +645,7 @@ SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.config
         ("lib/backbones/encoder/model.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
         ("lib/attention/repetition.py", "layer % len(held)", "-layer % len(held)", {BLOCK, SSM}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
-        ("lib/backbones/encoder/settings.py", "= Field(0.1", "= Field(0.2", set()),
+        ("lib/backbones/encoder/settings.py", "Probability = 0.1", "Probability = 0.2", set()),
         ("lib/backbones/encoder/settings.py", "Width of the", "Size of the", set()),
         (
             "lib/backbones/encoder/settings.py",
