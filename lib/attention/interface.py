@@ -139,34 +139,20 @@ def _check(entry: _Entry) -> None:
         _check_mechanism(name, parameters)
     kind, canonical = kinds_of(held), "+".join(dict.fromkeys(parameters.name() for parameters in held))
     if name not in _registered and (name == "eager" or name in AttentionInterface()):
-        raise ConfigError(
-            f"{name}: transformers has an attention of that name. Register this one as '{canonical}-grid', say."
-        )
+        raise ConfigError(f"{name}: transformers has an attention of that name. Call this one '{canonical}-grid'.")
     if name not in (kind, canonical) and not name.startswith(f"{canonical}-"):
-        raise ConfigError(
-            f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{kind}', "
-            f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
-        )
+        raise ConfigError(f"{name}: contradicts the parameters. Call it {canonical}, {canonical}-<suffix> or {kind}.")
     before = _registered.get(name, entry)
     if (before.mechanisms, before.seed) != (held, seed):
-        raise ConfigError(
-            f"{name}: already registered with {before.mechanisms!r} and seed {before.seed}, and models that have it "
-            f"would change under way. Choose another name, such as '{canonical}-seed{seed}'."
-        )
+        raise ConfigError(f"{name}: registered with other parameters. Choose a name such as '{canonical}-seed{seed}'.")
 
 
 def _check_mechanism(name: str, parameters: MechanismSettings) -> None:
     """Raise a ConfigError if a foreign model cannot have a mechanism."""
     if parameters.shares_query_and_key:
-        raise ConfigError(
-            f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
-            "a mechanism that keeps them apart (favor), or train an encoder of this project with it."
-        )
+        raise ConfigError(f"{name}: {parameters.kind} has one projection for queries and keys, a published model two.")
     if parameters.is_learned:
-        raise ConfigError(
-            f"{name}: {parameters.kind} has weights of its own, which would be part of no model and never be trained. "
-            "Train a model of this project with it (backbone encoder or pretrained), or register another mechanism."
-        )
+        raise ConfigError(f"{name}: {parameters.kind} has weights of its own, which would never be trained.")
     if interval := getattr(parameters, "redraw_interval", 0):
         raise ConfigError(f"{name}: redraw_interval = {interval}, but a foreign model tells no step. Set it to 0.")
 
@@ -187,9 +173,7 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     if local_size is not None:
         return mask_of_layers(mask_function=mask_function, local_size=local_size, **arguments)
     if mask_function is not bidirectional_mask_function:
-        raise ConfigError(
-            f"{where}: the model asks for {mask_function.__qualname__}, but only padding can be hidden. {EXACT}"
-        )
+        raise ConfigError(f"{where}: only padding can be hidden, not {mask_function.__qualname__}. {EXACT}")
     return flash_attention_mask(mask_function=mask_function, **arguments)
 
 
@@ -306,9 +290,7 @@ def _refuse_beyond_padding(where: str, name: str, module: nn.Module, asked: Mapp
     # Where neither tells, transformers' own functions take the module to be causal.
     causal = getattr(module, "is_causal", True) if causal is None else causal
     if causal:
-        raise ConfigError(
-            f"{where}: is causal, or does not say `is_causal = False`; {name} sees the tokens to come. {EXACT}"
-        )
+        raise ConfigError(f"{where}: is causal or not `is_causal = False`, but {name} sees the tokens to come. {EXACT}")
     given = {argument: asked.get(argument) for argument in BEYOND_PADDING}
     if beyond := [argument for argument, value in given.items() if value is not None and value is not False]:
         raise ConfigError(f"{where}: cannot honour {', '.join(beyond)}. Leave it out, or: {EXACT}")
@@ -337,17 +319,11 @@ def _rows(
     """
     key, value = for_every_head(query, key), for_every_head(query, value)
     if not query.shape == key.shape == value.shape:
-        raise ConfigError(
-            f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
-            f"{tuple(value.shape)}, expected one [B, H, N, d]; {name} attends neither to a cache nor to a sequence of "
-            f"another length. {EXACT}"
-        )
+        shapes = ", ".join(str(tuple(rows.shape)) for rows in (query, key, value))
+        raise ConfigError(f"{where}: queries, keys and values: {shapes}. {name} takes no other length. {EXACT}")
     expected = (query.shape[0], query.shape[2])
     if mask is not None and mask.shape != expected:
-        raise ConfigError(
-            f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N] = {expected}; {name} can leave "
-            f"out padding, but not single pairs of tokens. {EXACT}"
-        )
+        raise ConfigError(f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N]. {EXACT}")
     return with_scaling(query, scaling), key, value
 
 

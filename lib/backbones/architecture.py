@@ -89,10 +89,8 @@ def compare(
     differing = [f"{name} is {own!r}, there {theirs!r}" for name, (own, theirs) in pairs.items() if own != theirs]
     if differing:
         more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-        raise RunError(
-            f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). "
-            f"{remedy}"
-        )
+        shown = f"{'; '.join(differing[:SHOWN])}{more}"
+        raise RunError(f"{folder / CONFIG_NAME}: another architecture than the run's ({shown}). {remedy}")
 
 
 def require_same_weights(own: Iterable[str], published: Iterable[str], folder: Path) -> None:

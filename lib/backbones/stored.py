@@ -115,20 +115,15 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
     except ProjectError:
         raise
     except Exception as error:  # damaged files raise errors of many kinds
-        raise RunError(
-            f"{folder}: cannot be loaded ({type(error).__name__}: {error}). Expected a complete published model, or "
-            "that of a finished run. Download it again, or run its stage again."
-        ) from error
+        problem = f"cannot be loaded ({type(error).__name__}: {error})"
+        raise RunError(f"{folder}: {problem}. Download it again, or run its stage again.") from error
     finally:
         theirs.setLevel(level)
     refuse(
         (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]),
         folder,
         f"have another shape than {FIELDS} gives them",
-        "Expected configuration and weights of the same model. Copy both from where the model was made, or correct "
-        f"that field of {FIELDS} in a local folder (vocab_size gives the rows of word embeddings, type_vocab_size "
-        "those of token types, max_position_embeddings those of positions), and in the backbone's architecture, if the "
-        "study has one.",
+        f"Correct {FIELDS} in a local folder, and the backbone's architecture if the study has one.",
     )
     require_finite(model.state_dict(), folder)
     return model, report
@@ -199,11 +194,8 @@ def _require_room(auto: Any, config: PretrainedConfig, folder: Path) -> None:
         nonlocal asked
         asked += 0 if weight is None else math.prod(weight.shape)
         if asked > stored:
-            raise RunError(
-                f"{folder / FIELDS}: describes a model of more than {asked:,} weights, but the files of weights "
-                f"in its folder have {stored:,} bytes. Expected configuration and weights of the same model; copy both "
-                "from where the model was trained."
-            )
+            problem = f"a model of more than {asked:,} weights, but the files of weights have {stored:,} bytes"
+            raise RunError(f"{folder / FIELDS}: describes {problem}. Copy both from where it was trained.")
 
     hook = register_module_parameter_registration_hook(count)
     try:
@@ -240,10 +232,8 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         raise RunError(f"{folder}: its weights do not fit ({'; '.join(reasons)}). Start from a run with the same ones.")
     task, tasks = type(model).__name__, source.architectures or []
     if with_head and task not in tasks:
-        raise RunError(
-            f"{folder}: holds {', '.join(tasks) or 'no head'}; expected {task}, since its head is taken as it is. Give "
-            "a model that was trained on the same task, or train with a recipe."
-        )
+        found_head = ", ".join(tasks) or "no head"
+        raise RunError(f"{folder}: holds {found_head}; expected {task}. Give such a model, or train with a recipe.")
     saved = read_weights(folder)
     prefix = f"{model.base_model_prefix}."
     kept = _places_of_same_mechanisms(model, expected.held_mechanisms, found.held_mechanisms)
@@ -289,9 +279,7 @@ def _places_of_same_mechanisms(
 def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
     path, values = folder / CONFIG_NAME, read_fields(folder)
     if values.get("model_type") != kind.model_type:
-        raise RunError(
-            f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Name another."
-        )
+        raise RunError(f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'.")
     try:
         return kind.from_dict(values)
     except Exception as error:  # each architecture checks its fields in its own way

@@ -39,10 +39,7 @@ class Settings(MechanismSettings):
         if self.phi != "elu" and self.nb_features is None:
             yield f"nb_features is missing. Expected the number of columns that phi = '{self.phi}' draws"
         if self.phi == "exp" and self.nb_features is not None and self.nb_features % 2:
-            yield (
-                f"nb_features = {self.nb_features} is odd; expected an even number, since `exp` draws its features in "
-                f"+/- pairs. Use {self.nb_features + 1} or {max(2, self.nb_features - 1)}"
-            )
+            yield f"nb_features = {self.nb_features} is odd; `exp` draws +/- pairs. Use {self.nb_features + 1}"
 
     @check
     def _the_map_reads_its_settings(self) -> Iterator[str]:

@@ -58,18 +58,11 @@ class Embeddings(nn.Module):
                 token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=device)
             states = states + self.token_type_embeddings(token_type_ids)
         elif token_type_ids is not None:
-            raise ValueError(
-                "token_type_ids were passed, but the model has none (type_vocab_size = 0). Leave them out: set "
-                "model_input_names of the tokenizer to ['input_ids', 'attention_mask'], or train with type_vocab_size."
-            )
+            raise ValueError("token_type_ids: the model has none (type_vocab_size = 0). Leave them out.")
         if self.position_embeddings is not None:
             reach = self.position_embeddings.num_embeddings
             if length > reach:
-                raise ValueError(
-                    f"the sequence has {length} tokens, but learned positions reach {reach} (max_position_embeddings). "
-                    "Cut the text, train with a greater max_position_embeddings, or use rope, alibi or "
-                    "sinusoidal positions."
-                )
+                raise ValueError(f"{length} tokens, but max_position_embeddings is {reach}. Cut the text.")
             states = states + self.position_embeddings.weight[:length]
         elif self.phases is not None:
             states = states + sinusoids(*self.phases(length, device), states.shape[2]).to(states.dtype)

@@ -43,10 +43,7 @@ def config_error(fields: Any) -> str | None:
     text = _of_text(fields)
     kind = text.get("model_type", fields.get("model_type"))
     if kind is None:
-        return (
-            "names no model_type: it is an early file of BERT, or not of transformers. If it is of BERT, add "
-            "model_type: bert to config.json of a local folder, and name the folder"
-        )
+        return "names no model_type. If it is an early file of BERT, add model_type: bert in a local folder"
     if isinstance(kind, str) and kind in FAMILIES:
         merged = {**fields, **text, "model_type": kind}
         problems = [*field_errors(merged), *_direction_errors(merged)]
@@ -54,10 +51,8 @@ def config_error(fields: Any) -> str | None:
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     if "auto_map" in fields:
         hint += " Code in its repository (auto_map) is never run."
-    return (
-        f"says model_type = {kind!r}, which is no encoder or decoder that this project knows. Name a model of one of "
-        f"these types: {', '.join(FAMILIES)}.{hint} docs/add_family.md says how to add a family"
-    )
+    known = f"Expected one of {', '.join(FAMILIES)}"
+    return f"says model_type = {kind!r}, which is not known. {known}.{hint} docs/add_family.md says how to add one"
 
 
 def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -70,17 +65,12 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
             continue
         if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
-        yield (
-            f"{name} = {_short(value)}: transformers does not follow it for {kind}, so its states would differ. Name a "
-            f"model whose {name} is {json.dumps(supported)}"
-        )
+        remedy = f"Name a model whose {name} is {json.dumps(supported)}"
+        yield f"{name} = {_short(value)}: transformers does not follow it for {kind}. {remedy}"
     models = _own_models(fields.get("auto_map"))
     if models and not declared.classes(kind) & set(models):
-        yield (
-            f"auto_map = {', '.join(models)}: code in its repository, which is never run, and no class of {kind} in "
-            "transformers. Name a model that needs no code of its own; if that code computes the same states, remove "
-            "auto_map from config.json in a local folder, and name the folder"
-        )
+        remedy = "If that code computes the same as transformers, remove auto_map in a local folder"
+        yield f"auto_map = {', '.join(models)}: no class of {kind}, but own code, which is never run. {remedy}"
 
 
 def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -91,11 +81,8 @@ def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
         return
     for name, value in switches["bidirectional"].items():
         if fields.get(name) not in (None, value):
-            yield (
-                f"{name} = {_short(fields[name])}: its tokens see no later ones, but {kind} is read in both directions "
-                f"here. Name another model; to read this one in both directions, set {name}: {json.dumps(value)} in "
-                "config.json of a local folder, and name the folder"
-            )
+            remedy = f"Name another model, or set {name}: {json.dumps(value)} in a local folder"
+            yield f"{name} = {_short(fields[name])}: {kind} is read in both directions here. {remedy}"
 
 
 def _own_models(auto_map: Any) -> list[str]:

@@ -77,12 +77,8 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if predicts and takes_head:
         tied = model.get_output_embeddings().weight is inner.get_input_embeddings().weight
         if tied and not torch.equal(words.weight, parts[family.head["decoder"]].weight):
-            raise RunError(
-                f"{folder}: its scores of tokens have another table ({family.head['decoder']}) than its word "
-                f"embeddings, but {CONFIG_NAME} ties both (tie_word_embeddings is true, or left out). Set "
-                f"tie_word_embeddings: false in {CONFIG_NAME} of a local folder, and in the backbone's architecture if "
-                "the study has one."
-            )
+            problem = f"{family.head['decoder']} differs from the word embeddings, but {CONFIG_NAME} ties both"
+            raise RunError(f"{folder}: {problem}. Set tie_word_embeddings: false there and in the architecture.")
     children = {name for name, _ in inner.named_children()}  # BigBird has a pooler next to its head, and ours has none
     rest = {
         name: weight
@@ -100,9 +96,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     if not predicts:
         return
     if not takes_head:
-        logger.info(
-            "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
-        )
+        logger.info("%s: holds no head like the one that predicts tokens here, so it is random", folder)
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])

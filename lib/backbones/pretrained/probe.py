@@ -57,10 +57,8 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
             mask[:, list(padding)] = 0
             for layer, seen in enumerate(_seen(model, padding, length, mask)):
                 if seen[mask[0].bool()].any():
-                    raise ConfigError(
-                        f"layers.{layer} of {type(model).__name__}: real tokens see padding on the {side} by "
-                        f"{model.config._attn_implementation} attention. Use another attn_implementation."
-                    )
+                    problem = f"real tokens see padding on the {side}. Use another attn_implementation"
+                    raise ConfigError(f"layers.{layer} of {type(model).__name__}: {problem}.")
     finally:
         model.train(was_training)
 
@@ -94,13 +92,10 @@ def _compare(
         return
     place = min(wrong, key=lambda place: abs(int(ahead[place])))
     distance = int(ahead[place])
-    raise ConfigError(
-        f"layers.{layer} of {type(model).__name__}: a token {'sees' if seen[place] else 'does not see'} the one "
-        f"{abs(distance)} {'after' if distance > 0 else 'before'} it, but its attention should be {attention}"
-        f"{'' if reach is None else f' within {reach - 1} tokens'} (mask: {'all real' if masked else 'none'}). "
-        f"This release of transformers switches {model.config.model_type} in another way; see "
-        "lib/backbones/pretrained/families.py."
-    )
+    sees, side = "sees" if seen[place] else "does not see", "after" if distance > 0 else "before"
+    expected = f"{attention}{'' if reach is None else f' within {reach - 1} tokens'}"
+    problem = f"a token {sees} the one {abs(distance)} {side} it, but its attention should be {expected}"
+    raise ConfigError(f"layers.{layer} of {type(model).__name__}: {problem}. See lib/backbones/pretrained/families.py.")
 
 
 def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tensor | None) -> list[Tensor]:
@@ -142,8 +137,6 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         positions = None if row is None else (row.cumsum(dim=1) - 1).clamp(min=0)
         model(inputs_embeds=entering, attention_mask=row, position_ids=positions, use_cache=False)
     if len(found) != (layers := model.config.num_hidden_layers):
-        raise ConfigError(
-            f"{type(model).__name__}: {len(found)} of {layers} layers attend by their part "
-            f"'{FAMILIES[model.config.model_type].attends}'. Correct `attends` in lib/backbones/pretrained/families.py."
-        )
+        problem = f"{len(found)} of {layers} layers attend by `attends` in lib/backbones/pretrained/families.py"
+        raise ConfigError(f"{type(model).__name__}: {problem}. Correct it.")
     return found

@@ -181,14 +181,14 @@ CLIP = {"model_type": "clip", "text_config": {"model_type": "clip_text_model", "
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model_type": "resnet"}, "says model_type = 'resnet', which is no encoder or decoder that this project"),
+        ({"model_type": "resnet"}, "says model_type = 'resnet', which is not known"),
         (
             {"model_type": "t5", "d_model": 16, "is_encoder_decoder": True},
             "says.* 't5'.* is a backbone of kind encoder_",
         ),
-        (CLIP, "says model_type = 'clip_text_model', which is no encoder"),
-        (CLIP | {"text_config": {"hidden_size": 16}}, "says model_type = 'clip', which is no encoder"),
-        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type: .* add model_type: bert to"),
+        (CLIP, "says model_type = 'clip_text_model', which is not known"),
+        (CLIP | {"text_config": {"hidden_size": 16}}, "says model_type = 'clip', which is not known"),
+        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type: .* add model_type: bert"),
         (
             [{"idx": 0, "name": "0", "type": "sentence_transformers.models.Transformer"}],
             "holds list, no fields of a mod",

@@ -161,7 +161,7 @@ BAD = {
     ),
     "an odd number of features": (
         {"mechanisms/favor-m63": {"kind": "favor", "nb_features": 63}},
-        "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64 or 62",
+        "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64",
     ),
     "no number of features": (
         {"mechanisms/favor-relu": {"kind": "favor", "phi": "relu"}},
