@@ -156,7 +156,7 @@ class BackboneSettings(KindSettings):
         pairs = {(own, found): None for own, found in layers if _shares(own) != _shares(found)}
         for own, found in pairs:
             names = [each.name() if each else "its own attention" for each in (own, found)]
-            yield f"{names[0]} cannot take over weights of {names[1]}: only one of them shares queries and keys"
+            yield f"{names[0]} cannot take over weights of {names[1]}, since only one shares queries and keys"
 
     def list_errors(self) -> Iterator[str]:
         """Yield why there are too many mechanisms for its layers."""

@@ -104,7 +104,7 @@ class Settings(OwnSettings):
         sharing = [mechanism.name() for mechanism in self.held_mechanisms if mechanism.shares_query_and_key]
         for name in ("num_key_value_heads", "kv_rank") if sharing else ():
             if self._is_set(name):
-                yield f"{name}: {', '.join(sharing)} has one projection for queries and keys. Leave it out"
+                yield f"{name} = {getattr(self, name)}, but {', '.join(sharing)} has one projection. Leave it out"
 
     @check
     def _rotations_are_stretched_consistently(self) -> Iterator[str]:
@@ -129,7 +129,7 @@ class Settings(OwnSettings):
     def _weights_can_be_dropped(self) -> Iterator[str]:
         for mechanism in self.held_mechanisms if self.attention_dropout else ():
             if not mechanism.takes_attention_dropout:
-                yield f"attention_dropout = {self.attention_dropout}: {mechanism.name()} has no weights. Set it to 0"
+                yield f"attention_dropout = {self.attention_dropout}, but {mechanism.name()} has no weights. Use 0"
 
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) != type(self).model_fields[name].default

@@ -42,7 +42,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         try:
             features = vectors.fit_transform(texts)
         except ValueError as error:
-            problem = f"no n-gram of {len(texts)} documents is left to count ({error})"
+            problem = f"no n-gram of {len(texts)} documents is left with min_df = {settings.min_df} ({error})"
             raise DataError(f"{problem}. {remedy}, raise max_df, or give more documents.") from error
         self.featureless = featureless(features)
         if self.featureless > MOST_FEATURELESS:

@@ -12,11 +12,10 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.backbones.pretrained.projections import attention_layers
 from lib.backbones.pretrained.settings import Settings
-from lib.backbones.projections import Projections
 from lib.core.errors import ConfigError
 from lib.core.settings import describe
+from studies.decoders.training.projections import Projections, attention_layers
 
 SIZES = {
     "model_type": "gemma3_text",
@@ -39,13 +38,16 @@ def refused(**values):
     ("changes", "expected"),
     [
         ({"model_type": "opt"}, "architecture.model_type: 'opt' is not known. Choose one of llama, mistral"),
-        ({"model_type": None}, "architecture.model_type: None has no entry"),
+        ({"model_type": None}, "architecture.model_type: None is not known"),
         ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number above 0. Copy it from"),
         ({"is_causal": False}, "architecture.is_causal: follows from `attention`. Leave it out"),
         ({"use_bidirectional_attention": True}, "architecture.use_bidirectional_attention: follows from `attention`"),
         ({"model_type": "xlm-roberta"}, "architecture.max_position_embeddings: missing"),
         ({"model_type": "deberta-v2"}, "architecture.max_position_embeddings: missing"),
-        ({"model_type": "gpt2", "n_embd": 32}, "architecture.n_embd is 32, but hidden_size, .* 16. Give one of them"),
+        (
+            {"model_type": "gpt2", "n_embd": 32},
+            "architecture.n_embd and hidden_size are the same field.* Give one of them",
+        ),
         ({"model_type": "distilbert", "hidden_dim": None, "intermediate_size": None}, "intermediate_size: missing"),
         (
             {"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 4.0}},
