@@ -152,7 +152,10 @@ def _reason(rows: Tensor, state_size: int) -> str | None:
     if rows.device.type == "cuda":
         return _gpu_reason(rows.device)
     if os.environ.get(INTERPRETED) != "1":
-        return f"the model is on {rows.device.type}. Expected a GPU, or {INTERPRETED}=1, with which they run slowly"
+        return (
+            f"the model is on {rows.device.type}. Expected a GPU; {INTERPRETED}=1 in the environment tries the kernels "
+            "without one, slowly"
+        )
     return None
 
 

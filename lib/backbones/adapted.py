@@ -29,8 +29,13 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
     Raises:
         RunError: the start is missing or does not fit, or the adapters cannot be read.
     """
-    path = folder / ADAPTER / CONFIG_NAME
-    start, seed = _start(path), getattr(config, "run_seed", None)
+    path, seed = folder / ADAPTER / CONFIG_NAME, getattr(config, "run_seed", None)
+    try:
+        start = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{path}: cannot be read ({error}). Run the stage again.") from error
+    if not (isinstance(start, str) and Path(start).is_dir()):
+        raise RunError(f"{path}: base_model_name_or_path is no folder ({start!r}). Write that of the first weights.")
     if seed is None:
         raise RunError(f"{folder}: run_seed, the seed of its first weights, is missing. Run the stage again.")
     with torch.random.fork_rng():
@@ -47,14 +52,3 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
     found: Any = adapted.base_model.model if config.parameters.quantized else adapted.merge_and_unload()
     found.name_or_path = str(folder)
     return found.eval()
-
-
-def _start(path: Path) -> Path:
-    """Return the folder of the weights that the adapters belong to."""
-    try:
-        start = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(f"{path}: cannot be read ({error}). Run the stage again.") from error
-    if not (isinstance(start, str) and Path(start).is_dir()):
-        raise RunError(f"{path}: base_model_name_or_path is no folder ({start!r}). Write that of the first weights.")
-    return Path(start)

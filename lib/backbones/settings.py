@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from lib.attention.repetition import of_layer
 from lib.attention.settings import Mechanisms, MechanismSettings, each_of, least
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import FEW, LARGE, BaseSettings, Few, PositiveFloat, PositiveInt, Probability, Size
@@ -72,7 +71,7 @@ class BackboneSettings(KindSettings):
     def mechanism_of_layers(self) -> list[MechanismSettings]:
         """The mechanism of every layer that attends, from the lowest; [] = it holds none."""
         held = self.held_mechanisms
-        return [of_layer(held, layer) for layer in range(self.attention_layers() or len(held))] if held else []
+        return [held[layer % len(held)] for layer in range(self.attention_layers() or len(held))] if held else []
 
     @property
     def held_backbone(self) -> "BackboneSettings | None":

@@ -7,7 +7,7 @@ loaded by this module.
 import itertools
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ProjectError, RunError
 from lib.core.extensions import shipped, use
@@ -45,7 +44,8 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     Raises:
         RunError: there are none, they cannot be read, or one holds NaN or inf.
     """
-    _require_weights(folder)
+    if _only_adapters(folder):
+        raise RunError(f"{folder}: holds adapters without the weights of their model. Set recipe.lora.merge: true.")
     try:
         weights = load_file(folder / name)
     except (OSError, SafetensorError) as error:
@@ -56,11 +56,6 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
 
 def _only_adapters(folder: Path) -> bool:
     return (folder / ADAPTER).is_dir() and not (folder / WEIGHTS).exists()
-
-
-def _require_weights(folder: Path) -> None:
-    if _only_adapters(folder):
-        raise RunError(f"{folder}: holds adapters without the weights of their model. Set recipe.lora.merge: true.")
 
 
 def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -79,7 +74,7 @@ def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
 def refuse(
     problems: Iterable[Any],
     folder: Path,
-    what: str,
+    what: str = "are missing or left over",
     remedy: str = f"Expected all weights that {FIELDS} describes. Run the stage again, download the model again, or "
     "correct its architecture.",
 ) -> None:
@@ -177,7 +172,7 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
     problems = {*report["missing_keys"]}
     if isinstance(config, BackboneConfig) and type(model).__name__ in (config.architectures or []):
         problems |= set(report["unexpected_keys"])
-    refuse(problems, folder, "are missing or left over")
+    refuse(problems, folder)
     return model
 
 
@@ -236,7 +231,9 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         raise RunError(f"{folder}: holds {found_head}; expected {task}. Give such a model, or train with a recipe.")
     saved = read_weights(folder)
     prefix = f"{model.base_model_prefix}."
-    kept = _places_of_same_mechanisms(model, expected.held_mechanisms, found.held_mechanisms)
+    places = [name for name, _ in model.named_modules() if name.endswith(MECHANISM)]
+    held = zip(places, itertools.cycle(expected.held_mechanisms), itertools.cycle(found.held_mechanisms), strict=False)
+    kept = tuple(f"{name}." for name, own, theirs in held if own == theirs)
 
     def concerned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
@@ -259,21 +256,6 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}.",
     )
     model.load_state_dict(offered, strict=False)
-
-
-def _places_of_same_mechanisms(
-    model: PreTrainedModel, expected: Sequence[MechanismSettings], found: Sequence[MechanismSettings]
-) -> tuple[str, ...]:
-    """Return how the names of tensors begin that belong to mechanisms that stay as they are.
-
-    Args:
-        model: that has mechanisms.
-        expected: its mechanisms, which repeat over the layers that hold one.
-        found: those of the model whose weights it takes over; [] = that one has none.
-    """
-    places = [name for name, _ in model.named_modules() if name.endswith(MECHANISM)]
-    pairs = zip(places, itertools.cycle(expected), itertools.cycle(found), strict=False)
-    return tuple(f"{name}." for name, own, theirs in pairs if own == theirs)
 
 
 def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:

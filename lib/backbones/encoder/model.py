@@ -15,7 +15,6 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from lib.attention.repetition import of_layer
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 from lib.backbones.reading import ReadsTokens
@@ -71,8 +70,9 @@ class Embeddings(nn.Module):
 
 def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
     """Return the self-attention of a layer, counted from 0."""
+    held = config.parameters.held_mechanisms
     return SelfAttention(
-        of_layer(config.parameters.held_mechanisms, layer),
+        held[layer % len(held)],
         layer,
         width=config.hidden_size,
         heads=config.num_attention_heads,
@@ -178,19 +178,11 @@ class EncoderModel(ReadsTokens, EncoderPreTrainedModel):
         self.gradient_checkpointing = False
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(EncoderBlock(config, layer) for layer in range(config.num_hidden_layers))
-        rotary = config.position_embedding_type == "rope"
-        self.phases = (
-            Phases(
-                config.head_size,
-                config.rope_theta,
-                config.rope_scale,
-                kind=config.rope_type,
-                factor=config.rope_factor,
-                original_length=config.rope_original_length,
-            )
-            if rotary
-            else None
-        )
+        self.phases = None
+        if config.position_embedding_type == "rope":
+            stretched = {"factor": config.rope_factor, "original_length": config.rope_original_length}
+            base, scale, kind = config.rope_theta, config.rope_scale, config.rope_type
+            self.phases = Phases(config.head_size, base, scale, kind=kind, **stretched)
         self.post_init()
 
     def read(

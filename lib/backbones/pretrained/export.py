@@ -36,9 +36,8 @@ DENSE = {
 )
 """Dense layer and projection of the classes that classify a document by its first token, with a tanh, by family."""
 HEADS = {
-    "PretrainedForMaskedLM": "AutoModelForMaskedLM",
-    "PretrainedForSequenceClassification": "AutoModelForSequenceClassification",
-    "PretrainedForTokenClassification": "AutoModelForTokenClassification",
+    f"PretrainedFor{task}": f"AutoModelFor{task}"
+    for task in ("MaskedLM", "SequenceClassification", "TokenClassification")
 }
 """Classes of transformers that make a model, by the class of this project."""
 TOKENS = 12

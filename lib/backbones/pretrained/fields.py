@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.families import FAMILIES, Family
+from lib.core.errors import MOST_OF_VALUE, cut
 
 _BYSTANDERS = re.compile(
     r"architectures|chunk_size_feed_forward|classifier_dropout|classifier_pooling|dtype|id2label|label2id|num_labels"
@@ -32,8 +33,6 @@ Ettin and mmBERT have `sans_pos`."""
 _MAY_BE_SILENT = ("intermediate_size", "num_attention_heads")
 """Sizes that transformers leaves out of a `text_config` if they are the defaults of its type, as in Gemma 3 with 4
 billion weights."""
-_SHOWN = 80
-"""Most characters of a value in a message."""
 
 
 def config_error(fields: Any) -> str | None:
@@ -66,7 +65,7 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
         if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
         remedy = f"Name a model whose {name} is {json.dumps(supported)}"
-        yield f"{name} = {_short(value)}: transformers does not follow it for {kind}. {remedy}"
+        yield f"{name} = {cut(repr(value), MOST_OF_VALUE)}: transformers does not follow it for {kind}. {remedy}"
     models = _own_models(fields.get("auto_map"))
     if models and not declared.classes(kind) & set(models):
         remedy = "If that code computes the same as transformers, remove auto_map in a local folder"
@@ -82,18 +81,13 @@ def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, value in switches["bidirectional"].items():
         if fields.get(name) not in (None, value):
             remedy = f"Name another model, or set {name}: {json.dumps(value)} in a local folder"
-            yield f"{name} = {_short(fields[name])}: {kind} is read in both directions here. {remedy}"
+            yield f"{name} = {cut(repr(fields[name]), MOST_OF_VALUE)}: {kind} is read in both directions here. {remedy}"
 
 
 def _own_models(auto_map: Any) -> list[str]:
     """Return the names of the classes of models that a repository has code for."""
     found = auto_map.items() if isinstance(auto_map, dict) else ()
     return [str(place).rpartition(".")[2] for name, place in found if str(name).startswith("AutoModel")]
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def in_shared_names(architecture: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,11 +140,8 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     kept = declared.fields(fields["model_type"]) - switches
     silent = {} if fields is whole else declared.sizes(fields["model_type"])
     sizes = {name: silent[name] for name in _MAY_BE_SILENT if name in silent and name not in fields}
-    return sizes | {name: value for name, value in fields.items() if name in kept and _is_kept(name)}
-
-
-def _is_kept(name: str) -> bool:
-    return name == "vocab_size" or not (name.startswith("_") or is_bystander(name))
+    kept = {name for name in kept if name == "vocab_size" or not (name.startswith("_") or is_bystander(name))}
+    return sizes | {name: value for name, value in fields.items() if name in kept}
 
 
 def is_bystander(name: str) -> bool:

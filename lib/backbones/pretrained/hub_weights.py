@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
+from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
@@ -71,7 +71,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         for name in map(str, report["unexpected_keys"])
         if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
     }
-    refuse(missing | left_over, folder, "are missing or left over")
+    refuse(missing | left_over, folder)
     inner, words, parts = model.base_model.inner, source.get_input_embeddings(), dict(source.named_modules())
     takes_head = bool(family.head) and not report["missing_keys"] and parts.keys() >= {*family.head.values()}
     if predicts and takes_head:
@@ -90,7 +90,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
     rest = with_shared_projections(rest, inner, config)
     drawn = {name for name in inner.state_dict() if name.startswith(family.words) or f"{MECHANISM}." in name}
-    require_same_weights(inner.state_dict().keys() - drawn, rest, folder)
+    refuse((inner.state_dict().keys() - drawn) ^ rest.keys(), folder)  # nothing is skipped or stays as drawn
     take_over_words(inner.get_input_embeddings(), words)
     inner.load_state_dict(rest, strict=False)
     if not predicts:

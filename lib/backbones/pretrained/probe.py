@@ -63,10 +63,6 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
         model.train(was_training)
 
 
-def _blocks(model: PreTrainedModel) -> list[nn.Module]:
-    return list(model.get_submodule(FAMILIES[model.config.model_type].blocks).children())
-
-
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
     """Return the first distance that a layer does not see; None = it sees everything."""
     if (windows := getattr(config, "attention_window", None)) is not None:  # of Longformer, both sides together
@@ -113,7 +109,7 @@ def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tens
 
 def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> list[Tensor]:
     """Return the output [N, D] of the attention of each layer when its input is `states` [N, D]."""
-    words, length = model.get_input_embeddings().weight, len(states)
+    words, length, family = model.get_input_embeddings().weight, len(states), FAMILIES[model.config.model_type]
     found: list[Tensor] = []
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -128,8 +124,8 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         found.append(left[0, :length].cpu())
 
     with ExitStack() as hooks, torch.no_grad():
-        for block in _blocks(model):
-            attends = block.get_submodule(FAMILIES[model.config.model_type].attends)
+        for block in model.get_submodule(family.blocks).children():
+            attends = block.get_submodule(family.attends)
             hooks.callback(attends.register_forward_pre_hook(before, with_kwargs=True).remove)
             hooks.callback(attends.register_forward_hook(after).remove)
         entering = words.new_zeros(1, length, words.shape[1])
