@@ -245,12 +245,10 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     # A tied weight is saved once, under the name of its original.
     own = {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     wanted, offered = concerned(own), concerned(saved)
+    here, there = ({name: [*tensor.shape] for name, tensor in each.items()} for each in (wanted, offered))
+    wrong = [name for name in here.keys() | there.keys() if here.get(name) != there.get(name)]
     refuse(
-        (
-            f"{name}: expected {_shape(wanted.get(name))}, found {_shape(offered.get(name))}"
-            for name in wanted.keys() | offered.keys()
-            if _shape(wanted.get(name)) != _shape(offered.get(name))
-        ),
+        (f"{name}: expected {here.get(name)}, found {there.get(name)}" for name in wrong),
         folder,
         "do not fit",
         f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}.",
@@ -266,7 +264,3 @@ def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
         return kind.from_dict(values)
     except Exception as error:  # each architecture checks its fields in its own way
         raise RunError(f"{path}: not a configuration of this version ({error}). Run the stage again.") from error
-
-
-def _shape(tensor: Tensor | None) -> list[int] | None:
-    return None if tensor is None else list(tensor.shape)
