@@ -233,7 +233,7 @@ def _attend(
         return _attend_exactly(module, query, key, value, attention_mask, asked)
     layer = getattr(module, "layer_idx", None)
     if layer is None:
-        raise ConfigError(f"{where}: has no `layer_idx`. Call {__name__}.number_layers(model) once, after loading.")
+        raise ConfigError(f"{where}: has no `layer_idx`. Call lib.attention.number_layers(model) once, after loading.")
     if (entries := len(entry.mechanisms)) > 1:  # layers that share weights count once
         layers = _attending_before(module, getattr(module, "numbered_layers", module.config.num_hidden_layers))
         if entries > layers:

@@ -17,7 +17,7 @@ from transformers import (
 )
 from transformers.models.bert.modeling_bert import BertCrossAttention
 
-from lib.attention.interface import number_layers, register_attention
+from lib.attention import number_layers, register_attention
 from lib.attention.settings import MECHANISMS
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.core.errors import ConfigError
@@ -164,7 +164,7 @@ LOAD_IN_ANOTHER_PROCESS = """
 import sys
 import torch
 from transformers import AutoModel
-from lib.attention.interface import register_attention
+from lib.attention import register_attention
 register_attention()
 for name in sys.argv[2:]:
     saved = torch.load(f"{sys.argv[1]}/{name}/outputs.pt")

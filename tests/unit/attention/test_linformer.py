@@ -5,8 +5,8 @@ from encoder_cases import build as build_model
 from mechanism_cases import draw
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lib.attention import register_attention
 from lib.attention.contract import build, mechanisms
-from lib.attention.interface import register_attention
 from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import ConfigError

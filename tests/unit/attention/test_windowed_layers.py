@@ -8,7 +8,8 @@ from encoder_cases import token_ids
 from torch.nn.modules.module import register_module_forward_hook
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-from lib.attention.interface import WINDOWS, register_attention
+from lib.attention import register_attention
+from lib.attention.interface import WINDOWS
 from lib.attention.window.mechanism import Mechanism as Window
 from lib.attention.windowed_layers import FROM_REACHES, FROM_TOKENS
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
