@@ -137,10 +137,10 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     if _family(fields) is None:
         return dict(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
-    kept = declared.fields(fields["model_type"]) - switches
+    names = declared.fields(fields["model_type"]) - switches
     silent = {} if fields is whole else declared.sizes(fields["model_type"])
     sizes = {name: silent[name] for name in _MAY_BE_SILENT if name in silent and name not in fields}
-    kept = {name for name in kept if name == "vocab_size" or not (name.startswith("_") or is_bystander(name))}
+    kept = {name for name in names if name == "vocab_size" or not (name.startswith("_") or is_bystander(name))}
     return sizes | {name: value for name, value in fields.items() if name in kept}
 
 
