@@ -89,8 +89,8 @@ def _compare(
     place = min(wrong, key=lambda place: abs(int(ahead[place])))
     distance = int(ahead[place])
     sees, side = "sees" if seen[place] else "does not see", "after" if distance > 0 else "before"
-    expected = f"{attention}{'' if reach is None else f' within {reach - 1} tokens'}"
-    problem = f"a token {sees} the one {abs(distance)} {side} it, but its attention should be {expected}"
+    wanted = f"{attention}{'' if reach is None else f' within {reach - 1} tokens'}"
+    problem = f"a token {sees} the one {abs(distance)} {side} it, but its attention should be {wanted}"
     raise ConfigError(f"layers.{layer} of {type(model).__name__}: {problem}. See lib/backbones/pretrained/families.py.")
 
 
