@@ -49,7 +49,7 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
     try:
         for mask in (None,) if alone else (None, torch.ones(1, length, dtype=torch.long)):
             for layer, seen in enumerate(_seen(model, [length // 2], length, mask)):
-                _compare(model, attention, layer, reaches[layer], seen, masked=mask is not None)
+                _compare(model, attention, layer, reaches[layer], seen)
         if alone:
             return
         for side, padding in (("left", range(BEYOND)), ("right", range(length - BEYOND, length))):
@@ -75,9 +75,7 @@ def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | 
     return int(window) + opened
 
 
-def _compare(
-    model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor, *, masked: bool
-) -> None:
+def _compare(model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor) -> None:
     """Raise an error unless exactly the expected tokens see the one in the middle [N]."""
     ahead = len(seen) // 2 - torch.arange(len(seen))  # how far before the middle a token stands
     expected = (ahead <= 0) | torch.tensor(attention == "bidirectional")
@@ -133,6 +131,6 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         positions = None if row is None else (row.cumsum(dim=1) - 1).clamp(min=0)
         model(inputs_embeds=entering, attention_mask=row, position_ids=positions, use_cache=False)
     if len(found) != (layers := model.config.num_hidden_layers):
-        problem = f"{len(found)} of {layers} layers attend by `attends` in lib/backbones/pretrained/families.py"
-        raise ConfigError(f"{type(model).__name__}: {problem}. Correct it.")
+        problem = f"{len(found)} of {layers} layers attend by their part '{family.attends}'"
+        raise ConfigError(f"{type(model).__name__}: {problem}. Correct lib/backbones/pretrained/families.py.")
     return found
