@@ -103,15 +103,9 @@ class Attention(ComputesByKernels, ABC):
     ) -> None:
         super().__init__()
         if slopes is not None and not parameters.takes_bias:
-            raise ConfigError(
-                f"{parameters.kind} forms no scores, so it cannot add the bias of ALiBi. Set "
-                "position_embedding_type to rope, sinusoidal or learned, or choose a mechanism that takes a bias."
-            )
+            raise ConfigError(f"{parameters.kind} forms no scores to add the bias of ALiBi to. Choose other positions.")
         if dropout and not parameters.takes_attention_dropout:
-            raise ConfigError(
-                f"attention_dropout = {dropout}: {parameters.kind} never forms attention weights, so it cannot "
-                "drop any. Set it to 0 for this mechanism."
-            )
+            raise ConfigError(f"attention_dropout: {parameters.kind} never forms attention weights. Set it to 0.")
         self.settings = parameters  # a module has a method `parameters`
         self.num_heads = num_heads
         self.head_size = head_size
@@ -152,9 +146,7 @@ class Attention(ComputesByKernels, ABC):
         """
         self.check_length(query.shape[2])
         if self.settings.shares_query_and_key and key is not query:
-            raise ValueError(
-                f"{self.settings.kind} has one projection for both: pass the same tensor as query and key."
-            )
+            raise ValueError(f"{self.settings.kind} has one projection: pass the same tensor as query and key.")
         attend = self._attend_exactly if self.is_exact_at(query) else self.attend
         if attention_mask is None:
             return attend(query, key, value, None).to(value.dtype)
@@ -214,10 +206,7 @@ class Attention(ComputesByKernels, ABC):
         """
         longest = self.settings.longest()
         if longest is not None and tokens > longest:
-            raise ValueError(
-                f"{self.settings.name()} reads {longest} tokens at most, but the text has {tokens}. Cut it, or choose "
-                "another mechanism."
-            )
+            raise ValueError(f"{self.settings.name()} reads {longest} tokens at most, but the text has {tokens}.")
 
     def slopes(self, device: torch.device) -> Tensor | None:
         """Return the slopes of ALiBi [H] in float32, None without it."""

@@ -136,39 +136,21 @@ def _check(entry: _Entry) -> None:
     """Raise a ConfigError if mechanisms cannot be registered under their name."""
     name, held, seed, _ = entry
     for parameters in held:
-        _check_mechanism(name, parameters)
+        problem = f"{name}: {parameters.kind} has"
+        if parameters.shares_query_and_key:
+            raise ConfigError(f"{problem} one projection for queries and keys, a published model two.")
+        if parameters.is_learned:
+            raise ConfigError(f"{problem} weights of its own, which would never be trained.")
+        if interval := getattr(parameters, "redraw_interval", 0):
+            raise ConfigError(f"{name}: redraw_interval = {interval}, but a foreign model tells no step. Set it to 0.")
     kind, canonical = kinds_of(held), "+".join(dict.fromkeys(parameters.name() for parameters in held))
     if name not in _registered and (name == "eager" or name in AttentionInterface()):
-        raise ConfigError(
-            f"{name}: transformers has an attention of that name. Register this one as '{canonical}-grid', say."
-        )
+        raise ConfigError(f"{name}: transformers has an attention of that name. Call this one '{canonical}-grid'.")
     if name not in (kind, canonical) and not name.startswith(f"{canonical}-"):
-        raise ConfigError(
-            f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{kind}', "
-            f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
-        )
+        raise ConfigError(f"{name}: contradicts the parameters. Call it {canonical}, {canonical}-<suffix> or {kind}.")
     before = _registered.get(name, entry)
     if (before.mechanisms, before.seed) != (held, seed):
-        raise ConfigError(
-            f"{name}: already registered with {before.mechanisms!r} and seed {before.seed}, and models that have it "
-            f"would change under way. Choose another name, such as '{canonical}-seed{seed}'."
-        )
-
-
-def _check_mechanism(name: str, parameters: MechanismSettings) -> None:
-    """Raise a ConfigError if a foreign model cannot have a mechanism."""
-    if parameters.shares_query_and_key:
-        raise ConfigError(
-            f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
-            "a mechanism that keeps them apart (favor), or train an encoder of this project with it."
-        )
-    if parameters.is_learned:
-        raise ConfigError(
-            f"{name}: {parameters.kind} has weights of its own, which would be part of no model and never be trained. "
-            "Train a model of this project with it (backbone encoder or pretrained), or register another mechanism."
-        )
-    if interval := getattr(parameters, "redraw_interval", 0):
-        raise ConfigError(f"{name}: redraw_interval = {interval}, but a foreign model tells no step. Set it to 0.")
+        raise ConfigError(f"{name}: registered with other parameters. Choose a name such as '{canonical}-seed{seed}'.")
 
 
 def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, **arguments: Any) -> Tensor | None:
@@ -187,9 +169,7 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
     if local_size is not None:
         return mask_of_layers(mask_function=mask_function, local_size=local_size, **arguments)
     if mask_function is not bidirectional_mask_function:
-        raise ConfigError(
-            f"{where}: the model asks for {mask_function.__qualname__}, but only padding can be hidden. {EXACT}"
-        )
+        raise ConfigError(f"{where}: only padding can be hidden, not {mask_function.__qualname__}. {EXACT}")
     return flash_attention_mask(mask_function=mask_function, **arguments)
 
 
@@ -221,7 +201,7 @@ def _keeps_attention(model: type) -> bool:
 
 def _attend(
     entry: _Entry,
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -251,11 +231,16 @@ def _attend(
     _refuse_beyond_padding(where, entry.name, module, asked)
     if asked.get("sliding_window") is not None:
         return _attend_exactly(module, query, key, value, attention_mask, asked)
-    layer = _layer_of(where, module)
-    if (entries := len(entry.mechanisms)) > 1:
-        _refuse_longer_list(where, entries, module)
+    layer = getattr(module, "layer_idx", None)
+    if layer is None:
+        raise ConfigError(f"{where}: has no `layer_idx`. Call lib.attention.number_layers(model) once, after loading.")
+    if (entries := len(entry.mechanisms)) > 1:  # layers that share weights count once
+        layers = _attending_before(module, getattr(module, "numbered_layers", module.config.num_hidden_layers))
+        if entries > layers:
+            raise ConfigError(f"{where}: {entries} entries for {layers} layers without a window. Shorten the list.")
     parameters = entry.mechanisms[_attending_before(module, layer) % entries]
-    _refuse_other_positions(where, parameters)
+    if parameters.depends_on_positions and "Cross" in type(module).__name__:
+        raise ConfigError(f"{where}: {parameters.kind} needs the padding of queries, not given here. {EXACT}")
     query, key, value = _rows(where, entry.name, query, key, value, attention_mask, asked.get("scaling"))
     real = None
     if attention_mask is not None:
@@ -306,25 +291,10 @@ def _refuse_beyond_padding(where: str, name: str, module: nn.Module, asked: Mapp
     # Where neither tells, transformers' own functions take the module to be causal.
     causal = getattr(module, "is_causal", True) if causal is None else causal
     if causal:
-        raise ConfigError(
-            f"{where}: is causal, or does not say `is_causal = False`; {name} sees the tokens to come. {EXACT}"
-        )
+        raise ConfigError(f"{where}: is causal or not `is_causal = False`, but {name} sees the tokens to come. {EXACT}")
     given = {argument: asked.get(argument) for argument in BEYOND_PADDING}
     if beyond := [argument for argument, value in given.items() if value is not None and value is not False]:
         raise ConfigError(f"{where}: cannot honour {', '.join(beyond)}. Leave it out, or: {EXACT}")
-
-
-def _refuse_longer_list(where: str, entries: int, module: Any) -> None:
-    """Raise a ConfigError if a list has more entries than there are layers; layers that share weights count once."""
-    layers = _attending_before(module, getattr(module, "numbered_layers", module.config.num_hidden_layers))
-    if entries > layers:
-        raise ConfigError(f"{where}: {entries} entries for {layers} layers without a window. Shorten the list.")
-
-
-def _refuse_other_positions(where: str, parameters: MechanismSettings) -> None:
-    """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
-    if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
-        raise ConfigError(f"{where}: {parameters.kind} needs the padding of queries, not given here. {EXACT}")
 
 
 def _rows(
@@ -337,26 +307,12 @@ def _rows(
     """
     key, value = for_every_head(query, key), for_every_head(query, value)
     if not query.shape == key.shape == value.shape:
-        raise ConfigError(
-            f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
-            f"{tuple(value.shape)}, expected one [B, H, N, d]; {name} attends neither to a cache nor to a sequence of "
-            f"another length. {EXACT}"
-        )
+        shapes = ", ".join(str(tuple(rows.shape)) for rows in (query, key, value))
+        raise ConfigError(f"{where}: queries, keys and values: {shapes}. {name} takes no other length. {EXACT}")
     expected = (query.shape[0], query.shape[2])
     if mask is not None and mask.shape != expected:
-        raise ConfigError(
-            f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N] = {expected}; {name} can leave "
-            f"out padding, but not single pairs of tokens. {EXACT}"
-        )
+        raise ConfigError(f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N]. {EXACT}")
     return with_scaling(query, scaling), key, value
-
-
-def _layer_of(where: str, module: nn.Module) -> int:
-    """Return the number of a layer; a ConfigError if it has none."""
-    layer = getattr(module, "layer_idx", None)
-    if layer is None:
-        raise ConfigError(f"{where}: has no `layer_idx`. Call lib.attention.number_layers(model) once, after loading.")
-    return layer
 
 
 def _attending_before(module: nn.Module, layer: int) -> int:

@@ -110,10 +110,7 @@ def each_of(mechanism: Entry | list[Entry] | None) -> list[Entry]:
 def odd_window_errors(window_blocks: int) -> Iterator[str]:
     """Yield the error in a window of an even number of blocks, which has no middle."""
     if window_blocks % 2 == 0:
-        yield (
-            f"window_blocks = {window_blocks} is even; expected an odd number, the token's own block and the same "
-            f"number on each side. Use {window_blocks + 1}"
-        )
+        yield f"window_blocks = {window_blocks} is even, so that no block is in the middle. Use {window_blocks + 1}"
 
 
 def least(lengths: Iterable[int | None]) -> int | None:

@@ -29,13 +29,15 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
     Raises:
         RunError: the start is missing or does not fit, or the adapters cannot be read.
     """
-    path = folder / ADAPTER / CONFIG_NAME
-    start, seed = _start(path), getattr(config, "run_seed", None)
+    path, seed = folder / ADAPTER / CONFIG_NAME, getattr(config, "run_seed", None)
+    try:
+        start = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{path}: cannot be read ({error}). Run the stage again.") from error
+    if not (isinstance(start, str) and Path(start).is_dir()):
+        raise RunError(f"{path}: base_model_name_or_path is no folder ({start!r}). Write that of the first weights.")
     if seed is None:
-        raise RunError(
-            f"{folder}: lacks the seed of its first weights. Expected run_seed in its "
-            "configuration; run the stage again."
-        )
+        raise RunError(f"{folder}: run_seed, the seed of its first weights, is missing. Run the stage again.")
     with torch.random.fork_rng():
         # Weights that the start lacks, such as tokens added to its vocabulary, are those that `assemble` draws.
         torch.manual_seed(derive_seed("weights", seed) % 2**32)
@@ -46,23 +48,7 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
     try:
         adapted = PeftModel.from_pretrained(model, str(folder / ADAPTER), local_files_only=True)
     except Exception as error:  # peft checks its files in several ways
-        raise RunError(
-            f"{folder / ADAPTER}: cannot be read ({error}). Expected the adapters of a finished run; run it again."
-        ) from error
+        raise RunError(f"{folder / ADAPTER}: cannot be read ({error}). Run the stage again.") from error
     found: Any = adapted.base_model.model if config.parameters.quantized else adapted.merge_and_unload()
     found.name_or_path = str(folder)
     return found.eval()
-
-
-def _start(path: Path) -> Path:
-    """Return the folder of the weights that the adapters belong to."""
-    try:
-        start = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(f"{path}: cannot be read ({error}). Expected the adapters of a finished run.") from error
-    if not (isinstance(start, str) and Path(start).is_dir()):
-        raise RunError(
-            f"{path}: base_model_name_or_path is {start!r}, where no folder is. Expected the weights that the adapters "
-            "were trained on; write the path of their folder there, in a copy of the model's folder."
-        )
-    return Path(start)

@@ -4,7 +4,7 @@ Shapes: B batch, N tokens, E width of a word embedding.
 """
 
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.core.model_folder import read_fields
 
@@ -89,24 +88,8 @@ def compare(
     differing = [f"{name} is {own!r}, there {theirs!r}" for name, (own, theirs) in pairs.items() if own != theirs]
     if differing:
         more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-        raise RunError(
-            f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). "
-            f"{remedy}"
-        )
-
-
-def require_same_weights(own: Iterable[str], published: Iterable[str], folder: Path) -> None:
-    """Check that weights are taken over one for one: nothing is skipped, and nothing stays as drawn.
-
-    Args:
-        own: names of our weights that the published ones replace.
-        published: names of the published ones.
-        folder: folder of the published model.
-
-    Raises:
-        RunError: some have no counterpart.
-    """
-    refuse(set(own) ^ set(published), folder, "are missing or left over")
+        shown = f"{'; '.join(differing[:SHOWN])}{more}"
+        raise RunError(f"{folder / CONFIG_NAME}: another architecture than the run's ({shown}). {remedy}")
 
 
 def take_over(own: nn.Module, published: nn.Module) -> None:

@@ -6,7 +6,7 @@ The workflow reads backbones of one file, and must not import torch, so this mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pandas as pd
-    from numpy.typing import ArrayLike
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from lib.backbones.settings import Precision
@@ -140,30 +139,3 @@ class TextClassifier(TextBackbone):
     @abstractmethod
     def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
         """Return the predicted distribution of each text, or pair of texts [n, classes]."""
-
-
-class Pieces(NamedTuple):
-    """Pieces of a text, such as words or tokens [m]. Characters between them belong to none."""
-
-    starts: ArrayLike
-    """First character of each [m]."""
-    ends: ArrayLike
-    """Character after its last one [m]."""
-    probabilities: ArrayLike
-    """Probability that its characters are in a span [m]."""
-
-
-class SpanFinder(TextBackbone):
-    """Finds spans in texts (ability `character_probabilities`)."""
-
-    @abstractmethod
-    def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
-        """Fit to texts and the characters of each that are in a span.
-
-        Raises:
-            DataError: nothing can be learnt from them.
-        """
-
-    @abstractmethod
-    def pieces(self, texts: pd.Series) -> list[Pieces]:
-        """Return the pieces of each text, with the probability that each is in a span."""

@@ -57,10 +57,7 @@ class LogisticBackbone(contract.TextBackbone):
         weights = WEIGHTS if settings.class_weight == "validation" else (settings.class_weight,)
         tried = [{"C": strength, "class_weight": weight} for strength in strengths for weight in weights]
         if len(tried) > 1 and validation is None:
-            raise ConfigError(
-                f"backbone: C = {settings.C} and class_weight = {settings.class_weight}, but there are no validation "
-                "documents to choose by. Set C to a number such as 1.0, and class_weight to null or balanced."
-            )
+            raise ConfigError("backbone: no validation documents to choose C and class_weight by. Set both to a value.")
         fitted = [LogisticRegression(**each, max_iter=settings.max_iter).fit(features, labels) for each in tried]
         if len(tried) == 1 or validation is None:
             return fitted[0]

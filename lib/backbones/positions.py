@@ -5,6 +5,7 @@ Shapes: B batch, H heads, N tokens, d width of a head or of an embedding.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ SINUSOIDAL_BASE = 10_000.0
 """Base of the frequencies of sinusoidal positions (Vaswani et al. 2017, section 3.5)."""
 
 
+@dataclass(eq=False)
 class Phases:
     """Cosines and sines of position x frequency, in float32, cached for the greatest length so far.
 
@@ -37,25 +39,14 @@ class Phases:
         with the limits rounded to whole i as in its code.
     """
 
-    def __init__(
-        self,
-        width: int,
-        base: float,
-        scale: float = 1.0,
-        *,
-        kind: Literal["default", "linear", "yarn"] = "default",
-        factor: float = 1.0,
-        original_length: int | None = None,
-    ) -> None:
-        self.width = width
-        self.base = base
-        self.scale = scale
-        self.kind = kind
-        self.factor = factor
-        self.original_length = original_length
-        self.magnitude = 0.1 * math.log(factor) + 1 if kind == "yarn" else 1.0
-        self._tables: tuple[Tensor, Tensor] | None = None
-        self._outgrown: list[tuple[Tensor, Tensor]] = []
+    width: int
+    base: float
+    scale: float = 1.0
+    kind: Literal["default", "linear", "yarn"] = "default"
+    factor: float = 1.0
+    original_length: int | None = None
+    _tables: tuple[Tensor, Tensor] | None = field(default=None, init=False)
+    _outgrown: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False)
 
     def __call__(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the cosines and the sines at positions 0 to `length` - 1.
@@ -65,7 +56,7 @@ class Phases:
             device: where the tables are needed.
 
         Returns:
-            Two tensors [N, ceil(d / 2)], float32, times `magnitude`.
+            Two tensors [N, ceil(d / 2)], float32.
         """
         if self._tables is None or len(self._tables[0]) < length or self._tables[0].device != device:
             if self._tables is not None:
@@ -74,7 +65,8 @@ class Phases:
             with torch.inference_mode(False):
                 positions = torch.arange(length, dtype=torch.float32, device=device)
                 phases = self.scale * positions[:, None] * self.frequencies(device)
-                self._tables = phases.cos() * self.magnitude, phases.sin() * self.magnitude
+                magnitude = 0.1 * math.log(self.factor) + 1 if self.kind == "yarn" else 1.0
+                self._tables = phases.cos() * magnitude, phases.sin() * magnitude
         cosines, sines = self._tables
         return cosines[:length], sines[:length]
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from lib.attention.repetition import of_layer
 from lib.attention.settings import Mechanisms, MechanismSettings, each_of, least
 from lib.core.kinds import Axis, KindSettings
 from lib.core.settings import FEW, LARGE, BaseSettings, Few, PositiveFloat, PositiveInt, Probability, Size
@@ -72,7 +71,7 @@ class BackboneSettings(KindSettings):
     def mechanism_of_layers(self) -> list[MechanismSettings]:
         """The mechanism of every layer that attends, from the lowest; [] = it holds none."""
         held = self.held_mechanisms
-        return [of_layer(held, layer) for layer in range(self.attention_layers() or len(held))] if held else []
+        return [held[layer % len(held)] for layer in range(self.attention_layers() or len(held))] if held else []
 
     @property
     def held_backbone(self) -> "BackboneSettings | None":
@@ -155,20 +154,15 @@ class BackboneSettings(KindSettings):
         layers = itertools.zip_longest(self.mechanism_of_layers, before.mechanism_of_layers)
         pairs = {(own, found): None for own, found in layers if _shares(own) != _shares(found)}
         for own, found in pairs:
-            yield (
-                f"{own.name() if own else 'its own attention'} cannot take over weights of "
-                f"{found.name() if found else 'attention of its own'}, since only one of them shares queries and keys"
-            )
+            names = [each.name() if each else "its own attention" for each in (own, found)]
+            yield f"{names[0]} cannot take over weights of {names[1]}, since only one shares queries and keys"
 
     def list_errors(self) -> Iterator[str]:
         """Yield why there are too many mechanisms for its layers."""
         held, layers = self.held_mechanisms, self.attention_layers()
         if layers is not None and len(held) > layers:
             names = ", ".join(mechanism.name() for mechanism in held)
-            yield (
-                f"mechanism = [{names}]: {len(held)} entries for {layers} layers. Expected at most {layers}; shorten "
-                "the list, or choose a backbone with more layers"
-            )
+            yield f"mechanism = [{names}]: {len(held)} entries for {layers} layers. Shorten the list"
 
     def weights(self, vocabulary: int) -> int | None:
         """Return about how many weights a model has, those of its large matrices and tables; None = unknown.

@@ -7,7 +7,7 @@ loaded by this module.
 import itertools
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.attention.settings import MechanismSettings
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ProjectError, RunError
 from lib.core.extensions import shipped, use
@@ -45,7 +44,8 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     Raises:
         RunError: there are none, they cannot be read, or one holds NaN or inf.
     """
-    _require_weights(folder)
+    if _only_adapters(folder):
+        raise RunError(f"{folder}: holds adapters without the weights of their model. Set recipe.lora.merge: true.")
     try:
         weights = load_file(folder / name)
     except (OSError, SafetensorError) as error:
@@ -56,11 +56,6 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
 
 def _only_adapters(folder: Path) -> bool:
     return (folder / ADAPTER).is_dir() and not (folder / WEIGHTS).exists()
-
-
-def _require_weights(folder: Path) -> None:
-    if _only_adapters(folder):
-        raise RunError(f"{folder}: holds adapters without the weights of their model. Set recipe.lora.merge: true.")
 
 
 def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -79,7 +74,7 @@ def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
 def refuse(
     problems: Iterable[Any],
     folder: Path,
-    what: str,
+    what: str = "are missing or left over",
     remedy: str = f"Expected all weights that {FIELDS} describes. Run the stage again, download the model again, or "
     "correct its architecture.",
 ) -> None:
@@ -115,20 +110,15 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
     except ProjectError:
         raise
     except Exception as error:  # damaged files raise errors of many kinds
-        raise RunError(
-            f"{folder}: cannot be loaded ({type(error).__name__}: {error}). Expected a complete published model, or "
-            "that of a finished run. Download it again, or run its stage again."
-        ) from error
+        problem = f"cannot be loaded ({type(error).__name__}: {error})"
+        raise RunError(f"{folder}: {problem}. Download it again, or run its stage again.") from error
     finally:
         theirs.setLevel(level)
     refuse(
         (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]),
         folder,
         f"have another shape than {FIELDS} gives them",
-        "Expected configuration and weights of the same model. Copy both from where the model was made, or correct "
-        f"that field of {FIELDS} in a local folder (vocab_size gives the rows of word embeddings, type_vocab_size "
-        "those of token types, max_position_embeddings those of positions), and in the backbone's architecture, if the "
-        "study has one.",
+        f"Correct {FIELDS} in a local folder, and the backbone's architecture if the study has one.",
     )
     require_finite(model.state_dict(), folder)
     return model, report
@@ -182,7 +172,7 @@ def open_model(auto: Any, folder: Path, **options: Any) -> PreTrainedModel:
     problems = {*report["missing_keys"]}
     if isinstance(config, BackboneConfig) and type(model).__name__ in (config.architectures or []):
         problems |= set(report["unexpected_keys"])
-    refuse(problems, folder, "are missing or left over")
+    refuse(problems, folder)
     return model
 
 
@@ -199,11 +189,8 @@ def _require_room(auto: Any, config: PretrainedConfig, folder: Path) -> None:
         nonlocal asked
         asked += 0 if weight is None else math.prod(weight.shape)
         if asked > stored:
-            raise RunError(
-                f"{folder / FIELDS}: describes a model of more than {asked:,} weights, but the files of weights "
-                f"in its folder have {stored:,} bytes. Expected configuration and weights of the same model; copy both "
-                "from where the model was trained."
-            )
+            problem = f"a model of more than {asked:,} weights, but the files of weights have {stored:,} bytes"
+            raise RunError(f"{folder / FIELDS}: describes {problem}. Copy both from where it was trained.")
 
     hook = register_module_parameter_registration_hook(count)
     try:
@@ -240,13 +227,13 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         raise RunError(f"{folder}: its weights do not fit ({'; '.join(reasons)}). Start from a run with the same ones.")
     task, tasks = type(model).__name__, source.architectures or []
     if with_head and task not in tasks:
-        raise RunError(
-            f"{folder}: holds {', '.join(tasks) or 'no head'}; expected {task}, since its head is taken as it is. Give "
-            "a model that was trained on the same task, or train with a recipe."
-        )
+        found_head = ", ".join(tasks) or "no head"
+        raise RunError(f"{folder}: holds {found_head}; expected {task}. Give such a model, or train with a recipe.")
     saved = read_weights(folder)
     prefix = f"{model.base_model_prefix}."
-    kept = _places_of_same_mechanisms(model, expected.held_mechanisms, found.held_mechanisms)
+    places = [name for name, _ in model.named_modules() if name.endswith(MECHANISM)]
+    held = zip(places, itertools.cycle(expected.held_mechanisms), itertools.cycle(found.held_mechanisms), strict=False)
+    kept = tuple(f"{name}." for name, own, theirs in held if own == theirs)
 
     def concerned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
@@ -258,12 +245,10 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     # A tied weight is saved once, under the name of its original.
     own = {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     wanted, offered = concerned(own), concerned(saved)
+    here, there = ({name: [*tensor.shape] for name, tensor in each.items()} for each in (wanted, offered))
+    wrong = [name for name in here.keys() | there.keys() if here.get(name) != there.get(name)]
     refuse(
-        (
-            f"{name}: expected {_shape(wanted.get(name))}, found {_shape(offered.get(name))}"
-            for name in wanted.keys() | offered.keys()
-            if _shape(wanted.get(name)) != _shape(offered.get(name))
-        ),
+        (f"{name}: expected {here.get(name)}, found {there.get(name)}" for name in wrong),
         folder,
         "do not fit",
         f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}.",
@@ -271,32 +256,11 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     model.load_state_dict(offered, strict=False)
 
 
-def _places_of_same_mechanisms(
-    model: PreTrainedModel, expected: Sequence[MechanismSettings], found: Sequence[MechanismSettings]
-) -> tuple[str, ...]:
-    """Return how the names of tensors begin that belong to mechanisms that stay as they are.
-
-    Args:
-        model: that has mechanisms.
-        expected: its mechanisms, which repeat over the layers that hold one.
-        found: those of the model whose weights it takes over; [] = that one has none.
-    """
-    places = [name for name, _ in model.named_modules() if name.endswith(MECHANISM)]
-    pairs = zip(places, itertools.cycle(expected), itertools.cycle(found), strict=False)
-    return tuple(f"{name}." for name, own, theirs in pairs if own == theirs)
-
-
 def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
     path, values = folder / CONFIG_NAME, read_fields(folder)
     if values.get("model_type") != kind.model_type:
-        raise RunError(
-            f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Name another."
-        )
+        raise RunError(f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'.")
     try:
         return kind.from_dict(values)
     except Exception as error:  # each architecture checks its fields in its own way
         raise RunError(f"{path}: not a configuration of this version ({error}). Run the stage again.") from error
-
-
-def _shape(tensor: Tensor | None) -> list[int] | None:
-    return None if tensor is None else list(tensor.shape)

@@ -109,7 +109,7 @@ def test_a_start_that_moved_is_named(starts, run_of, corpus, tmp_path):
     train(run, tmp_path / "out")
     start.rename(tmp_path / "moved")
     model = tmp_path / "out" / "model"
-    with pytest.raises(RunError, match="adapter_config.json: base_model_name_or_path is .*start', where no folder is"):
+    with pytest.raises(RunError, match="adapter_config.json: base_model_name_or_path is no folder .*start"):
         predict(model, corpus / "test.parquet", tmp_path / "found.csv")
     model = shutil.copytree(model, tmp_path / "copy")
     path = model / "adapter" / "adapter_config.json"

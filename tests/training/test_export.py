@@ -285,7 +285,7 @@ REFUSED = {
         {},
         "holds favor in place of the attention of bert",
     ),
-    "the mean": (backbone("bert"), {}, "classifier_pooling: mean, classifier_head: bert.*Train it with these settings"),
+    "the mean": (backbone("bert"), {}, "cannot compute its head. Expected classifier_pooling: cls"),
     "no dense layer": (
         backbone("bert"),
         {"classifier_pooling": "cls", "classifier_head": "none"},

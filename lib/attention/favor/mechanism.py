@@ -221,16 +221,9 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
                     torch.bmm(positive.sub(negative), projection, out=of_keys[part, block])
                     of_offsets = of_exponents.sum(-1, keepdim=True)
                     of_keys[part, block].addcmul_(keys[part, block], of_offsets, value=-(ctx.scale**2))
-            shape = query.shape[:2]
-            return (
-                of_queries.unflatten(0, shape).to(query.dtype),
-                of_keys.unflatten(0, shape).to(key.dtype),
-                of_values.unflatten(0, shape).to(value.dtype),
-                None,
-                None,
-                None,
-                None,
-            )
+            found = zip((of_queries, of_keys, of_values), (query, key, value), strict=True)
+            of_rows = [rows.unflatten(0, given.shape[:2]).to(given.dtype) for rows, given in found]
+            return *of_rows, None, None, None, None
 
 
 def fitted(
@@ -254,10 +247,7 @@ def fitted(
         least = torch.finfo(query.dtype).tiny
         squares = [rows.square().sum(2).clamp(min=least) for rows in (queries, key)]  # [B, H, d]
         factor = (squares[1] / squares[0]) ** 0.25
-        means = [
-            queries.sum(2) * factor / count,
-            key.sum(2) / factor / count,
-        ]
+        means = [queries.sum(2) * factor / count, key.sum(2) / factor / count]
         total = squares[0] * factor.square() + squares[1] / factor.square()
         # The mean over all pairs of |q + k|^2.
         size = (total / count + 2 * means[0] * means[1]).sum(-1).clamp(min=0) * scale**2  # [B, H]

@@ -39,27 +39,12 @@ class Settings(MechanismSettings):
         if self.phi != "elu" and self.nb_features is None:
             yield f"nb_features is missing. Expected the number of columns that phi = '{self.phi}' draws"
         if self.phi == "exp" and self.nb_features is not None and self.nb_features % 2:
-            yield (
-                f"nb_features = {self.nb_features} is odd; expected an even number, since `exp` draws its features in "
-                f"+/- pairs. Use {self.nb_features + 1} or {max(2, self.nb_features - 1)}"
-            )
+            yield f"nb_features = {self.nb_features} is odd; `exp` draws +/- pairs. Use {self.nb_features + 1}"
 
-    @check
-    def _the_map_reads_its_settings(self) -> Iterator[str]:
-        idle = {
-            "exp": [],
-            "relu": ["features", "stabilize"],
-            "elu": ["features", "nb_features", "ortho_features", "redraw_interval", "stabilize"],
-        }
-        for name in idle[self.phi]:
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
-                yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
-
-    @check
-    def _fitted_features_are_stabilised(self) -> Iterator[str]:
-        if self.features == "saderf" and not self.stabilize:
-            yield "stabilize = False: features = 'saderf' are always stabilised. Leave it out"
+        if self.phi == "elu" and self.nb_features is not None:
+            yield f"nb_features = {self.nb_features}, but phi = 'elu' draws none. Leave it out"
+        if self.features == "saderf" and (self.phi != "exp" or not self.stabilize):
+            yield "features = 'saderf' are of phi = 'exp', and stabilised. Leave out phi and stabilize"
 
     @property
     def draws(self) -> int:

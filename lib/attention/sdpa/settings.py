@@ -18,10 +18,6 @@ class Settings(MechanismSettings):
         """See `MechanismSettings.exact_up_to`: all texts."""
         return
 
-    def name(self) -> str:
-        """Return the canonical name."""
-        return "sdpa"
-
     def state_numbers(self, tokens: int, head_size: int) -> int:
         """Return the keys and values of all tokens: 2 N d numbers."""
         return 2 * tokens * head_size

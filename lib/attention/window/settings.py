@@ -26,9 +26,7 @@ class Settings(MechanismSettings):
     @check
     def _both_sides_are_alike(self) -> Iterator[str]:
         if self.width % 2:
-            yield (
-                f"width = {self.width} is odd; expected an even number, half of it on each side. Use {self.width + 1}"
-            )
+            yield f"width = {self.width} is odd, but half of it is seen on each side. Use {self.width + 1}"
 
     def exact_up_to(self) -> int:
         """See `MechanismSettings.exact_up_to`: the global tokens, and one side of a window without gaps."""

@@ -15,7 +15,6 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from lib.attention.repetition import of_layer
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 from lib.backbones.reading import ReadsTokens
@@ -58,18 +57,11 @@ class Embeddings(nn.Module):
                 token_type_ids = torch.zeros(states.shape[:2], dtype=torch.long, device=device)
             states = states + self.token_type_embeddings(token_type_ids)
         elif token_type_ids is not None:
-            raise ValueError(
-                "token_type_ids were passed, but the model has none (type_vocab_size = 0). Leave them out: set "
-                "model_input_names of the tokenizer to ['input_ids', 'attention_mask'], or train with type_vocab_size."
-            )
+            raise ValueError("token_type_ids: the model has none (type_vocab_size = 0). Leave them out.")
         if self.position_embeddings is not None:
             reach = self.position_embeddings.num_embeddings
             if length > reach:
-                raise ValueError(
-                    f"the sequence has {length} tokens, but learned positions reach {reach} (max_position_embeddings). "
-                    "Cut the text, train with a greater max_position_embeddings, or use rope, alibi or "
-                    "sinusoidal positions."
-                )
+                raise ValueError(f"{length} tokens, but max_position_embeddings is {reach}. Cut the text.")
             states = states + self.position_embeddings.weight[:length]
         elif self.phases is not None:
             states = states + sinusoids(*self.phases(length, device), states.shape[2]).to(states.dtype)
@@ -78,8 +70,9 @@ class Embeddings(nn.Module):
 
 def self_attention(config: EncoderConfig, layer: int) -> SelfAttention:
     """Return the self-attention of a layer, counted from 0."""
+    held = config.parameters.held_mechanisms
     return SelfAttention(
-        of_layer(config.parameters.held_mechanisms, layer),
+        held[layer % len(held)],
         layer,
         width=config.hidden_size,
         heads=config.num_attention_heads,
@@ -185,19 +178,11 @@ class EncoderModel(ReadsTokens, EncoderPreTrainedModel):
         self.gradient_checkpointing = False
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(EncoderBlock(config, layer) for layer in range(config.num_hidden_layers))
-        rotary = config.position_embedding_type == "rope"
-        self.phases = (
-            Phases(
-                config.head_size,
-                config.rope_theta,
-                config.rope_scale,
-                kind=config.rope_type,
-                factor=config.rope_factor,
-                original_length=config.rope_original_length,
-            )
-            if rotary
-            else None
-        )
+        self.phases = None
+        if config.position_embedding_type == "rope":
+            stretched = {"factor": config.rope_factor, "original_length": config.rope_original_length}
+            base, scale, kind = config.rope_theta, config.rope_scale, config.rope_type
+            self.phases = Phases(config.head_size, base, scale, kind=kind, **stretched)
         self.post_init()
 
     def read(

@@ -93,30 +93,18 @@ class Settings(OwnSettings):
     def _heads_divide_the_width(self) -> Iterator[str]:
         width = self.attention_size or self.hidden_size
         if width % self.num_attention_heads:
-            yield (
-                f"num_attention_heads = {self.num_attention_heads} does not divide the attention width {width}. "
-                "Choose a divisor, or set attention_size to a multiple of it"
-            )
+            yield f"num_attention_heads = {self.num_attention_heads} does not divide {width}. Choose a divisor"
         elif self.position_embedding_type == "rope" and self.head_size % 2:
-            yield (
-                f"a head is {self.head_size} wide, but `rope` turns pairs and needs an "
-                "even width. Change num_attention_heads or attention_size"
-            )
+            yield f"heads are {self.head_size} wide, but `rope` turns pairs. Change num_attention_heads"
 
     @check
     def _keys_and_values_fit_the_queries(self) -> Iterator[str]:
-        if self.num_key_value_heads and self.num_attention_heads % self.num_key_value_heads:
-            yield (
-                f"num_key_value_heads = {self.num_key_value_heads} does not divide num_attention_heads = "
-                f"{self.num_attention_heads}. Choose a divisor"
-            )
+        if (heads := self.num_key_value_heads) and self.num_attention_heads % heads:
+            yield f"num_key_value_heads = {heads} does not divide num_attention_heads. Choose a divisor"
         sharing = [mechanism.name() for mechanism in self.held_mechanisms if mechanism.shares_query_and_key]
         for name in ("num_key_value_heads", "kv_rank") if sharing else ():
             if self._is_set(name):
-                yield (
-                    f"{name} = {getattr(self, name)}, but {', '.join(sharing)} has one projection for queries and "
-                    "keys. Leave it out, or choose a mechanism that keeps them apart (sdpa, favor)"
-                )
+                yield f"{name} = {getattr(self, name)}, but {', '.join(sharing)} has one projection. Leave it out"
 
     @check
     def _rotations_are_stretched_consistently(self) -> Iterator[str]:
@@ -129,28 +117,19 @@ class Settings(OwnSettings):
                 needs = "needs another value" if name in needed else "does nothing with it; leave it out"
                 yield f"{name} = {getattr(self, name)}, but rope_type = '{kind}' {needs}"
         if kind == "yarn" and self.rope_theta <= 1:
-            yield (
-                f"rope_theta = {self.rope_theta} makes no rotation slower than another, so 'yarn' cannot tell them "
-                "apart. Set it above 1, or choose 'linear'"
-            )
+            yield f"rope_theta = {self.rope_theta}, but 'yarn' needs fast and slow rotations. Set it above 1"
 
     @check
     def _scores_can_be_lowered(self) -> Iterator[str]:
         for mechanism in self.held_mechanisms if self.position_embedding_type == "alibi" else ():
             if not mechanism.takes_bias:
-                yield (
-                    f"position_embedding_type = 'alibi', but {mechanism.name()} forms no scores to add a bias to. "
-                    "Choose 'rope', 'sinusoidal' or 'learned'"
-                )
+                yield f"position_embedding_type = 'alibi', but {mechanism.name()} forms no scores. Choose 'rope'"
 
     @check
     def _weights_can_be_dropped(self) -> Iterator[str]:
         for mechanism in self.held_mechanisms if self.attention_dropout else ():
             if not mechanism.takes_attention_dropout:
-                yield (
-                    f"attention_dropout = {self.attention_dropout}, but {mechanism.name()} has no attention weights "
-                    "to drop. Set it to 0"
-                )
+                yield f"attention_dropout = {self.attention_dropout}, but {mechanism.name()} has no weights. Use 0"
 
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) != type(self).model_fields[name].default

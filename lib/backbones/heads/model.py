@@ -6,7 +6,6 @@ tokens, C classes.
 
 import functools
 from collections.abc import Callable
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -225,7 +224,7 @@ class TaskModel(PreTrainedModel):
         return cross_entropy(scores, labels.values, labels.number)
 
     @classmethod
-    @cache
+    @functools.cache
     def on(cls, backbone: type[PreTrainedModel]) -> type[Self]:
         """Return the class of models with this head on a backbone: `MaskedLM.on(EncoderModel)` is `EncoderForMaskedLM`.
 

@@ -53,10 +53,7 @@ class SequenceClassification(TaskModel):
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
         if config.problem_type not in (None, "single_label_classification", "regression"):
-            raise ConfigError(
-                f"problem_type = '{config.problem_type}' is not available. Use single_label_classification or "
-                "regression, or leave it out."
-            )
+            raise ConfigError(f"problem_type = '{config.problem_type}' is not available. Use regression or none.")
         if config.problem_type == "regression" and config.num_labels != 1:
             raise ConfigError(f"num_labels = {config.num_labels}, but regression gives one number. Set it to 1.")
         self.pool = pooling(config.classifier_pooling, config.pooling_step)

@@ -38,10 +38,7 @@ class HierarchicalConfig(BackboneConfig):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         if self.step < 1:
-            raise ConfigError(
-                f"overlap = {self.overlap}: of a segment of {self.segment} tokens, {self.segment - self.capacity} "
-                "enclose it, so none would be new. Lower overlap, or raise segment."
-            )
+            raise ConfigError(f"overlap = {self.overlap}: a segment would have {self.step} new tokens. Lower overlap.")
 
     @property
     def capacity(self) -> int:

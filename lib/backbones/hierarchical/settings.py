@@ -62,19 +62,13 @@ class Settings(BackboneSettings):
     @check
     def _segments_go_on(self) -> Iterator[str]:
         if self.overlap > (most := self.segment - ENCLOSING - 1):
-            yield (
-                f"overlap = {self.overlap}: a segment of {self.segment} tokens would bring no new one. Expected at "
-                f"most {most}; lower it, or raise segment"
-            )
+            yield f"overlap = {self.overlap}: a segment would bring no new token. Expected at most {most}"
 
     @check
     def _encoder_reads_segments(self) -> Iterator[str]:
         inner = self.encoder
         if "states" not in inner.abilities or inner.own_heads or not BACKBONES.has(inner.kind, "model"):
-            yield (
-                f"encoder: a backbone of kind {inner.kind} gives no states of tokens that heads could be put on. Name "
-                "an encoder"
-            )
+            yield f"encoder: a backbone of kind {inner.kind} gives no states of tokens. Name an encoder"
         elif (reach := inner.longest()) is not None and self.segment > reach:
             yield f"segment = {self.segment}, but the encoder reads {reach} tokens at most. Lower it"
 
@@ -82,9 +76,7 @@ class Settings(BackboneSettings):
     def _settings_of_the_transformer_have_one(self) -> Iterator[str]:
         width = self.width()
         if self.pooling == "transformer" and width is not None and width % self.document_heads:
-            yield (
-                f"document_heads = {self.document_heads} does not divide the encoder's width {width}. Choose a divisor"
-            )
+            yield f"document_heads = {self.document_heads} does not divide the width {width}. Choose a divisor"
 
     def with_mechanism(self, mechanism: Mechanisms | None) -> "Settings":
         """See `BackboneSettings.with_mechanism`: its encoder holds the mechanisms."""

@@ -4,7 +4,7 @@ Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -36,6 +36,8 @@ def read_alone(
     if attention_mask is not None:
         real = attention_mask.bool()
     types = kwargs.pop("token_type_ids", None)
+    # In bf16 on a CPU, BigBird fails at long texts, since it adds numbers of two types.
+    in_own_precision = words.device.type == "cpu" and hasattr(inner, "set_attention_type")
     lengths, places, found = real.sum(dim=1), [], []
     for tokens in sorted({*lengths.tolist()} - {0}):
         place = real & (lengths == tokens)[:, None]
@@ -44,7 +46,7 @@ def read_alone(
         positions = torch.arange(tokens, device=words.device) + first_position
         if types is not None:
             kwargs["token_type_ids"] = types[place].unflatten(0, (-1, tokens))
-        with _precision(inner, words.device):
+        with torch.autocast("cpu", enabled=False) if in_own_precision else nullcontext():
             outputs = inner(inputs_embeds=documents, position_ids=positions.expand(len(documents), -1), **kwargs)
         states = (outputs.last_hidden_state, *(outputs.hidden_states or ()))
         places.append(place)
@@ -66,16 +68,6 @@ def settle(inner: PreTrainedModel, tokens: int) -> None:
     sees_all = tokens <= (5 + 2 * config.num_random_blocks) * config.block_size
     with torch.device("meta"):  # attention modules are rebuilt around their projections, without random draws
         inner.set_attention_type("original_full" if sees_all else config.attention_type)
-
-
-def _precision(inner: PreTrainedModel, device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context in which BigBird computes in the precision of its weights on a CPU.
-
-    In bf16 on a CPU, it fails at long texts, since it adds numbers of two types.
-    """
-    if device.type == "cpu" and hasattr(inner, "set_attention_type"):
-        return torch.autocast("cpu", enabled=False)
-    return nullcontext()
 
 
 def _laid_out(places: Sequence[Tensor], parts: Sequence[Tensor]) -> Tensor:

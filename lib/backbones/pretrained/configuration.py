@@ -103,11 +103,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
             return 0
         padding = self.pad_token_id if family.padding is None else family.padding
         if padding is None:
-            kind = self.architecture["model_type"]
-            raise ConfigError(
-                f"tokeniser: it has no token of its own for padding, but positions of {kind} begin after it. Use "
-                "the published tokeniser, or one with such a token."
-            )
+            raise ConfigError("tokeniser: no token for padding, after which positions begin. Use the published one.")
         return family.first_position + padding
 
     def fields(self) -> dict[str, Any]:

@@ -36,9 +36,8 @@ DENSE = {
 )
 """Dense layer and projection of the classes that classify a document by its first token, with a tanh, by family."""
 HEADS = {
-    "PretrainedForMaskedLM": "AutoModelForMaskedLM",
-    "PretrainedForSequenceClassification": "AutoModelForSequenceClassification",
-    "PretrainedForTokenClassification": "AutoModelForTokenClassification",
+    f"PretrainedFor{task}": f"AutoModelFor{task}"
+    for task in ("MaskedLM", "SequenceClassification", "TokenClassification")
 }
 """Classes of transformers that make a model, by the class of this project."""
 TOKENS = 12
@@ -83,14 +82,9 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     if config.mechanism is not None:
         reason = f"holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}"
     elif family.padding not in (None, config.pad_token_id) and not family.read_alone:
-        reason = (
-            f"the tokeniser pads with {config.pad_token_id}, but {kind} counts positions by the padding token "
-            f"{family.padding} in transformers"
-        )
+        reason = f"the tokeniser pads with {config.pad_token_id}, but {kind} counts positions by {family.padding}"
     elif family.global_mask and (encoder or auto != "AutoModelForSequenceClassification"):
-        reason = (
-            f"the first token of {kind} sees all tokens, which transformers does only where it classifies documents"
-        )
+        reason = f"the first token of {kind} sees all, which transformers does only where it classifies documents"
     if reason:
         raise ConfigError(f"{folder}: {reason}. Load it after `import lib`.")
     if encoder:
@@ -108,9 +102,8 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
             model = getattr(transformers, auto).from_config(inner)
         inner.architectures = [type(model).__name__]
     except (AttributeError, ValueError) as error:  # no such class, or none for this architecture
-        raise ConfigError(
-            f"{missing}: transformers has no such class for {kind}. Load it after `import lib`, or {ENCODER}."
-        ) from error
+        problem = f"transformers has no such class for {kind}. Load it after `import lib`, or {ENCODER}"
+        raise ConfigError(f"{missing}: {problem}.") from error
     prefix = model.base_model_prefix
     if auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
         head = {f"head.{own}": theirs for own, theirs in family.head.items()}
@@ -124,11 +117,8 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         place = 1 if config.classifier_head == "roberta" else 0  # after its dropout
         head = {f"head.{place + 3 * number}": theirs for number, theirs in enumerate(DENSE[kind])}
     else:
-        reason = (
-            f"cannot compute its head (classifier_pooling: {config.classifier_pooling}, classifier_head: "
-            f"{config.classifier_head}). Expected {', '.join(DENSE)} with classifier_pooling: cls and classifier_head: "
-            "bert or roberta. Train it with these settings of the task"
-        )
+        expected = "Expected classifier_pooling: cls and classifier_head: bert or roberta"
+        reason = f"cannot compute its head. {expected}, and one of {', '.join(DENSE)}"
     if reason:
         raise ConfigError(f"{missing}: {type(model).__name__} {reason}. Load it after `import lib`, or {ENCODER}.")
     names = {OWN: prefix} | head
@@ -186,10 +176,8 @@ def _require_equal(own: PreTrainedModel, theirs: PreTrainedModel, folder: Path) 
         ours, exported = ours[mask.bool()], exported[mask.bool()]
     difference = float((ours - exported).abs().max() / ours.abs().max().clamp(min=1))
     if not difference <= TOLERANCE:
-        raise RunError(
-            f"{folder}: {type(theirs).__name__} computes other results from its weights (by {difference:.1g}), so it "
-            "is not exported. Expected the same; load it after `import lib`."
-        )
+        problem = f"{type(theirs).__name__} computes other results from its weights (by {difference:.1g})"
+        raise RunError(f"{folder}: {problem}, so it is not exported. Load it after `import lib`.")
 
 
 def export_adapters(source: Path, out: Path, aim: Target, base: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.families import FAMILIES, Family
+from lib.core.errors import MOST_OF_VALUE, cut
 
 _BYSTANDERS = re.compile(
     r"architectures|chunk_size_feed_forward|classifier_dropout|classifier_pooling|dtype|id2label|label2id|num_labels"
@@ -32,8 +33,6 @@ Ettin and mmBERT have `sans_pos`."""
 _MAY_BE_SILENT = ("intermediate_size", "num_attention_heads")
 """Sizes that transformers leaves out of a `text_config` if they are the defaults of its type, as in Gemma 3 with 4
 billion weights."""
-_SHOWN = 80
-"""Most characters of a value in a message."""
 
 
 def config_error(fields: Any) -> str | None:
@@ -43,10 +42,7 @@ def config_error(fields: Any) -> str | None:
     text = _of_text(fields)
     kind = text.get("model_type", fields.get("model_type"))
     if kind is None:
-        return (
-            "names no model_type: it is an early file of BERT, or not of transformers. If it is of BERT, add "
-            "model_type: bert to config.json of a local folder, and name the folder"
-        )
+        return "names no model_type. If it is an early file of BERT, add model_type: bert in a local folder"
     if isinstance(kind, str) and kind in FAMILIES:
         merged = {**fields, **text, "model_type": kind}
         problems = [*field_errors(merged), *_direction_errors(merged)]
@@ -54,10 +50,8 @@ def config_error(fields: Any) -> str | None:
     hint = " An encoder-decoder is a backbone of kind encoder_decoder." if text.get("is_encoder_decoder") else ""
     if "auto_map" in fields:
         hint += " Code in its repository (auto_map) is never run."
-    return (
-        f"says model_type = {kind!r}, which is no encoder or decoder that this project knows. Name a model of one of "
-        f"these types: {', '.join(FAMILIES)}.{hint} docs/add_family.md says how to add a family"
-    )
+    known = f"Expected one of {', '.join(FAMILIES)}"
+    return f"says model_type = {kind!r}, which is not known. {known}.{hint} docs/add_family.md says how to add one"
 
 
 def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -70,17 +64,12 @@ def field_errors(fields: Mapping[str, Any]) -> Iterator[str]:
             continue
         if name == "position_embedding_type" and value in _ROTARY and FAMILIES[kind].positions is None:
             continue
-        yield (
-            f"{name} = {_short(value)}: transformers does not follow it for {kind}, so its states would differ. Name a "
-            f"model whose {name} is {json.dumps(supported)}"
-        )
+        remedy = f"Name a model whose {name} is {json.dumps(supported)}"
+        yield f"{name} = {cut(repr(value), MOST_OF_VALUE)}: transformers does not follow it for {kind}. {remedy}"
     models = _own_models(fields.get("auto_map"))
     if models and not declared.classes(kind) & set(models):
-        yield (
-            f"auto_map = {', '.join(models)}: code in its repository, which is never run, and no class of {kind} in "
-            "transformers. Name a model that needs no code of its own; if that code computes the same states, remove "
-            "auto_map from config.json in a local folder, and name the folder"
-        )
+        remedy = "If that code computes the same as transformers, remove auto_map in a local folder"
+        yield f"auto_map = {', '.join(models)}: no class of {kind}, but own code, which is never run. {remedy}"
 
 
 def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -91,22 +80,14 @@ def _direction_errors(fields: Mapping[str, Any]) -> Iterator[str]:
         return
     for name, value in switches["bidirectional"].items():
         if fields.get(name) not in (None, value):
-            yield (
-                f"{name} = {_short(fields[name])}: its tokens see no later ones, but {kind} is read in both directions "
-                f"here. Name another model; to read this one in both directions, set {name}: {json.dumps(value)} in "
-                "config.json of a local folder, and name the folder"
-            )
+            remedy = f"Name another model, or set {name}: {json.dumps(value)} in a local folder"
+            yield f"{name} = {cut(repr(fields[name]), MOST_OF_VALUE)}: {kind} is read in both directions here. {remedy}"
 
 
 def _own_models(auto_map: Any) -> list[str]:
     """Return the names of the classes of models that a repository has code for."""
     found = auto_map.items() if isinstance(auto_map, dict) else ()
     return [str(place).rpartition(".")[2] for name, place in found if str(name).startswith("AutoModel")]
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def in_shared_names(architecture: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,14 +137,11 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     if _family(fields) is None:
         return dict(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
-    kept = declared.fields(fields["model_type"]) - switches
+    names = declared.fields(fields["model_type"]) - switches
     silent = {} if fields is whole else declared.sizes(fields["model_type"])
     sizes = {name: silent[name] for name in _MAY_BE_SILENT if name in silent and name not in fields}
-    return sizes | {name: value for name, value in fields.items() if name in kept and _is_kept(name)}
-
-
-def _is_kept(name: str) -> bool:
-    return name == "vocab_size" or not (name.startswith("_") or is_bystander(name))
+    kept = {name for name in names if name == "vocab_size" or not (name.startswith("_") or is_bystander(name))}
+    return sizes | {name: value for name, value in fields.items() if name in kept}
 
 
 def is_bystander(name: str) -> bool:

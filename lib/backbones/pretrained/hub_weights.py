@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.architecture import compare, require_same_weights, take_over, take_over_words, text_fields
+from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
 from lib.backbones.pretrained import declared
 from lib.backbones.pretrained.fields import architecture_of, config_error, in_own_names, in_shared_names, is_bystander
 from lib.backbones.pretrained.mechanisms import with_shared_projections
@@ -71,18 +71,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         for name in map(str, report["unexpected_keys"])
         if name.removeprefix(base).startswith(f"{family.blocks}.") and not name.endswith(CONSTANTS)
     }
-    refuse(missing | left_over, folder, "are missing or left over")
+    refuse(missing | left_over, folder)
     inner, words, parts = model.base_model.inner, source.get_input_embeddings(), dict(source.named_modules())
     takes_head = bool(family.head) and not report["missing_keys"] and parts.keys() >= {*family.head.values()}
     if predicts and takes_head:
         tied = model.get_output_embeddings().weight is inner.get_input_embeddings().weight
         if tied and not torch.equal(words.weight, parts[family.head["decoder"]].weight):
-            raise RunError(
-                f"{folder}: its scores of tokens have another table ({family.head['decoder']}) than its word "
-                f"embeddings, but {CONFIG_NAME} ties both (tie_word_embeddings is true, or left out). Set "
-                f"tie_word_embeddings: false in {CONFIG_NAME} of a local folder, and in the backbone's architecture if "
-                "the study has one."
-            )
+            problem = f"{family.head['decoder']} differs from the word embeddings, but {CONFIG_NAME} ties both"
+            raise RunError(f"{folder}: {problem}. Set tie_word_embeddings: false there and in the architecture.")
     children = {name for name, _ in inner.named_children()}  # BigBird has a pooler next to its head, and ours has none
     rest = {
         name: weight
@@ -94,15 +90,13 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
     rest = with_shared_projections(rest, inner, config)
     drawn = {name for name in inner.state_dict() if name.startswith(family.words) or f"{MECHANISM}." in name}
-    require_same_weights(inner.state_dict().keys() - drawn, rest, folder)
+    refuse((inner.state_dict().keys() - drawn) ^ rest.keys(), folder)  # nothing is skipped or stays as drawn
     take_over_words(inner.get_input_embeddings(), words)
     inner.load_state_dict(rest, strict=False)
     if not predicts:
         return
     if not takes_head:
-        logger.info(
-            "%s: holds no head like the one that predicts tokens here, which starts from random weights", folder
-        )
+        logger.info("%s: holds no head like the one that predicts tokens here, so it is random", folder)
         return
     for own, published in family.head.items():
         take_over(model.head.get_submodule(own), parts[published])

@@ -59,10 +59,7 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
             setattr(attends, family.keys, NoKeys(heads * width))
     if len(held) > layers:
         names = ", ".join(mechanism.name() for mechanism in held)
-        raise ConfigError(
-            f"mechanism = [{names}]: {len(held)} entries for {layers} layers without a window. Expected at most "
-            f"{layers}; shorten the list."
-        )
+        raise ConfigError(f"mechanism = [{names}]: more entries than the {layers} layers without a window. Shorten it.")
 
 
 def with_shared_projections(

@@ -49,7 +49,7 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
     try:
         for mask in (None,) if alone else (None, torch.ones(1, length, dtype=torch.long)):
             for layer, seen in enumerate(_seen(model, [length // 2], length, mask)):
-                _compare(model, attention, layer, reaches[layer], seen, masked=mask is not None)
+                _compare(model, attention, layer, reaches[layer], seen)
         if alone:
             return
         for side, padding in (("left", range(BEYOND)), ("right", range(length - BEYOND, length))):
@@ -57,16 +57,10 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
             mask[:, list(padding)] = 0
             for layer, seen in enumerate(_seen(model, padding, length, mask)):
                 if seen[mask[0].bool()].any():
-                    raise ConfigError(
-                        f"layers.{layer} of {type(model).__name__}: real tokens see padding on the {side} by "
-                        f"{model.config._attn_implementation} attention. Use another attn_implementation."
-                    )
+                    problem = f"real tokens see padding on the {side}. Use another attn_implementation"
+                    raise ConfigError(f"layers.{layer} of {type(model).__name__}: {problem}.")
     finally:
         model.train(was_training)
-
-
-def _blocks(model: PreTrainedModel) -> list[nn.Module]:
-    return list(model.get_submodule(FAMILIES[model.config.model_type].blocks).children())
 
 
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
@@ -81,9 +75,7 @@ def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | 
     return int(window) + opened
 
 
-def _compare(
-    model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor, *, masked: bool
-) -> None:
+def _compare(model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor) -> None:
     """Raise an error unless exactly the expected tokens see the one in the middle [N]."""
     ahead = len(seen) // 2 - torch.arange(len(seen))  # how far before the middle a token stands
     expected = (ahead <= 0) | torch.tensor(attention == "bidirectional")
@@ -94,13 +86,10 @@ def _compare(
         return
     place = min(wrong, key=lambda place: abs(int(ahead[place])))
     distance = int(ahead[place])
-    raise ConfigError(
-        f"layers.{layer} of {type(model).__name__}: a token {'sees' if seen[place] else 'does not see'} the one "
-        f"{abs(distance)} {'after' if distance > 0 else 'before'} it, but its attention should be {attention}"
-        f"{'' if reach is None else f' within {reach - 1} tokens'} (mask: {'all real' if masked else 'none'}). "
-        f"This release of transformers switches {model.config.model_type} in another way; see "
-        "lib/backbones/pretrained/families.py."
-    )
+    sees, side = "sees" if seen[place] else "does not see", "after" if distance > 0 else "before"
+    wanted = f"{attention}{'' if reach is None else f' within {reach - 1} tokens'}"
+    problem = f"a token {sees} the one {abs(distance)} {side} it, but its attention should be {wanted}"
+    raise ConfigError(f"layers.{layer} of {type(model).__name__}: {problem}. See lib/backbones/pretrained/families.py.")
 
 
 def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tensor | None) -> list[Tensor]:
@@ -118,7 +107,7 @@ def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tens
 
 def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> list[Tensor]:
     """Return the output [N, D] of the attention of each layer when its input is `states` [N, D]."""
-    words, length = model.get_input_embeddings().weight, len(states)
+    words, length, family = model.get_input_embeddings().weight, len(states), FAMILIES[model.config.model_type]
     found: list[Tensor] = []
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -133,8 +122,8 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         found.append(left[0, :length].cpu())
 
     with ExitStack() as hooks, torch.no_grad():
-        for block in _blocks(model):
-            attends = block.get_submodule(FAMILIES[model.config.model_type].attends)
+        for block in model.get_submodule(family.blocks).children():
+            attends = block.get_submodule(family.attends)
             hooks.callback(attends.register_forward_pre_hook(before, with_kwargs=True).remove)
             hooks.callback(attends.register_forward_hook(after).remove)
         entering = words.new_zeros(1, length, words.shape[1])
@@ -142,8 +131,6 @@ def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> li
         positions = None if row is None else (row.cumsum(dim=1) - 1).clamp(min=0)
         model(inputs_embeds=entering, attention_mask=row, position_ids=positions, use_cache=False)
     if len(found) != (layers := model.config.num_hidden_layers):
-        raise ConfigError(
-            f"{type(model).__name__}: {len(found)} of {layers} layers attend by their part "
-            f"'{FAMILIES[model.config.model_type].attends}'. Correct `attends` in lib/backbones/pretrained/families.py."
-        )
+        problem = f"{len(found)} of {layers} layers attend by their part '{family.attends}'"
+        raise ConfigError(f"{type(model).__name__}: {problem}. Correct lib/backbones/pretrained/families.py.")
     return found

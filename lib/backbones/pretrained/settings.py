@@ -65,12 +65,9 @@ class Settings(ArchitectureSettings):
 
     @check
     def _family_is_known(self) -> Iterator[str]:
-        kind = self.architecture.get("model_type")
         if self.model_type not in FAMILIES:
-            yield (
-                f"architecture.model_type: {kind!r} has no entry in lib/backbones/pretrained/families.py. Choose one "
-                f"of {', '.join(FAMILIES)}, or add one"
-            )
+            kind = self.architecture.get("model_type")
+            yield f"architecture.model_type: {kind!r} is not known. Choose one of {', '.join(FAMILIES)}"
 
     @check
     def _transformers_follows(self) -> Iterator[str]:
@@ -89,21 +86,15 @@ class Settings(ArchitectureSettings):
         family = FAMILIES.get(self.model_type)
         for name, own in family.names.items() if family else ():
             if own in self.architecture:
-                yield (
-                    f"architecture.{own} is {self.architecture[own]!r}, but {name}, which is the same field, "
-                    f"{self.architecture[name]!r}. Give one of them"
-                )
+                yield f"architecture.{own} and {name} are the same field with different values. Give one of them"
 
     @check
     def _attends_exactly(self) -> Iterator[str]:
         size = self.architecture
         tokens, landmarks = (size.get(name, 64) for name in ("segment_means_seq_len", "num_landmarks"))
         if size.get("model_type") == "nystromformer" and tokens != landmarks:
-            yield (
-                f"architecture.segment_means_seq_len is {tokens}, num_landmarks {landmarks}: landmarks are means over "
-                "padding, too, and their inverse depends on the other texts of a batch. Give both the same number, as "
-                "nystromformer-512 has it; it then attends exactly"
-            )
+            problem = "states would depend on padding and on the other texts of a batch. Give both the same number"
+            yield f"architecture.segment_means_seq_len is {tokens}, num_landmarks {landmarks}: {problem}"
 
     @check
     def _groups_have_one_layer(self) -> Iterator[str]:
@@ -121,10 +112,7 @@ class Settings(ArchitectureSettings):
         kind = self.model_type
         asked = {"causal", "bidirectional"} if self.attention == "gradual" else {self.attention}
         if kind in FAMILIES and not asked <= FAMILIES[kind].switches.keys():
-            yield (
-                f"attention = {self.attention}: {kind} is an encoder, made to see both sides. Set attention: "
-                "bidirectional, or leave it out"
-            )
+            yield f"attention = {self.attention}: {kind} is an encoder. Set attention: bidirectional, or leave it out"
 
     @check
     def _mechanism_fits_in(self) -> Iterator[str]:
@@ -144,25 +132,13 @@ class Settings(ArchitectureSettings):
         kind, name = self.model_type, mechanism.name()
         family = FAMILIES[kind]
         if mechanism.shares_query_and_key and family.keys is None:
-            yield (
-                f"mechanism = {name} shares queries and keys, but the layers of {kind} have no separate projections of "
-                "them. Choose another one"
-            )
+            yield f"mechanism = {name} shares queries and keys; {kind} has no separate projections of them"
         elif mechanism.shares_query_and_key and self.shared_projection is None:
-            yield (
-                f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
-                "shared_projection of the backbone to queries, keys or mean, the one to begin with"
-            )
+            yield f"mechanism = {name} has one projection, a model two. Set shared_projection to queries, keys or mean"
         elif mechanism.shares_query_and_key and self.shared_projection != "queries" and self._keys_are_fewer():
-            yield (
-                f"shared_projection = {self.shared_projection}: the architecture has fewer heads of keys than of "
-                "queries. Choose queries"
-            )
+            yield f"shared_projection = {self.shared_projection}: keys have fewer heads. Choose queries"
         if not mechanism.takes_attention_dropout and (rate := self.dropout_of_weights()):
-            yield (
-                f"mechanism = {name} has no attention weights to drop, but the architecture drops a share of {rate} "
-                "in training. Set attention_dropout of the backbone to 0"
-            )
+            yield f"mechanism = {name} has no attention weights to drop, at a rate of {rate}. Set attention_dropout: 0"
 
     @check
     def _positions_can_be_filled(self) -> Iterator[str]:
@@ -173,10 +149,7 @@ class Settings(ArchitectureSettings):
         if family.positions and not learns:
             yield f"positions: {self.model_type} without their table reads texts of any length. Leave them out"
         elif stretched := self._stretching():
-            yield (
-                f"positions: the architecture stretches its positions already, by {stretched}, which another way "
-                "would replace. Leave them out, or take a model that does not"
-            )
+            yield f"positions: the architecture stretches its positions already, by {stretched}. Leave them out"
         elif learns != (self.positions.fill == "tiled"):
             choice = "tiled" if learns else "linear or yarn"
             yield f"positions.fill = {self.positions.fill}: the architecture has other positions. Choose {choice}"
@@ -188,10 +161,8 @@ class Settings(ArchitectureSettings):
     @check
     def _growing_positions_end(self) -> Iterator[str]:
         if self._stretching() == "dynamic" and self.architecture.get("max_position_embeddings") is None:
-            yield (
-                "architecture.max_position_embeddings: missing, but rotary positions of type dynamic depend on the "
-                "other texts of a batch beyond it. Copy it from the model's config.json"
-            )
+            problem = "beyond it, positions of type dynamic depend on other texts. Copy it from the config.json"
+            yield f"architecture.max_position_embeddings: missing; {problem}"
 
     def dropout_of_weights(self) -> float:
         """Return the probability of dropping an attention weight in training."""
@@ -220,10 +191,7 @@ class Settings(ArchitectureSettings):
     @check
     def _only_what_opens_takes_steps(self) -> Iterator[str]:
         if (self.attention == "gradual") != (self.opening_steps is not None):
-            yield (
-                f"opening_steps = {self.opening_steps}, but attention = {self.attention}. Give steps for gradual "
-                "attention, and for no other"
-            )
+            yield f"opening_steps = {self.opening_steps}, but attention = {self.attention}. Only `gradual` needs steps"
 
     @property
     def abilities(self) -> frozenset[Ability]:

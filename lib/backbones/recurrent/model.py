@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel, initialization
 
 from lib.backbones.recurrent.configuration import RecurrentConfig
@@ -54,32 +54,23 @@ class RecurrentModel(ReadsInOrder, RecurrentPreTrainedModel):
 
         Padding is ignored at any position in a row: the layers read only real tokens, one after the other.
         """
-        history = [states]
-        rows = _Packing(states, attention_mask)
-        packed = rows.pack(states)
+        history, rows = [states], Rows(states, attention_mask)
+        # A row without real tokens is packed with one, since torch takes no empty ones.
+        lengths = rows.real.sum(dim=1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(rows.compact(states), lengths, batch_first=True, enforce_sorted=False)
+
+        def unpacked() -> Tensor:
+            compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=states.shape[1])
+            return rows.spread(compact)
+
         # In mixed precision, too, the layers compute in float32: on a GPU, torch would take fp16 even where bf16 is
         # asked for, and nothing scales its small gradients then.
         with torch.autocast(states.device.type, enabled=False):
             for number, layer in enumerate(self.layers):
                 packed, _ = layer(packed if number == 0 else packed._replace(data=self.dropout(packed.data)))
                 if every:
-                    history.append(rows.unpack(packed))
-        return history if every else [rows.unpack(packed)]
-
-
-class _Packing(Rows):
-    """Rows as torch's recurrent layers take them, one token after the other; arguments as of `Rows`."""
-
-    def pack(self, states: Tensor) -> PackedSequence:
-        """Return the real tokens of states [B, N, D]."""
-        # A row without real tokens is packed with one, since torch takes no empty ones.
-        lengths = self.real.sum(dim=1).clamp(min=1).cpu()
-        return pack_padded_sequence(self.compact(states), lengths, batch_first=True, enforce_sorted=False)
-
-    def unpack(self, packed: PackedSequence) -> Tensor:
-        """Return packed states, at the places of their tokens [B, N, D]; zero at padding."""
-        compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.real.shape[1])
-        return self.spread(compact)
+                    history.append(unpacked())
+        return history if every else [unpacked()]
 
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:

@@ -12,7 +12,6 @@ from torch.nn import functional
 from transformers import PreTrainedModel, initialization
 
 from lib.attention.kernels import ComputesByKernels
-from lib.attention.repetition import of_layer
 from lib.backbones.self_attention import SelfAttention, draw_features
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
@@ -161,8 +160,9 @@ class AttentionLayer(nn.Module):
     def __init__(self, config: SsmConfig, layer: int) -> None:
         super().__init__()
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        held = config.parameters.held_mechanisms
         self.attention = SelfAttention(
-            of_layer(config.parameters.held_mechanisms, layer),
+            held[layer % len(held)],
             layer,
             width=config.hidden_size,
             heads=config.num_attention_heads,

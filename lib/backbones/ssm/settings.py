@@ -55,10 +55,7 @@ class Settings(OwnSettings):
     @check
     def _heads_share_the_width(self) -> Iterator[str]:
         if self.inner_size % self.head_size:
-            yield (
-                f"head_size = {self.head_size} does not divide expansion x hidden_size = {self.inner_size}. Choose one "
-                "that does"
-            )
+            yield f"head_size = {self.head_size} does not divide expansion x hidden_size = {self.inner_size}"
 
     @check
     def _convolution_has_a_middle(self) -> Iterator[str]:
@@ -71,10 +68,7 @@ class Settings(OwnSettings):
         if period is None:
             return
         if not 2 <= period <= self.num_hidden_layers:
-            yield (
-                f"attention_period = {period} leaves no layer with a state or none that attends, of "
-                f"{self.num_hidden_layers}. Choose 2 to {self.num_hidden_layers}, or leave it out"
-            )
+            yield f"attention_period = {period}. Expected 2 to num_hidden_layers = {self.num_hidden_layers}, or none"
         elif heads is None or self.hidden_size % heads:
             found = "missing" if heads is None else f"{heads} does not divide hidden_size = {self.hidden_size}"
             yield f"num_attention_heads: {found}. The layers that attend need a divisor of it"

@@ -42,20 +42,12 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         try:
             features = vectors.fit_transform(texts)
         except ValueError as error:
-            raise DataError(
-                f"no n-gram of {len(texts)} documents is left to count ({error}). Expected n-grams of {settings.unit} "
-                f"in at least min_df = {settings.min_df} and at most max_df = {settings.max_df:.0%} of them. {remedy}, "
-                "raise max_df, or give more documents."
-            ) from error
+            problem = f"no n-gram of {len(texts)} documents is left with min_df = {settings.min_df} ({error})"
+            raise DataError(f"{problem}. {remedy}, raise max_df, or give more documents.") from error
         self.featureless = featureless(features)
         if self.featureless > MOST_FEATURELESS:
-            logger.warning(
-                "%.1f %% of the %d training documents have no n-gram that is counted, so that only the frequencies of "
-                "the classes decide about them. %s or give more documents",
-                100 * self.featureless,
-                len(texts),
-                remedy,
-            )
+            share = 100 * self.featureless
+            logger.warning("%.1f %% of the training documents have no n-gram that is counted. %s", share, remedy)
         regression = self.decision(features, labels, lambda held_out: vectors.transform(self._read(held_out)))
         self.classifier = make_pipeline(vectors, regression)
 

@@ -268,8 +268,6 @@ class Plan:
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
             named.append((BACKBONES, backbone.kind, head))
-        if run.measures:
-            named.append((BACKBONES, backbone.kind, "projections"))
         modules = [_module(*each) for each in dict.fromkeys(named)]
         optional = {
             "lib.study.run": run.reads_tokens or run.trains,

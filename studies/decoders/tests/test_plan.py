@@ -33,7 +33,7 @@ def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
     assert not found & {
         "studies.decoders.training.geometry",
         "studies.decoders.evaluation.attention_geometry",
-        "lib.backbones.projections",
+        "studies.decoders.training.projections",
     }
     found = {
         place.split(":")[0] for place in reached("scripts/train.py", *modules, "studies.decoders.training.geometry")
@@ -41,7 +41,7 @@ def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
     assert found >= {
         "studies.decoders.training.geometry",
         "studies.decoders.evaluation.attention_geometry",
-        "lib.backbones.projections",
+        "studies.decoders.training.projections",
     }
 
 

@@ -11,9 +11,9 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForTokenClassification, EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
-from lib.backbones.contract import Pieces
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import RunError
+from studies.decoders.backbones.span_finder import Pieces
 from studies.decoders.tasks.span_detection.settings import Settings
 from studies.decoders.tasks.span_detection.task import Task
 

@@ -12,10 +12,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from transformers import PreTrainedModel
 
-from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
-from lib.backbones.settings import BACKBONES
 from lib.core.randomness import derive_seed
 from lib.study.recipe import Geometry
 from lib.study.run import RunSettings
@@ -23,6 +20,7 @@ from lib.training import distributed
 from lib.training.predictor import Observer, load_split
 from lib.training.trainer import Trainer
 from studies.decoders.evaluation.attention_geometry import Form, Measures, largest_move, measure, upper_triangle_share
+from studies.decoders.training.projections import Projections, attention_layers, attention_maps, gradient_norm
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +45,12 @@ class GeometryRecorder(Observer):
 
     Args:
         settings: the measurements.
-        backbone: kind of the backbone.
         seed: seed of the run, for random projections.
         documents: token ids of the documents whose maps are measured.
     """
 
-    def __init__(self, settings: Geometry, backbone: str, seed: int, documents: Sequence[Sequence[int]]) -> None:
-        self.settings = settings
-        self.backbone, self.seed, self.documents = backbone, seed, documents
+    def __init__(self, settings: Geometry, seed: int, documents: Sequence[Sequence[int]]) -> None:
+        self.settings, self.seed, self.documents = settings, seed, documents
         self.rows: list[list[Any]] = []
         self._gradients: list[float] = []
 
@@ -74,7 +70,7 @@ class GeometryRecorder(Observer):
     def has_gradients(self, trainer: Trainer) -> None:
         """Measure the gradients of a step whose weights are measured; the optimiser clears them."""
         if not distributed.index() and self._is_due(trainer.progress.step + 1, trainer.steps):
-            self._gradients = [gradient_norm(layer) for layer in self._layers(trainer.model)]
+            self._gradients = [gradient_norm(layer) for layer in attention_layers(trainer.model)]
 
     def stepped(self, trainer: Trainer) -> None:
         """Measure the weights."""
@@ -84,14 +80,11 @@ class GeometryRecorder(Observer):
     def _is_due(self, step: int, last: int) -> bool:
         return step % self.settings.every == 0 or step == last
 
-    def _layers(self, model: PreTrainedModel) -> list[AttentionLayer]:
-        return BACKBONES.load(self.backbone, "projections").attention_layers(model)
-
     @torch.no_grad()
     def _measure(self, trainer: Trainer) -> None:
         """Add the rows of a step."""
         start, first, step = time.perf_counter(), not self.rows, trainer.progress.step
-        shares, layers = self._upper_triangles(trainer), self._layers(trainer.model)
+        shares, layers = self._upper_triangles(trainer), attention_layers(trainer.model)
         for number, layer in enumerate(layers):
             projections = Projections.read(layer)
             gradient = self._gradients[number] if self._gradients else math.nan
@@ -144,9 +137,7 @@ class GeometryRecorder(Observer):
         try:
             for ids in self.documents:
                 with torch.autocast(device.type, dtype=torch.bfloat16, enabled=in_bf16):
-                    maps = BACKBONES.load(self.backbone, "projections").attention_maps(
-                        model, torch.tensor([ids], device=device)
-                    )
+                    maps = attention_maps(model, torch.tensor([ids], device=device))
                 for layer, each in enumerate(maps):
                     if each is not None:
                         share = upper_triangle_share(each)
@@ -165,7 +156,7 @@ def geometry_recorder(run: RunSettings) -> GeometryRecorder:
         tokens = load_split(run.data["validation"])
         places = [place for place, length in enumerate(tokens["length"][:]) if length > 1][: settings.documents]
         texts = [ids[: settings.length] for ids in tokens.select(places)["input_ids"][:]]
-    return GeometryRecorder(settings, run.backbone.kind, run.seed, texts)
+    return GeometryRecorder(settings, run.seed, texts)
 
 
 def write_geometry(recorder: GeometryRecorder, file: str | Path) -> None:

@@ -371,7 +371,7 @@ def test_kernels_compute_cross_attention_too():
 
 
 def test_keys_of_another_length_are_refused():
-    with pytest.raises(ConfigError, match=r"shapes \(2, 2, 9, 16\), \(2, 2, 5, 16\).*another length"):
+    with pytest.raises(ConfigError, match=r"values: \(2, 2, 9, 16\), \(2, 2, 5, 16\).*no other length"):
         cross_attention("favor")(torch.zeros(2, 9, 32), torch.zeros(2, 5, 32))
 
 
@@ -379,7 +379,7 @@ def test_dropout_of_weights_is_refused_in_training(folder, batch):
     for name, setting in (("bert", "attention_probs_dropout_prob"), ("modernbert", "attention_dropout")):
         model = load(folder, name, "favor", **{setting: 0.1})
         states(model, batch)
-        with pytest.raises(ConfigError, match="attention_dropout = 0.1: favor never forms attention weights"):
+        with pytest.raises(ConfigError, match="attention_dropout: favor never forms attention weights"):
             model.train()(**batch)
         states(load(folder, name, "favor", **{setting: 0.0}).train(), batch)
 
@@ -400,7 +400,7 @@ def test_decoders_are_refused(batch, name):
     )
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **values), attn_implementation="favor").eval()
     for inputs in (batch, {"input_ids": batch["input_ids"]}):
-        with pytest.raises(ConfigError, match="causal_mask_function.*only padding"):
+        with pytest.raises(ConfigError, match="only padding can be hidden, not .*causal_mask_function"):
             model(**inputs)
     whole = torch.ones(3, 1, 20, 20, dtype=torch.bool)
     with pytest.raises(ConfigError, match="causal.*sees the tokens to come"):
@@ -409,7 +409,7 @@ def test_decoders_are_refused(batch, name):
 
 def test_masks_of_pairs_are_refused(folder, batch):
     pairs = torch.ones(3, 1, 20, 20, dtype=torch.bool).tril()
-    with pytest.raises(ConfigError, match=r"\(3, 1, 20, 20\), expected \[B, N\] = \(3, 20\)"):
+    with pytest.raises(ConfigError, match=r"\(3, 1, 20, 20\), expected \[B, N\]"):
         load(folder, "bert", "favor")(batch["input_ids"], attention_mask=pairs)
 
 
@@ -465,14 +465,14 @@ def test_models_that_look_up_their_attention_are_built(name):
         ("lsh-h2-c64", {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "one projection for queries and keys"),
         ("sdpa", {"kind": "sdpa"}, "transformers has an attention of that name.*'sdpa-grid'"),
         ("eager", {"kind": "sdpa"}, "transformers has an attention of that name"),
-        ("favor-m64", {"kind": "favor", "nb_features": 32}, "contradicts the parameters, which spell favor-m32"),
-        ("favor", {"kind": "favor", "nb_features": 32}, "already registered with .*nb_features=256.* and seed 0"),
+        ("favor-m64", {"kind": "favor", "nb_features": 32}, "contradicts the parameters. Call it favor-m32"),
+        ("favor", {"kind": "favor", "nb_features": 32}, "registered with other parameters.*favor-m32-seed0"),
         ("favor-m8", {"kind": "favor", "nb_features": 8, "redraw_interval": 5}, "redraw_interval = 5"),
         ("favor", {"nb_features": 32}, "kind: None is not a known"),
         (
             "sdpa+favor",
             [FAVOR, SDPA],
-            "contradicts the parameters, which spell favor-m256\\+sdpa. Call it 'favor\\+sdpa'",
+            "contradicts the parameters. Call it favor-m256\\+sdpa, .* or favor\\+sdpa",
         ),
         ("favor", [FAVOR, SDPA], "contradicts the parameters"),
         ("sdpa+lsh", [SDPA, {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}], "one projection for queries and keys"),
@@ -488,7 +488,7 @@ def test_registration_refuses(name, values, problem):
 
 def test_registration_again_and_with_mistakes():
     register_attention()
-    with pytest.raises(ConfigError, match="seed 0.*'favor-m256-seed1'"):
+    with pytest.raises(ConfigError, match="registered with other.*'favor-m256-seed1'"):
         register_attention(seed=1)
     with pytest.raises(ValidationError, match="nb_features = 3 is odd"):
         register_attention({"favor-m3": {"kind": "favor", "nb_features": 3}})

@@ -84,7 +84,7 @@ def test_the_encoder_trains_the_shares():
 
 
 def test_it_is_lent_to_no_foreign_model():
-    with pytest.raises(ConfigError, match="linformer has weights of its own, which would be part of no model"):
+    with pytest.raises(ConfigError, match="linformer has weights of its own, which would never be trained"):
         register_attention({"linformer-k4": {"kind": "linformer", "rank": 4, "length": 40}})
 
 

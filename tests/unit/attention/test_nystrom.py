@@ -73,7 +73,7 @@ def test_a_text_alone_equals_the_published_layer_of_one_head(iterations, monkeyp
 
 
 def test_weight_dropout_is_refused():
-    with pytest.raises(ConfigError, match=r"attention_dropout = 0\.1: nystrom never forms"):
+    with pytest.raises(ConfigError, match="attention_dropout: nystrom never forms"):
         nystrom(4, dropout=0.1)
 
 

@@ -115,7 +115,6 @@ def test_stretched_rotations_are_those_of_transformers(kind, width, base, factor
     phases = Phases(width, base, kind=kind, factor=factor, original_length=original_length)
     frequencies, magnitude = of_transformers(kind, width, base, factor, original_length)
     torch.testing.assert_close(phases.frequencies(CPU), frequencies, atol=1e-6, rtol=1e-6)
-    assert phases.magnitude == pytest.approx(magnitude, abs=1e-6)
     angles = torch.arange(50)[:, None] * frequencies
     for table, expected in zip(phases(50, CPU), (angles.cos(), angles.sin()), strict=True):
         torch.testing.assert_close(table, magnitude * expected, atol=2e-5, rtol=0)

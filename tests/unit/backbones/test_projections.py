@@ -6,16 +6,20 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 from transformers import AutoModel
 
-from lib.backbones.encoder import projections as of_encoder
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.positions import rotate
-from lib.backbones.pretrained import projections as of_pretrained
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.backbones.projections import Projections, gradient_norm
 from lib.core.errors import ConfigError
+from studies.decoders.training.projections import (
+    AttentionLayer,
+    Projections,
+    attention_layers,
+    attention_maps,
+    gradient_norm,
+)
 
 SIZES = {
     "hidden_size": 24,
@@ -86,7 +90,7 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
     if lora:
         adapted(model)
     seen, states = [], []
-    layers = of_pretrained.attention_layers(model)
+    layers = attention_layers(model)
     for block in model.layers:
         block.self_attn.register_forward_pre_hook(
             lambda module, arguments, named: states.append((*arguments, *named.values())[0]), with_kwargs=True
@@ -117,7 +121,7 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
 @pytest.mark.parametrize("position", [0, 5, -2])
 def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
     model = encoder(num_key_value_heads=heads_of_keys)
-    layer = of_encoder.attention_layers(model)[1]
+    layer = attention_layers(model)[1]
     assert layer.query is model.layers[1].attention.query
     matrices = dense(Projections.read(layer).form("merged", position))
     state, other = torch.randn(2, 24)
@@ -137,8 +141,8 @@ def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
 @pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
 def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targets):
     model = decoder(family)
-    before = [Projections.read(layer).form("merged", position) for layer in of_pretrained.attention_layers(model)]
-    for layer, old in zip(of_pretrained.attention_layers(adapted(model, targets)), before, strict=True):
+    before = [Projections.read(layer).form("merged", position) for layer in attention_layers(model)]
+    for layer, old in zip(attention_layers(adapted(model, targets)), before, strict=True):
         read = Projections.read(layer)
         assert read.kinds == ("merged", "delta", "adapter")
         delta = read.form("delta", position)
@@ -157,7 +161,7 @@ def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targ
 @pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
 def test_the_product_of_the_updates_alone(targets):
     model = adapted(decoder("llama"), targets)
-    for layer in of_pretrained.attention_layers(model):
+    for layer in attention_layers(model):
         query, key = (
             (weight_of(module) - weight_of(getattr(module, "base_layer", module))).unflatten(0, (-1, 8))
             for module in (layer.query, layer.key)
@@ -168,7 +172,7 @@ def test_the_product_of_the_updates_alone(targets):
 
 
 def test_shared_queries_and_keys_share_their_draw():
-    (layer, _) = of_encoder.attention_layers(encoder("lsh"))
+    (layer, _) = attention_layers(encoder("lsh"))
     read = Projections.read(layer)
     for each in (read, read.drawn(torch.Generator().manual_seed(1))):
         matrices = dense(each.form("merged"))
@@ -177,13 +181,13 @@ def test_shared_queries_and_keys_share_their_draw():
 
 
 def test_positions_that_do_not_turn_change_nothing():
-    layer = of_encoder.attention_layers(encoder(position_embedding_type="sinusoidal"))[0]
+    layer = attention_layers(encoder(position_embedding_type="sinusoidal"))[0]
     read = Projections.read(layer)
     assert torch.equal(dense(read.form("merged", 9)), dense(read.form("merged")))
 
 
 def test_draws_have_the_same_shapes_and_depend_on_their_generator_alone():
-    read = Projections.read(of_pretrained.attention_layers(adapted(decoder("llama")))[0])
+    read = Projections.read(attention_layers(adapted(decoder("llama")))[0])
     state = torch.get_rng_state()
     first, second = (read.drawn(torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state)
@@ -194,7 +198,7 @@ def test_draws_have_the_same_shapes_and_depend_on_their_generator_alone():
 
 def test_an_update_that_is_merged_into_the_base_counts_once():
     model = adapted(decoder("llama"))
-    layer = of_pretrained.attention_layers(model)[0]
+    layer = attention_layers(model)[0]
     expected = dense(Projections.read(layer).form("merged"))
     for module in layer.modules():
         module.merge()
@@ -204,14 +208,14 @@ def test_an_update_that_is_merged_into_the_base_counts_once():
 
 
 def test_an_adapter_that_is_no_product_is_refused():
-    layer = of_pretrained.attention_layers(adapted(decoder("llama"), use_dora=True))[0]
+    layer = attention_layers(adapted(decoder("llama"), use_dora=True))[0]
     with pytest.raises(ConfigError, match="adapter default is .*Dora.*Expected plain LoRA"):
         Projections.read(layer)
 
 
 def test_gradients_of_queries_and_keys_alone():
     model = adapted(decoder("llama"))
-    layers = of_pretrained.attention_layers(model)
+    layers = attention_layers(model)
     assert gradient_norm(layers[0]) == 0
     model(input_ids=TOKENS).last_hidden_state.square().sum().backward()
     wanted = [
@@ -227,7 +231,7 @@ def test_gradients_of_queries_and_keys_alone():
 def test_maps_are_those_of_eager_attention_and_leave_the_model_as_it_was(family):
     model = decoder(family)
     usual, before = model.inner.config._attn_implementation, model(input_ids=TOKENS).last_hidden_state
-    maps = of_pretrained.attention_maps(model, TOKENS)
+    maps = attention_maps(model, TOKENS)
     assert [each.shape for each in maps] == [(4, 20, 20)] * 2
     torch.testing.assert_close(maps[0].sum(-1), torch.ones(4, 20))
     assert model.inner.config._attn_implementation == usual != "eager"
@@ -247,11 +251,11 @@ def test_a_quantised_base_is_dequantised():
     quantised.load_state_dict(linear.state_dict())
     quantised.to("cpu")
     holder = nn.ModuleDict({"q_proj": quantised, "k_proj": nn.Linear(64, 64, bias=False)})
-    layer = of_pretrained.AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None)
+    layer = AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None)
     found = Projections.read(layer).query.base.flatten(0, 1)
     used = weight_of(holder["q_proj"])
     torch.testing.assert_close(found, used, rtol=1e-3, atol=1e-4)
     assert 0.01 < float((found - linear.weight.detach().double()).norm() / found.norm()) < 0.2
     adapted(holder)
-    read = Projections.read(of_pretrained.AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None))
+    read = Projections.read(AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None))
     torch.testing.assert_close(read.query.weight.flatten(0, 1), weight_of(holder["q_proj"]), rtol=1e-3, atol=1e-4)

@@ -161,14 +161,14 @@ BAD = {
     ),
     "an odd number of features": (
         {"mechanisms/favor-m63": {"kind": "favor", "nb_features": 63}},
-        "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64 or 62",
+        "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64",
     ),
     "no number of features": (
         {"mechanisms/favor-relu": {"kind": "favor", "phi": "relu"}},
         "mechanisms.favor-relu: nb_features is missing",
     ),
     "heads that do not divide": ({"backbones/encoder/num_attention_heads": 7}, "num_attention_heads = 7.*64"),
-    "an odd head under rope": ({"backbones/encoder/attention_size": 6}, "3 wide.*even width"),
+    "an odd head under rope": ({"backbones/encoder/attention_size": 6}, "3 wide.*turns pairs"),
     "weight dropout without weights": (
         {"backbones/encoder/attention_dropout": 0.1},
         "models.favor-m64: attention_dropout = 0.1, but favor-m64",
@@ -406,7 +406,7 @@ IDLE = {
             "backbones/encoder/rope_original_length": 64,
             "backbones/encoder/rope_theta": 1.0,
         },
-        "rope_theta = 1.0.*than another",
+        "rope_theta = 1.0.*fast and slow",
     ),
     "a bias without scores": (
         {"backbones/encoder/position_embedding_type": "alibi"},

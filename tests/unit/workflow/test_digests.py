@@ -643,7 +643,7 @@ SSM, CONFIGURATION = "lib.backbones.ssm.backbone", "lib.backbones.encoder.config
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/model.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
-        ("lib/attention/repetition.py", "layer % len(held)", "-layer % len(held)", {BLOCK, SSM}),
+        ("lib/backbones/encoder/model.py", "layer % len(held)", "-layer % len(held)", {BLOCK}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
         ("lib/backbones/encoder/settings.py", "Probability = 0.1", "Probability = 0.2", set()),
         ("lib/backbones/encoder/settings.py", "Width of the", "Size of the", set()),

@@ -9,21 +9,21 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from lib.backbones import contract
 from lib.backbones.logistic import LogisticBackbone
 from lib.core.errors import DataError
+from studies.decoders.backbones.span_finder import Pieces, SpanFinder
 from studies.decoders.backbones.tfidf_spans.settings import Settings
 
 WORD = re.compile(r"\S+")
 
 
-class Backbone(LogisticBackbone, contract.SpanFinder):
+class Backbone(LogisticBackbone, SpanFinder):
     """Short runs of characters in a window around a word, weighed by how rare they are, and one linear decision."""
 
     parameters: Settings
 
     def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
-        """See `lib.backbones.contract.SpanFinder.fit`: a word lies in a span if any of its characters does."""
+        """See `SpanFinder.fit`: a word lies in a span if any of its characters does."""
         settings = self.parameters
         vectors = TfidfVectorizer(
             analyzer="char",
@@ -50,19 +50,17 @@ class Backbone(LogisticBackbone, contract.SpanFinder):
         regression = self.decision(features, labels, lambda held_out: vectors.transform(self._windows(held_out)))
         self.classifier = make_pipeline(vectors, regression)
 
-    def pieces(self, texts: pd.Series) -> list[contract.Pieces]:
-        """See `lib.backbones.contract.SpanFinder.pieces`: one for each word."""
+    def pieces(self, texts: pd.Series) -> list[Pieces]:
+        """See `SpanFinder.pieces`: one for each word."""
         vectors, regression = self.classifier
         return self.answers(regression, vectors.transform(self._windows(texts)), texts, 0)
 
-    def answers(self, regression: Any, features: Any, texts: Any, classes: int) -> list[contract.Pieces]:
+    def answers(self, regression: Any, features: Any, texts: Any, classes: int) -> list[Pieces]:
         """See `lib.backbones.logistic.LogisticBackbone.answers`: the pieces of each text."""
         words = [[word.span() for word in WORD.finditer(text)] for text in texts]
         inside = iter(regression.predict_proba(features)[:, 1].tolist())
         return [
-            contract.Pieces(
-                [start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text]
-            )
+            Pieces([start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text])
             for of_text in words
         ]
 

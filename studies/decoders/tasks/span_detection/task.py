@@ -15,13 +15,13 @@ from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from lib.backbones.contract import Pieces, SpanFinder
 from lib.backbones.heads.token_classification import TokenClassification
 from lib.core.errors import RunError
 from lib.core.labels import IGNORED
 from lib.reading.spans import marked
 from lib.tasks import contract
 from lib.tokens.batches import ClassificationCollator
+from studies.decoders.backbones.span_finder import Pieces, SpanFinder
 from studies.decoders.evaluation.spans import (
     Counts,
     balanced_threshold,

@@ -54,11 +54,11 @@ def test_tokens_in_two_segments_count_twice():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"overlap": 8, "segment": 10}, r"overlap = 8: a segment of 10 tokens would bring no new one.*at most 7"),
+        ({"overlap": 8, "segment": 10}, "overlap = 8: a segment would bring no new token.*at most 7"),
         ({"segment": 600, "encoder": BERT}, "segment = 600, but the encoder reads 512 tokens at most"),
         ({"encoder": {"kind": "tfidf"}}, "encoder: a backbone of kind tfidf gives no states"),
         ({"encoder": {"kind": "hierarchical", "encoder": BERT}}, "encoder: a backbone of kind hierarchical gives no"),
-        ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3 does not divide the encoder's width 16"),
+        ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3 does not divide the width 16"),
         ({"encoder": {"kind": "encoder", "hidden": 3}}, "hidden"),
     ],
 )

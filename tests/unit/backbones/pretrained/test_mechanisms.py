@@ -14,9 +14,8 @@ from lib.backbones.pretrained.export import target
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.settings import Settings
-from lib.backbones.projections import Projections
-from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from studies.decoders.training.projections import Projections, attention_layers, attention_maps
 
 pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
@@ -95,7 +94,7 @@ def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
     if mechanism is SDPA:
         torch.testing.assert_close(model, exact)
     assert model.isfinite().all()
-    with pytest.raises(ValidationError, match="fewer heads of keys than of queries. Choose queries"):
+    with pytest.raises(ValidationError, match="keys have fewer heads. Choose queries"):
         Settings(architecture=fields, attention_dropout=0.0, shared_projection="mean").with_mechanism(LSH)
 
 
@@ -276,7 +275,7 @@ def test_attention_maps_stand_at_the_layers_that_compute_them(fields):
     assert len(maps) == len(begun) == inner.config.num_hidden_layers
     assert {layer for layer, each in enumerate(maps) if each is not None} == expected.keys()
     assert all(torch.equal(maps[layer], each) for layer, each in expected.items())
-    of_one = BACKBONES.load("pretrained", "projections").attention_maps(model, IDS[:1])
+    of_one = attention_maps(model, IDS[:1])
     assert [each is None for each in of_one] == [each is None for each in maps]
     assert {layer for layer, *_ in attended(model, IDS[0].tolist())} == expected.keys()
 
@@ -290,7 +289,7 @@ def test_only_the_layers_that_share_begin_with_a_chosen_projection(published):
         both = (there.query.weight + there.key.weight) / 2
         assert torch.equal(here.query.weight, both if layer == 1 else there.query.weight)
         assert bool(list(here.key.parameters())) == (layer != 1)
-    layers = BACKBONES.load("pretrained", "projections").attention_layers(model)
+    layers = attention_layers(model)
     assert [layer.key is None for layer in layers] == [False, True, False]
 
 
@@ -306,7 +305,7 @@ def test_a_list_is_saved_with_its_draws(tmp_path):
 
 def test_more_entries_than_layers_without_a_window_are_refused():
     with pytest.raises(
-        ConfigError, match=r"mechanism = \[favor-m2048, sdpa\]: 2 entries for 1 layers without a window"
+        ConfigError, match=r"mechanism = \[favor-m2048, sdpa\]: more entries than the 1 layers without a window"
     ):
         own("modernbert", [FAVOR, SDPA])
 
@@ -341,7 +340,7 @@ def test_attention_maps_are_those_of_the_mechanism():
 @pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].queries])
 def test_geometry_reads_the_projections_that_attend(kind):
     _, model = own(kind, LSH, shared_projection="queries")
-    layers = BACKBONES.load("pretrained", "projections").attention_layers(model)
+    layers = attention_layers(model)
     assert len(layers) == 3
     assert all(layer.key is None for layer in layers)
     left, right = Projections.read(layers[0]).form("merged")
@@ -353,11 +352,11 @@ def test_geometry_reads_the_projections_that_attend(kind):
     [
         ("deberta-v2", SDPA, {}, "attends in a way of its own"),
         ("llama", SDPA, {}, "attends in a way of its own"),
-        ("bert", LSH, {}, "Set shared_projection of the backbone to queries, keys or mean"),
+        ("bert", LSH, {}, "Set shared_projection to queries, keys or mean"),
         ("modernbert", LSH, {"shared_projection": "keys"}, "no separate projections"),
         ("albert", LSH, {"shared_projection": "keys"}, "no separate projections"),
-        ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout of the backbone to 0"),
-        ("bert", [SDPA, LSH], {}, "mechanism = lsh-h2-c8 has one projection.* Set shared_projection of the backbone"),
+        ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout: 0"),
+        ("bert", [SDPA, LSH], {}, "mechanism = lsh-h2-c8 has one projection.* Set shared_projection to"),
         (
             "bert",
             [SDPA, FAVOR],

@@ -12,11 +12,10 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.backbones.pretrained.projections import attention_layers
 from lib.backbones.pretrained.settings import Settings
-from lib.backbones.projections import Projections
 from lib.core.errors import ConfigError
 from lib.core.settings import describe
+from studies.decoders.training.projections import Projections, attention_layers
 
 SIZES = {
     "model_type": "gemma3_text",
@@ -38,18 +37,21 @@ def refused(**values):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"model_type": "opt"}, "architecture.model_type: 'opt' has no entry in .*Choose one of llama, mistral"),
-        ({"model_type": None}, "architecture.model_type: None has no entry"),
+        ({"model_type": "opt"}, "architecture.model_type: 'opt' is not known. Choose one of llama, mistral"),
+        ({"model_type": None}, "architecture.model_type: None is not known"),
         ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number above 0. Copy it from"),
         ({"is_causal": False}, "architecture.is_causal: follows from `attention`. Leave it out"),
         ({"use_bidirectional_attention": True}, "architecture.use_bidirectional_attention: follows from `attention`"),
         ({"model_type": "xlm-roberta"}, "architecture.max_position_embeddings: missing"),
         ({"model_type": "deberta-v2"}, "architecture.max_position_embeddings: missing"),
-        ({"model_type": "gpt2", "n_embd": 32}, "architecture.n_embd is 32, but hidden_size, .* 16. Give one of them"),
+        (
+            {"model_type": "gpt2", "n_embd": 32},
+            "architecture.n_embd and hidden_size are the same field.* Give one of them",
+        ),
         ({"model_type": "distilbert", "hidden_dim": None, "intermediate_size": None}, "intermediate_size: missing"),
         (
             {"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 4.0}},
-            "architecture.max_position_embeddings: missing, but rotary positions of type dynamic depend",
+            "architecture.max_position_embeddings: missing; beyond it, positions of type dynamic depend",
         ),
         (
             {"model_type": "albert", "max_position_embeddings": 64, "inner_group_num": 2},
@@ -94,7 +96,7 @@ def test_an_encoder_cannot_be_made_causal(attention):
     bert = SIZES | {"model_type": "bert", "max_position_embeddings": 64}
     steps = {"opening_steps": 5} if attention == "gradual" else {}
     message = refused(architecture=bert, attention=attention, **steps)
-    assert f"attention = {attention}: bert is an encoder, made to see both sides. Set attention: bidirec" in message
+    assert f"attention = {attention}: bert is an encoder. Set attention: bidirec" in message
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_a_token_that_only_serves_as_padding_has_an_embedding_that_learns(paddin
 def test_positions_behind_padding_need_a_token_for_it(family):
     architecture = SIZES | {"model_type": family, "max_position_embeddings": 64}
     config = PretrainedBackboneConfig(architecture=architecture, pad_token_id=None)
-    with pytest.raises(ConfigError, match="no token of its own for padding"):
+    with pytest.raises(ConfigError, match="no token for padding"):
         PretrainedBackboneModel(config)
 
 

@@ -289,8 +289,11 @@ def test_what_the_study_asks_of_a_backbone():
         ({"head_size": 48}, "head_size = 48 does not divide expansion x hidden_size = 1024"),
         ({"convolution": 4}, "convolution = 4 is even"),
         ({"state_size": 0}, "state_size"),
-        ({"attention_period": 1}, "attention_period = 1 leaves no layer with a state"),
-        ({"attention_period": 8, "num_attention_heads": 8}, "none that attends, of 7. Choose 2 to 7"),
+        ({"attention_period": 1}, "attention_period = 1. Expected 2 to"),
+        (
+            {"attention_period": 8, "num_attention_heads": 8},
+            "attention_period = 8. Expected 2 to num_hidden_layers = 7",
+        ),
         ({"attention_period": 2}, "num_attention_heads: missing"),
         ({"attention_period": 2, "num_attention_heads": 7}, "num_attention_heads: 7 does not divide hidden_size = 512"),
         (

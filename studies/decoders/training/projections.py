@@ -1,19 +1,20 @@
 """The query and key projections of attention layers as forms: W = Wq' R Wk of every head, and of a layer their sum.
 
 Weights are read from live models, with the low-rank updates of `peft` apart and quantised ones dequantised, as float64.
-What differs between backbones is in the part `projections` of each: `attention_layers`, which finds the layers, and
-`attention_maps`, which gives the weights of one document.
+Models are encoders of this project or architectures of transformers, whose layers may hold a mechanism.
 
 Shapes: H heads of queries, K of keys, d width of a head, D width of a state, r rank of an update, F forms, k their
 rank.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
+from lib.backbones.pretrained.mechanisms import shares_query_and_key
 from lib.core.errors import ConfigError
 
 Weights = Literal["merged", "delta", "adapter"]
@@ -152,6 +153,53 @@ class Projections(NamedTuple):
         phases = (position * self.frequencies)[:, None]
         turned = first * phases.cos() - second * phases.sin(), second * phases.cos() + first * phases.sin()
         return torch.stack(turned, dim=-2).flatten(-3, -2) if self.neighbours else torch.cat(turned, dim=-2)
+
+
+def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
+    """Return the attention layers of a model, from the lowest."""
+    if model.config.parameters.kind == "pretrained":
+        return list(_layers_of_architecture(model))
+    encoder, frequencies = model.base_model, None
+    if encoder.phases is not None:
+        frequencies = encoder.phases.scale * encoder.phases.frequencies(torch.device("cpu"))
+    parts = [block.attention for block in encoder.layers]
+    return [AttentionLayer(part.query, part.key, part.head_size, frequencies, neighbours=True) for part in parts]
+
+
+def _layers_of_architecture(model: PreTrainedModel) -> Iterator[AttentionLayer]:
+    config, inner = model.config, model.base_model.inner
+    family, width = config.family, config.head_size
+    kinds, rotary = getattr(inner.config, "layer_types", None), getattr(inner, "rotary_emb", None)
+    for number, block in enumerate(model.base_model.layers):
+        attends = block.get_submodule(family.attends)
+        # Gemma 3 turns layers with a window by other frequencies than those without.
+        name = f"{kinds[number]}_inv_freq" if kinds else "inv_freq"
+        frequencies = getattr(rotary, name) if hasattr(rotary, name) else getattr(rotary, "inv_freq", None)
+        turned = getattr(attends, "use_rope", True)  # SmolLM3 turns only some layers
+        yield AttentionLayer(
+            attends.get_submodule(family.queries),
+            None if shares_query_and_key(attends) else attends.get_submodule(family.keys),
+            width,
+            frequencies if turned else None,
+            norms=(attends.q_norm, attends.k_norm) if hasattr(attends, "q_norm") else None,
+        )
+
+
+def attention_maps(model: PreTrainedModel, ids: Tensor) -> list[Tensor | None]:
+    """Return the attention weights of each layer [H, N, N] on one document [1, N]; None of one without a mechanism.
+
+    Without any mechanism, only eager attention forms them, so the model attends eagerly meanwhile.
+    """
+    if model.config.mechanism is None:
+        inner = model.base_model.inner
+        usual = inner.config._attn_implementation
+        inner.set_attn_implementation("eager")
+    try:
+        maps = model.base_model(input_ids=ids, output_attentions=True).attentions
+        return [None if each is None else each[0] for each in maps]
+    finally:
+        if model.config.mechanism is None:
+            inner.set_attn_implementation(usual)
 
 
 def gradient_norm(layer: AttentionLayer) -> float:
