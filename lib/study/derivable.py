@@ -55,24 +55,17 @@ def _parents(graph: Graph) -> Iterator[str]:
         start = graph.experiment.stages[stage].start
         if parent is None:
             if start and model.start is None and _reads_tokens(graph, name, stage, entry):
-                yield (
-                    f"models.{name}: skips {start}, from which {stage} starts. Leave it in, or give "
-                    f"the model a start: a folder, a repository, or '{SCRATCH}'"
-                )
+                yield f"models.{name}: skips {start}, from which {stage} starts. Keep it, or add a start ('{SCRATCH}')"
             continue
         before = graph.parent_dataset(stage, parent, entry)
         if before is None:
             known = ", ".join(graph.experiment.stages[parent].data)
             remedy = "Name one of them as its start" if parent == start else f"Let {name} pass {start}"
-            yield (
-                f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has several entries and none "
-                f"for {entry}: {known}. {remedy}, or add {entry} to {parent}"
-            )
+            several = f"{name} starts from {parent}, which has several entries and none for {entry}: {known}"
+            yield f"stages.{stage}.data.{entry}: {several}. {remedy}, or add {entry} to {parent}"
         elif not graph.has_runs(name, parent, before):
-            yield (
-                f"models.{name}.datasets: {stage} on {entry} starts from {parent} on {before}, which is left out. "
-                f"Name {before}, too, or let {name} skip {parent}"
-            )
+            left_out = f"{stage} on {entry} starts from {parent} on {before}, which is left out"
+            yield f"models.{name}.datasets: {left_out}. Name {before}, too, or let {name} skip {parent}"
 
 
 def _reads_tokens(graph: Graph, model: str, stage: str, entry: str) -> bool:

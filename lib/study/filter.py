@@ -1,7 +1,5 @@
 """A filter of the runs of a study."""
 
-from collections.abc import Iterator
-
 from pydantic import Field
 
 from lib.core.settings import BaseSettings, EntryName, ModelName, Seed, StageName
@@ -37,8 +35,3 @@ class Filter(BaseSettings):
             if (run.id.stage, run.id.model, run.id.dataset) in places
             and (self.seeds is None or run.id.seed in self.seeds)
         ]
-
-    def errors(self, runs: list[Run], graph: Graph) -> Iterator[str]:
-        """Yield that no run matches, with its place below `only`."""
-        if not self.of(runs, graph):
-            yield ": no run of the study matches all of them. Remove one"

@@ -1,29 +1,14 @@
 """Check that all names in a study exist. These checks come first, since all others follow the names."""
 
 import graphlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
 
 from lib.core.settings import known
 from lib.preparing.generators import problems_of
-from lib.preparing.settings.corpus import Corpus
-from lib.preparing.settings.dataset import Dataset
-from lib.preparing.settings.sources import GeneratedSource, RemoteFile
+from lib.preparing.settings.sources import GeneratedSource
 from lib.results.settings import ResultSettings
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
-
-MEASURED = {
-    "tables": (
-        *("attention_cost", "training_cost", "encoder_cost", "adaptation_cost", "sequence_cost", "memory_cost"),
-        *("attention_cost_kept", "favor_error", "lsh_recall"),
-    ),
-    "figures": (
-        *("attention_time", "attention_memory", "sequence_time", "memory_length"),
-        *("favor_error", "lsh_recall"),
-    ),
-}
-"""Names of the tables and figures that `make bench` writes to the same folders as those of a study."""
 
 
 def name_errors(
@@ -40,7 +25,7 @@ def name_errors(
     for place, name, there in (*named, *_within_stages(experiment), *_shown(experiment, report)):
         if name not in there:
             yield f"{place}: there is no '{name}'. {known(name, there)}"
-    for check in (_stages, _mechanisms, _texts_to_train_on, _sources, _addresses):
+    for check in (_stages, _mechanisms, _texts_to_train_on, _sources):
         yield from (f"experiment.{error}" for error in check(experiment))
     yield from _report(experiment, report)
     yield from _names_alike(experiment)
@@ -121,10 +106,7 @@ def _mechanisms(experiment: Experiment) -> Iterator[str]:
     for name, parameters in experiment.mechanisms.items():
         canonical = parameters.name()
         if name != canonical and not name.startswith(f"{canonical}-"):
-            yield (
-                f"mechanisms.{name}: the name contradicts the parameters, which spell {canonical}. "
-                f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters"
-            )
+            yield f"mechanisms.{name}: the parameters spell {canonical}. Call it so, or '{canonical}-<suffix>'"
     for name, model in experiment.models.items():
         backbone = experiment.backbones.get(model.backbone)
         if backbone and backbone.needs_mechanism and model.mechanism is None and not backbone.held_mechanisms:
@@ -142,30 +124,12 @@ def _texts_to_train_on(experiment: Experiment) -> Iterator[str]:
                 yield f"{section}.{name}.corpus: missing. Name what it is trained on: {there}"
 
 
-def _texts(experiment: Experiment) -> Iterator[tuple[str, str, Corpus | Dataset]]:
-    """Yield corpora and datasets: section, name, settings."""
-    sections: dict[str, Mapping[str, Any]] = {"corpora": experiment.corpora, "datasets": experiment.datasets}
-    return ((section, name, each) for section, entries in sections.items() for name, each in entries.items())
-
-
 def _sources(experiment: Experiment) -> Iterator[str]:
-    for section, name, corpus in _texts(experiment):
-        if isinstance(source := corpus.chosen, GeneratedSource):
-            for error in problems_of(source.generator or name, source.documents, source.options):
-                yield f"{section}.{name}.generated.{error}"
-
-
-def _addresses(experiment: Experiment) -> Iterator[str]:
-    """Yield the URLs that are given twice with different sizes or checksums."""
-    first: dict[str, tuple[str, RemoteFile]] = {}
-    for section, name, corpus in _texts(experiment):
-        for file in corpus.remote_files:
-            place, other = first.setdefault(file.url, (f"experiment.{section}.{name}", file))
-            if (file.size, file.sha256) != (other.size, other.sha256):
-                yield (
-                    f"{section}.{name}: {file.url} is also in {place}, with another size or sha256. "
-                    "Give it the same ones at both places"
-                )
+    for section in ("corpora", "datasets"):
+        for name, corpus in getattr(experiment, section).items():
+            if isinstance(source := corpus.chosen, GeneratedSource):
+                for error in problems_of(source.generator or name, source.documents, source.options):
+                    yield f"{section}.{name}.generated.{error}"
 
 
 def _report(experiment: Experiment, report: ReportSettings) -> Iterator[str]:

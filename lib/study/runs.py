@@ -150,12 +150,9 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
 
 def _parent(graph: Graph, run: RunId) -> RunId | None:
     """Return the run whose weights a run starts from; None = they come from elsewhere, or are random."""
-    stage = graph.parent_stage(run.model, run.stage)
-    if stage is None:
+    if (parent := graph.parent(run.model, run.stage, run.dataset)) is None:
         return None
-    dataset = graph.parent_dataset(run.stage, stage, run.dataset)
-    assert dataset is not None  # the study was checked
-    return RunId(stage, graph.owner(run.model, stage, dataset), dataset, graph.seed_before(stage, dataset, run.seed))
+    return RunId(parent[0], graph.owner(run.model, *parent), parent[1], graph.seed_before(*parent, run.seed))
 
 
 def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:

@@ -11,7 +11,7 @@ from lib.results.quantities import OF_NUMBERS, quantity
 from lib.results.settings import ResultSettings
 from lib.study.fits import SEARCHED
 from lib.study.graph import Graph
-from lib.study.names import MEASURED, rule_name, same_names
+from lib.study.names import rule_name, same_names
 from lib.study.report import ReportSettings
 from lib.study.rows import results_of, rows_of, shown_entries
 
@@ -116,15 +116,14 @@ def _analysis(graph: Graph, analysis: AnalysisSettings) -> Iterator[str]:
 
 def _files(graph: Graph, report: ReportSettings) -> Iterator[str]:
     """Yield the results whose files or rules would be called like others, as `f1_imdb` and the file of `f1` on imdb."""
-    for section, measured in MEASURED.items():
+    for section in ("tables", "figures"):
         made = [
             (f"report.{section}.{entry}" + (f" on {dataset}" if dataset else ""), name)
             for entry, settings in getattr(report, section).items()
             for name, dataset in results_of(graph, entry, settings).items()
         ]
         made += [(f"report.analyses.{name}", name) for name in report.analyses]
-        bench = [("`make bench`", name) for name in measured]
-        yield from same_names((place, rule_name("result", name)) for place, name in [*bench, *made])
+        yield from same_names((place, rule_name("result", name)) for place, name in made)
 
 
 # Checks of one table or figure: their errors begin with the setting below it
@@ -264,7 +263,5 @@ def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
                     predicted = "numbers" if task.numbers else "classes"
                     yield f": {column} is no score of {task.kind}, the task of {stage} on {entry}, with its {predicted}"
                 elif split == "test" and not dataset.split.test_labels:
-                    yield (
-                        f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name a score "
-                        "on validation (validation_f1, ...), or other datasets"
-                    )
+                    false = f"datasets.{entry}.split.test_labels is false. Name a score on validation, or others"
+                    yield f": {column} is a score on test, but {false}"

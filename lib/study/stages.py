@@ -43,7 +43,7 @@ def _start(values: Any) -> Any:
     if values is None or values == SCRATCH or isinstance(values, ForeignStart | WordVectorsStart):
         return values
     raise ValueError(
-        f"expected '{SCRATCH}', a folder ({{folder: ...}}), a repository with its revision, or {{word_vectors: ...}}"
+        f"expected '{SCRATCH}', {{folder: ...}}, {{repository: ..., revision: ...}} or {{word_vectors: ...}}"
     )
 
 

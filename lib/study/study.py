@@ -72,7 +72,7 @@ class Study(BaseSettings):
             yield from report_errors(self.graph, self.report)
             if self.execution.runs != "made":
                 yield from not_kept(self.report, self.execution.runs)
-            if self.only is not None:
-                yield from (f"only{error}" for error in self.only.errors(self.runs, self.graph))
+            if self.only is not None and not self.asked:
+                yield "only: no run of the study matches all of them. Remove one"
             if self.experiment.precision == "fp16" and self.execution.training.device == "cpu":
                 yield "experiment.precision: fp16 needs a GPU, but execution.training.device is cpu. Use bf16 or fp32"

@@ -64,9 +64,8 @@ def _not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | No
     for what, (found, expected) in sizes.items():
         if None not in (found, expected) and found != expected:
             return f"{teacher} has {found} {what} and not {expected}"
-    parent = graph.parent_stage(teacher, at.stage)
-    before = parent and graph.parent_dataset(at.stage, parent, at.entry)
-    reads, named = graph.tokenizer_of(teacher, before or at.entry), graph.tokenizer_of(at.model, at.entry)
+    _, before = graph.parent(teacher, at.stage, at.entry) or (None, at.entry)
+    reads, named = graph.tokenizer_of(teacher, before), graph.tokenizer_of(at.model, at.entry)
     if reads != named:
         return f"{teacher} reads by the tokeniser {reads} and not by {named}. Let both have the same"
     reach, tokens = other.longest(), graph.max_tokens(at.model, at.entry)

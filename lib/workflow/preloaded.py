@@ -145,9 +145,7 @@ def hand_over(command: Sequence[str]) -> int | None:
             status = replies.readline()
     if not status:
         _signal_group(int(process), signal.SIGKILL)
-        logger.error(
-            "%s: the process that kept this program was killed, and so was the program. Run it again.", address
-        )
+        logger.error("%s: the keeper of this program was killed, and so was the program. Run it again.", address)
         return 1
     return int(status)
 
@@ -181,10 +179,8 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
         with contextlib.chdir(folder):
             listener.bind(NAME)
     except OSError as error:
-        raise ProjectError(
-            f"{tempfile.tempdir or 'TMPDIR'}: cannot hold a socket ({error}). Set TMPDIR to a local folder that you "
-            "may write."
-        ) from error
+        folder = tempfile.tempdir or "TMPDIR"
+        raise ProjectError(f"{folder}: cannot hold a socket ({error}). Set TMPDIR to a local folder.") from error
     listener.listen(128)
     starter = os.getpid()
     # A signal that comes before the server has its handler waits for it.

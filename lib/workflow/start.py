@@ -78,10 +78,7 @@ def check_files(command: Sequence[str]) -> None:
     """
     for path in (Path(word.removeprefix("@")) for word in command):
         if path.parent.name == PLANNED and NAME.fullmatch(path.name) and not path.is_file():
-            raise ConfigError(
-                f"{path}: not there. Expected what this job was planned with; its settings have changed since then. "
-                f"{REMEDY}"
-            )
+            raise ConfigError(f"{path}: not there, so the settings have changed since this job was planned. {REMEDY}")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if "Lints for" not in process.stderr and process.returncode:
         raise ProjectError(f"snakemake --lint failed: {process.stderr[-2000:]}")
-    found = Counter(
-        re.sub(r" in line \d+\.?$", "", title) for title in re.findall(r"^    \* (.*):$", process.stderr, re.MULTILINE)
-    )
+    titles = re.findall(r"^    \* (.*):$", process.stderr, re.MULTILINE)
+    found = Counter(re.sub(r" in line \d+\.?$", "", title) for title in titles)
     refused = set(re.findall(r"^\| `([^`]+)` \|", _section(), re.MULTILINE))
     for title in sorted(found.keys() - refused):
         print(f"{title}: {found[title]} times. Fix it, or add it to the ignored ones in CONTRIBUTING.md.")

@@ -117,8 +117,7 @@ def _files(plan: Plan) -> set[Path]:
     records = {Path(plan.paths.record(run.id)) for run in plan.runs}
     if missing := sorted(str(file) for file in shown | records if not file.is_file()):
         raise DataError(
-            f"{missing[0]}: no such file, and {len(missing) - 1} more are missing. Finish the study before it is "
-            "archived; make status shows what is left."
+            f"{missing[0]}: no such file, nor {len(missing) - 1} more. Finish the study; make status shows what."
         )
     for record in records:
         folder = record.parent

@@ -164,12 +164,15 @@ def config_schema() -> str:
     definitions = Reference().definitions
     del definitions[RunSettings.__name__]
     for definition in definitions.values():
+        for unused in ("title", "required"):
+            definition.pop(unused, None)
         for field in definition.get("properties", {}).values():
+            field.pop("title", None)
             _let_null_remove(field)
     study = definitions.pop(Study.__name__)
     study["properties"]["report"] = {"anyOf": [study["properties"]["report"], NULL]}
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
-    return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps({**study, "$defs": definitions}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def write_reference(folder: str | Path) -> None:
@@ -229,18 +232,3 @@ def _let_null_remove(field: Schema) -> None:
 
 def _name(reference: Schema) -> str:
     return str(reference["$ref"]).rpartition("/")[2]
-
-
-def _lean(schema: Any, names: bool = False) -> Any:
-    """Return a schema without titles, requirements, and defaults that are sections.
-
-    Args:
-        schema: any part of it.
-        names: whether its keys are names of the user's or of fields, which stay whatever they are.
-    """
-    if isinstance(schema, list):
-        return [_lean(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    dropped = () if names else ("title", "required", "discriminator")
-    return {key: _lean(value, key in ("properties", "$defs")) for key, value in schema.items() if key not in dropped}

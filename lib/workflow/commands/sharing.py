@@ -83,9 +83,7 @@ def share(
     folder = Path(plan.paths.folder(run.id))
     record = read_record(folder)
     if problems := differing_files(folder, record):
-        raise DataError(
-            f"{folder}: not whole ({', '.join(problems)}). Expected all that its record names; run it again."
-        )
+        raise DataError(f"{folder}: not whole ({', '.join(problems)}). Expected what its record names; run it again.")
     if not (folder / MODEL).is_dir():
         raise DataError(f"{folder}: left no model. Expected a run that trains one.")
     require_new(out)
@@ -218,9 +216,7 @@ def _without_project(model: Path) -> str:
         name = exported_class(model)
     except ConfigError as error:
         return f"Without that package it cannot be read: {str(error).removeprefix(f'{model}: ')}"
-    return (
-        f"`python scripts/tools/export.py --model <this folder> --out <new folder>` makes a `{name}` of transformers."
-    )
+    return f"`python scripts/tools/export.py --model <this folder> --out <folder>` makes a `{name}` of transformers."
 
 
 def _interval(folder: Path) -> tuple[float, float]:

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from lib.core.errors import first
 from lib.core.extensions import ROOT
 from lib.core.files import file_digest, files_in, write_json
 from lib.workflow.staleness.digests import STATEMENTS, file_of, files_read, reached, roots
 
 VERSION = 4
 """Version of the digest algorithm; digests of different versions cannot be compared."""
-SHOWN = 5
-"""How many definitions of a file are named."""
 
 
 class KeptCode(BaseModel):
@@ -87,9 +86,7 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
     for module, _, name in (each.partition(":") for each in sorted(changed)):
         found.setdefault(file_of(module), []).append("top-level statements" if name == STATEMENTS else f"`{name}`")
     return [
-        f"code of {os.path.relpath(file, ROOT)}: {', '.join(names[:SHOWN])}"
-        f"{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''} changed"
-        for file, names in found.items()
+        f"code of {os.path.relpath(file, ROOT)}: {', '.join(first(names))} changed" for file, names in found.items()
     ]
 
 

@@ -1,6 +1,11 @@
 """Documents whose evidence has a known place."""
 
 
+def articles_used(corpus):
+    """Return how many articles the slices of a corpus hold; these surround nothing."""
+    return sum(part.articles for part in (corpus.short, corpus.long, corpus.held_out))
+
+
 rule place_dataset:
     input:
         **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
@@ -17,7 +22,7 @@ rule place_dataset:
         runtime=scaled_by_attempt(60),
     params:
         settings=lambda w: planned(plan.corpora.placements[w.corpus].model_dump(mode="json")),
-        used=lambda w: plan.corpora.articles_used(plan.corpora.placements[w.corpus].corpus),
+        used=lambda w: articles_used(plan.experiment.corpora[plan.corpora.placements[w.corpus].corpus]),
         articles=lambda w, input: listed(input.articles),
         folder=subpath(output.summary, parent=True),
         program=program("studies/evidence/scripts/place_dataset"),

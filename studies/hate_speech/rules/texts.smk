@@ -1,11 +1,18 @@
 """More training documents of chosen classes, and descriptions of all texts."""
 
+from studies.hate_speech.augmentation import planning
+
+
+def augmentation_sources(wildcards):
+    """Return what the ways of an augmentation read, by way."""
+    return planning.sources(plan.paths, plan.corpora.augmentations[wildcards.corpus])
+
 
 rule augment_dataset:
     input:
         **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
         sources=lambda w: plan.inputs_of(
-            place for places in plan.corpora.augmentation_sources(w.corpus).values() for place in places
+            place for places in augmentation_sources(w).values() for place in places
         ),
     output:
         **{split: plan.paths.documents("{corpus}", "augmented", split) for split in SPLITS},
@@ -23,10 +30,12 @@ rule augment_dataset:
     params:
         settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
         preparation=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        sources=lambda w: listed(part_options("--source", plan.corpora.augmentation_sources(w.corpus))),
+        sources=lambda w: listed(part_options("--source", augmentation_sources(w))),
         folder=subpath(output.summary, parent=True),
         device=DEVICE,
-        program=lambda w: coded("studies/hate_speech/scripts/augment_dataset", plan.corpora.augmentation_code(w.corpus)),
+        program=lambda w: coded(
+            "studies/hate_speech/scripts/augment_dataset", planning.code(plan.corpora.augmentations[w.corpus])
+        ),
     message:
         "augment {wildcards.corpus}"
     shell:

@@ -7,6 +7,7 @@ from small_plans import key, plan, reported
 from lib.results.scope import scope as read_scope
 from lib.workflow.planning.corpora import download_options
 from lib.workflow.staleness.digests import reached
+from studies.hate_speech.augmentation import planning
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -179,21 +180,24 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     ((archive, file),) = made.corpora.remote_files.items()
     assert archive.endswith("/wordnet.zip")
     assert download_options(file) == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
-    assert made.corpora.augmentation_sources("imdb") == {
+    assert planning.sources(made.paths, made.corpora.augmentations["imdb"]) == {
         "synonyms": [f"resources/urls/{archive}"],
         "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
     }
     local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
-    assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert planning.sources(made.paths, made.corpora.augmentations["imdb"]) == {
+        "synonyms": ["wordnet"],
+        "masked_lm": ["results/runs/a/model"],
+    }
     assert made.corpora.remote_files == {}
 
 
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
-    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
-    made.corpora.augmentation_code("imdb")
+    monkeypatch.setattr(planning, "code_digest", lambda *places: named.append(places))
+    planning.code(made.corpora.augmentations["imdb"])
     definitions = reached(*named[0])
     assert {
         "studies.hate_speech.augmentation.synonyms:Rewriter",

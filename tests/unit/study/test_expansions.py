@@ -125,7 +125,7 @@ def test_results_lie_in_no_folder_of_the_project(folder, key, monkeypatch):
 
 @pytest.mark.parametrize(("results", "resources"), [("a", "a"), ("a/b", "a"), ("a", "a/b"), ("a", "x/../a/")])
 def test_results_and_downloads_are_apart(results, resources):
-    with pytest.raises(ConfigError, match="execution.results: .* are one folder, or one is in the other"):
+    with pytest.raises(ConfigError, match="execution.results: .* overlap"):
         loaded(("execution/results", results), ("execution/resources", resources))
 
 
