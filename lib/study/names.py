@@ -62,9 +62,8 @@ def _shown(experiment: Experiment, report: ReportSettings) -> Iterator[Use]:
         yield from ((f"{place}.stage", stage, stages) for stage in settings.stages_passed())
         yield from ((f"{place}.time", stage, stages) for stage in settings.stages_added())
         if settings.reads == "word_vectors":
-            yield from (
-                (f"{place}.word_vectors", name, experiment.word_vectors) for name in settings.vectors_named() or ()
-            )
+            for name in settings.vectors_named() or ():
+                yield f"{place}.word_vectors", name, experiment.word_vectors
         shown = _datasets(experiment, settings)
         yield from ((f"{place}.datasets", dataset, shown) for dataset in settings.datasets or ())
         positive = getattr(settings, "positive", None)
@@ -81,17 +80,11 @@ def _datasets(experiment: Experiment, settings: ResultSettings) -> Collection[st
     if settings.reads in ("texts", "documents"):
         return experiment.datasets
     passed = [experiment.stages[stage].data for stage in settings.stages_passed() if stage in experiment.stages]
-    return list(dict.fromkeys(entry for data in passed for entry in data)) or {
-        **experiment.corpora,
-        **experiment.datasets,
-    }
+    return dict.fromkeys(entry for data in passed for entry in data) or [*experiment.corpora, *experiment.datasets]
 
 
 def _stages(experiment: Experiment) -> Iterator[str]:
-    needed = {
-        name: [each for each in (stage.start, stage.settings_from) if each is not None]
-        for name, stage in experiment.stages.items()
-    }
+    needed = {name: filter(None, (each.start, each.settings_from)) for name, each in experiment.stages.items()}
     try:
         graphlib.TopologicalSorter(needed).prepare()
     except graphlib.CycleError as error:
@@ -165,6 +158,5 @@ def same_names(made: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _names_alike(experiment: Experiment) -> Iterator[str]:
     """Yield the names that would be the same folder, at least where upper and lower case are alike."""
     for sections in (("corpora", "datasets"), ("tokenizers",), ("word_vectors",), ("stages",), ("models",)):
-        yield from same_names(
-            (f"experiment.{section}.{name}", name) for section in sections for name in getattr(experiment, section)
-        )
+        named = [(section, name) for section in sections for name in getattr(experiment, section)]
+        yield from same_names((f"experiment.{section}.{name}", name) for section, name in named)

@@ -53,9 +53,7 @@ def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
 
 def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
     """Return the models of an analysis, in order: those that it names, or all that can be analysed."""
-    return analysis.models or [
-        model for model in _passing(graph, analysis) if not _not_analysed(graph, analysis, model)
-    ]
+    return analysis.models or [each for each in _passing(graph, analysis) if not _not_analysed(graph, analysis, each)]
 
 
 def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:

@@ -42,9 +42,7 @@ def _start(values: Any) -> Any:
         return kind.model_validate(values)
     if values is None or values == SCRATCH or isinstance(values, ForeignStart | WordVectorsStart):
         return values
-    raise ValueError(
-        f"expected '{SCRATCH}', {{folder: ...}}, {{repository: ..., revision: ...}} or {{word_vectors: ...}}"
-    )
+    raise ValueError(f"expected '{SCRATCH}', {{folder: ...}}, {{repository: ...}} or {{word_vectors: ...}}")
 
 
 def _mechanism(value: Any) -> Any:

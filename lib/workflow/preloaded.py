@@ -42,14 +42,8 @@ SOCKET = "ATTENTION_GRID_PRELOADED"
 STARTED = "started"
 """First word of the first reply to a program that will be run, before its process; any other reply says why not."""
 
-THREADS = (
-    "GOTO_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+LIBRARIES = ("GOTO", "MKL", "NUMEXPR", "OMP", "OPENBLAS")
+THREADS = ("VECLIB_MAXIMUM_THREADS", *(f"{library}_NUM_THREADS" for library in LIBRARIES))
 """Variables that Snakemake sets for a job, and that libraries read when they are imported: the server's values must
 be those of every program that it runs."""
 

@@ -80,10 +80,8 @@ class Reference:
                 first, *rest = definition["description"].split("\n")
                 definition["description"] = "\n".join([f"{first} Of the extension `{house}/{place}`.", *rest])
         for base, (noun, ways) in able.items():
-            self.definitions[_name(place_of[base])] = {
-                "anyOf": [place_of[section] for section in ways],
-                "description": f"Any {noun}.",
-            }
+            alternatives = [place_of[section] for section in ways]
+            self.definitions[_name(place_of[base])] = {"anyOf": alternatives, "description": f"Any {noun}."}
         stage, change, work = (self.definitions[name]["properties"] for name in ("Stage", "Change", "Work"))
         for each in (stage, change):
             each.update({key: {**work[key], "description": each[key]["description"]} for key in SHARED})

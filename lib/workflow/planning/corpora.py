@@ -57,10 +57,7 @@ class Corpora:
         if isinstance(chosen, LocalSource):
             section = "corpora" if corpus in self.experiment.corpora else "datasets"
             place = f"experiment.{section}.{corpus}.local.{kind}"
-            found = {
-                part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
-                for part, patterns in entries.items()
-            }
+            found = {part: [*map(str, resolve_paths(each, f"{place}.{part}"))] for part, each in entries.items()}
             if twice := repeated_files(path for paths in found.values() for path in paths):
                 raise DataError(f"{place}: {twice}")
             return found

@@ -223,7 +223,7 @@ BAD = {
     "a list without its values": ({"seeds": None}, r"experiment.seeds: expected a list such as \[1, 2\]. Found None"),
     "an unknown first weight": (
         {"models/sdpa/start": "nothing"},
-        "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
+        "models.sdpa.start: expected 'scratch', {folder.*Found 'nothing'",
     ),
     "a start in two places": (
         {"models/sdpa/start": {"folder": "a", "repository": "b/c", "revision": SHA}},
