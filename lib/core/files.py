@@ -93,9 +93,7 @@ def require_new(target: str | Path) -> None:
         ConfigError: it is there.
     """
     if os.path.lexists(target):
-        raise ConfigError(
-            f"{target}: is there already. Expected a new folder; name another one, or move this one away."
-        )
+        raise ConfigError(f"{target}: is there already. Expected a new folder; name another, or move it away.")
 
 
 def write_text(target: str | Path, text: str) -> None:

@@ -118,9 +118,7 @@ def format_of(name: str) -> str:
 
 def unknown_format(suffix: str) -> str:
     """Return a sentence about a suffix that is not in `FORMATS`."""
-    return (
-        f"the suffix {suffix!r} names no known format. Expected {', '.join(FORMATS)}, also gzipped (.gz) or in a .zip"
-    )
+    return f"the suffix {suffix!r} names no known format. Expected {', '.join(FORMATS)}, also .gz or alone in a .zip"
 
 
 def is_safe_address(url: str) -> bool:

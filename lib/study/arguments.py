@@ -45,7 +45,7 @@ def read_run(
         best = read_mapping(options.settings_from)
         if odd := [place for place in best if "." not in place]:
             raise ConfigError(
-                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no dotted name. Give a best.json."
+                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no dotted name. Give best.json."
             )
         settings = laid_over(settings, best)
     if len(options.splits) != len(options.data):

@@ -1,14 +1,13 @@
 """Models, data and stages of a study, by name."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanism, each_of
 from lib.backbones.settings import AnyBackbone, Precision
-from lib.core.files import MOST_RUNS, check_expansion
-from lib.core.settings import BaseSettings, Name, Seeds, check, without_null
+from lib.core.settings import BaseSettings, Name, Seeds, without_null
 from lib.core.weights import ForeignStart
 from lib.preparing.settings.corpus import Corpus
 from lib.preparing.settings.dataset import Dataset
@@ -46,17 +45,6 @@ class Experiment(BaseSettings):
     """Steps in a model's life, by name."""
     models: dict[Name, Model] = Field(min_length=1)
     """Rows of the tables, in order, by name."""
-
-    @check
-    def _runs_can_be_written_out(self) -> Iterator[str]:
-        number = sum(
-            len(stage.models or self.models) * variants * len(work.seeds or stage.seeds or self.seeds)
-            for stage in self.stages.values()
-            for variants in [len(stage.combinations())]
-            for work in stage.data.values()
-        )
-        check_expansion("stages", number, "runs", MOST_RUNS)
-        return iter(())
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

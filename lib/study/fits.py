@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from lib.core.extensions import load, part
+from lib.core.settings import known
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.graph import Graph
 from lib.study.places import Place, place_of
 from lib.study.run import parts_errors
 from lib.study.stages import settings_errors
-from lib.study.teachers import teacher_errors
 
 SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}
 """Why a stage with a search leaves no model to start from, by the section of the search."""
@@ -29,7 +30,7 @@ def fit_errors(graph: Graph, processes: int = 1) -> Iterator[str]:
         if at.trains and min(batches) < processes:
             error = f"{at}.recipe.batch_size: {processes} processes cannot share {min(batches)}"
             found.setdefault(f"{error} documents", [])
-        for check in (_parts, _labels, _lengths, _head, _weights, _word_vectors, _best_settings, teacher_errors):
+        for check in (_parts, _labels, _lengths, _head, _weights, _word_vectors, _best_settings, _teacher):
             for error in check(graph, at):
                 found.setdefault(error, []).append(at.model)
     yield from (f"{error} ({', '.join(dict.fromkeys(models))})" if models else error for error, models in found.items())
@@ -159,3 +160,36 @@ def _best_settings(graph: Graph, at: Place) -> Iterator[str]:
     for settings in searching.tried():
         for key, sentence in settings_errors(at.work, settings):
             yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
+
+
+def _teacher(graph: Graph, at: Place) -> Iterator[str]:
+    """Check that a teacher is trained for the task; an extension checks that its states can be imitated."""
+    models, section = graph.experiment.models, graph.experiment.stages[at.stage]
+    searching = graph.experiment.stages[section.settings_from] if section.settings_from else section
+    several = section.settings_from or section.tuning
+    for work in at.tried:
+        teacher = work.task.taught_by() or work.task.imitates()
+        if teacher is None or not (at.trains or work.task.taught_by()):
+            continue
+        if teacher not in models:
+            yield f"{at}.task.teacher: there is no '{teacher}'. {known(teacher, models)}"
+        elif several and any("task.teacher" in settings for settings in searching.tried()):
+            yield f"{at}.task.teacher: is searched, but all trials, and all that take the best, need one teacher"
+        elif work.task.taught_by():
+            if reason := _no_teacher(graph, teacher, at, work.task.head):
+                yield f"{at}.task.teacher: {teacher} {reason}"
+        elif reason := load(part("lib.study.imitating")).not_imitated(graph, teacher, at, work):
+            yield f"{at}.task.teacher: {reason}"
+
+
+def _no_teacher(graph: Graph, teacher: str, at: Place, head: str | None) -> str | None:
+    """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+    if not graph.has_runs(teacher, at.stage, at.entry):
+        return f"does not pass {at.stage} there"
+    if search := graph.experiment.stages[at.stage].search:
+        return f"has no one model there, since {at.stage} has {search}"
+    work = graph.work(teacher, at.stage, at.entry)
+    trains = graph.trains(teacher, at.stage, at.entry)
+    if not trains or (work.task.head or work.task.kind) != head or work.task.taught_by():
+        return f"trains no {head} by labels alone there"
+    return work.no_model_reason

@@ -158,9 +158,8 @@ def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -
         return
     stages = [*settings.stages_passed(), *(each for each in settings.stages_added() if graph.has_runs(reference, each))]
     for stage in stages:
-        if missing := [
-            each for each in shown_entries(graph, settings, stage) if not graph.has_runs(reference, stage, each)
-        ]:
+        shown = shown_entries(graph, settings, stage)
+        if missing := [entry for entry in shown if not graph.has_runs(reference, stage, entry)]:
             yield f": compares models with {reference}, without a run at {stage} on {', '.join(missing)}. Name others"
 
 
@@ -188,10 +187,8 @@ def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings)
 def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     for stage in dict.fromkeys([*settings.stages_passed(), *settings.stages_added()]):
         section = graph.experiment.stages[stage]
-        for search, takes, kind in (
-            ("variants", settings.takes_variants, "search"),
-            ("tuning", settings.takes_tuning, "trials"),
-        ):
+        taken = ("variants", settings.takes_variants, "search"), ("tuning", settings.takes_tuning, "trials")
+        for search, takes, kind in taken:
             if takes == "needed" and not getattr(section, search):
                 yield f".stage: {stage} has no {search}. Name a stage that has"
             elif takes == "none" and getattr(section, search):

@@ -40,9 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--points", type=float, default=1.0, metavar="P", help="of F1 to lose at most for speed (1)")
     parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
     parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, instead of the hub's")
-    parser.add_argument(
-        "--out", type=program.file_to_write, default="config/texts.yaml", metavar="FILE", help="the study"
-    )
+    parser.add_argument("--out", type=program.file_to_write, default="config/texts.yaml", metavar="FILE", help="study")
     arguments = vars(parser.parse_args(argv))
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)

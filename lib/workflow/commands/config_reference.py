@@ -136,9 +136,8 @@ class Reference:
         for section in {each: None for each, _ in nested(field)}:
             able = self.able(section)
             text = text or self.summary(section)
-            if kinds := [
-                f"`{name}`" for key, name in (self.kinds.get(each, ("", "")) for each in able) if key == "kind"
-            ]:
+            named = (self.kinds.get(each, ("", "")) for each in able)
+            if kinds := [f"`{name}`" for key, name in named if key == "kind"]:
                 text += f" Kinds: {', '.join(kinds)}."
             text += f" Keys: {self.places[able[0]][0].removesuffix(OF_A_RUN)}."
         return str(text)

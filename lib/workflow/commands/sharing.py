@@ -202,9 +202,8 @@ def _cost_of_predictions(plan: Plan, run: Run) -> dict[str, Any] | None:
 def _source(run: Run) -> str:
     """Return where the texts of a run come from, as the study says it."""
     corpus = run.corpus
-    described: dict[str, Any] = {
-        corpus.source: corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    }
+    chosen = corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    described: dict[str, Any] = {corpus.source: chosen}
     if isinstance(corpus, Dataset) and corpus.placement:
         described["placement"] = corpus.placement.model_dump(mode="json")
     return mapping_text(described).strip()

@@ -69,9 +69,8 @@ class Plan:
         def shows_asked(inputs: list[str]) -> bool:
             return self.study.only is None or (bool(inputs) and asked.issuperset(inputs))
 
-        analyses = [
-            name for name in self.study.report.analyses if shows_asked(self.report.analysis_inputs(name)["records"])
-        ]
+        inputs = self.report.analysis_inputs
+        analyses = [name for name in self.study.report.analyses if shows_asked(inputs(name)["records"])]
         tables, figures = (
             [*(name for name, result in results.items() if shows_asked(self.report.inputs(result["scope"]))), *analyses]
             for results in (self.report.tables, self.report.figures)

@@ -135,19 +135,15 @@ class Report:
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
         rows = rows_of(graph, settings, dataset)
-        compared: dict[str, Any] = {
-            name: rows.row_of.get(getattr(report, name) or "") for name in settings.compares_with
-        }
+        others = settings.compares_with
+        compared: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in others}
         named = list(dict.fromkeys([*rows.shown, *filter(None, compared.values())]))
         asked = {*(settings.models or rows.row_of), *settings.models_compared()}
-        asked |= {getattr(report, name) for name in settings.compares_with}
+        asked |= {getattr(report, name) for name in others}
         row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
         shown = list(dict.fromkeys(name for names in rows.stages.values() for name in names))
-        grouped = [
-            name
-            for name, dataset in experiment.datasets.items()
-            if dataset.group and settings.needs_groups and name in shown
-        ]
+        datasets = experiment.datasets.items() if settings.needs_groups else ()
+        grouped = [name for name, each in datasets if each.group and name in shown]
         return {
             "models": rows.shown,
             "stages": [list(each) for each in rows.stages.items()],

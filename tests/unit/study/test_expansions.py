@@ -41,7 +41,6 @@ TOO_MANY = {
         [(f"{SEARCH}/tuning", {"trials": 9, "space": {f"recipe.x{n}": {"values": [1, 2]} for n in MANY}})],
         "stages.finetune: tuning.space: more than 100,000 pairs of values",
     ),
-    "seeds": ([("experiment/seeds", list(range(5_000)))], "experiment: stages: more than 10,000 runs"),
 }  # fmt: skip
 
 
