@@ -220,8 +220,8 @@ class Graph:
         return tokenizer if tokens == self.corpus(entry).max_tokens else f"{tokenizer}{LENGTH}{tokens}"
 
     def reads_tokens(self, model: str, stage: str, dataset: str | None) -> bool:
-        """Whether a model reads tokens at a stage, and not texts."""
-        return "states" in self.backbone_at(model, stage, dataset).abilities
+        """Whether a model reads tokens at a stage, and not texts, whatever mechanism it has."""
+        return "states" in self.experiment.backbones[self.names_at(model, stage, dataset)[0]].abilities
 
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""

@@ -56,16 +56,15 @@ def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
     return analysis.models or [each for each in _passing(graph, analysis) if not _not_analysed(graph, analysis, each)]
 
 
-def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
-    """Return the first model at the stage that is the text baseline of an analysis; None = there is none.
+def text_baselines(graph: Graph, analysis: AnalysisSettings) -> list[str]:
+    """Return the models at the stage that can be the text baseline of an analysis.
 
-    One that reads only a part of each text is none: without some words, that part has others.
+    One that reads only a part of each text cannot: without some words, that part has others.
     """
-    for model in _passing(graph, analysis):
-        backbone = graph.backbone_at(model, analysis.stage, analysed_dataset(graph, analysis))
-        if backbone.kind == analysis.text_baseline and getattr(backbone, "part", None) is None:
-            return model
-    return None
+    passing, dataset = _passing(graph, analysis), analysed_dataset(graph, analysis)
+    backbones = {model: graph.backbone_at(model, analysis.stage, dataset) for model in passing}
+    kind = analysis.text_baseline
+    return [model for model, each in backbones.items() if each.kind == kind and getattr(each, "part", None) is None]
 
 
 def _passing(graph: Graph, analysis: AnalysisSettings) -> list[str]:
