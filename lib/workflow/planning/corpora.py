@@ -10,8 +10,6 @@ from urllib.parse import quote
 from lib.core.errors import DataError
 from lib.core.inputs import repeated_files, resolve_paths
 from lib.preparing.generators import group_names, options_class, place_of, raw_files
-from lib.preparing.settings.augmentation import Augmentation
-from lib.preparing.settings.placement import Placement
 from lib.preparing.settings.sources import GeneratedSource, HubSource, LocalSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
@@ -125,18 +123,6 @@ class Corpora:
         settings = self.experiment.datasets[dataset]
         step = "placed" if settings.placement else "augmented" if settings.augmentation else "prepared"
         return self.paths.documents(dataset, step, split)
-
-    @property
-    def augmentations(self) -> dict[str, Augmentation]:
-        """The augmentations by the names of their datasets."""
-        datasets = self.experiment.datasets.items()
-        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
-
-    @property
-    def placements(self) -> dict[str, Placement]:
-        """The placements by the names of their datasets."""
-        datasets = self.experiment.datasets.items()
-        return {name: dataset.placement for name, dataset in datasets if dataset.placement is not None}
 
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
         """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""

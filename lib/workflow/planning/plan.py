@@ -111,9 +111,10 @@ class Plan:
             self._check_kept()
         if self.study.execution.runs == "archived":
             return
+        datasets = self.experiment.datasets.values()
         asked = {
-            "augmentation.augmenting": self.corpora.augmentations,
-            "placing": self.corpora.placements,
+            "augmentation.augmenting": any(dataset.augmentation for dataset in datasets),
+            "placing": any(dataset.placement for dataset in datasets),
             "teaching": any(run.teacher for run in self.runs),
             "training.geometry": any(run.measures for run in self.runs),
             "training.tuning": any(run.tuning for run in self.runs),

@@ -3,9 +3,12 @@
 from studies.hate_speech.augmentation import planning
 
 
+AUGMENTATIONS = {name: each.augmentation for name, each in plan.experiment.datasets.items() if each.augmentation}
+
+
 def augmentation_sources(wildcards):
     """Return what the ways of an augmentation read, by way."""
-    return planning.sources(plan.paths, plan.corpora.augmentations[wildcards.corpus])
+    return planning.sources(plan.paths, AUGMENTATIONS[wildcards.corpus])
 
 
 rule augment_dataset:
@@ -20,21 +23,21 @@ rule augment_dataset:
     log:
         plan.paths.log("augment_dataset/{corpus}"),
     wildcard_constraints:
-        corpus=names(plan.corpora.augmentations),
+        corpus=names(AUGMENTATIONS),
     threads: JOB.cpus_per_task
     resources:
-        **gpus(lambda w: JOB.gpu if "masked_lm" in plan.corpora.augmentations[w.corpus].ways else 0),
+        **gpus(lambda w: JOB.gpu if "masked_lm" in AUGMENTATIONS[w.corpus].ways else 0),
         mem_mb=scaled_by_attempt(16_000),
         runtime=scaled_by_attempt(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
+        settings=lambda w: planned(AUGMENTATIONS[w.corpus].model_dump(mode="json")),
         preparation=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
         sources=lambda w: listed(part_options("--source", augmentation_sources(w))),
         folder=subpath(output.summary, parent=True),
         device=DEVICE,
         program=lambda w: coded(
-            "studies/hate_speech/scripts/augment_dataset", planning.code(plan.corpora.augmentations[w.corpus])
+            "studies/hate_speech/scripts/augment_dataset", planning.code(AUGMENTATIONS[w.corpus])
         ),
     message:
         "augment {wildcards.corpus}"

@@ -164,7 +164,7 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
         split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
     }
     assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
-    assert without.corpora.augmentations == without.corpora.remote_files == {}
+    assert without.corpora.remote_files == {}
     for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
         assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
     for run in made.runs:
@@ -180,13 +180,13 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     ((archive, file),) = made.corpora.remote_files.items()
     assert archive.endswith("/wordnet.zip")
     assert download_options(file) == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
-    assert planning.sources(made.paths, made.corpora.augmentations["imdb"]) == {
+    assert planning.sources(made.paths, made.experiment.datasets["imdb"].augmentation) == {
         "synonyms": [f"resources/urls/{archive}"],
         "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
     }
     local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
-    assert planning.sources(made.paths, made.corpora.augmentations["imdb"]) == {
+    assert planning.sources(made.paths, made.experiment.datasets["imdb"].augmentation) == {
         "synonyms": ["wordnet"],
         "masked_lm": ["results/runs/a/model"],
     }
@@ -197,7 +197,7 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
     monkeypatch.setattr(planning, "code_digest", lambda *places: named.append(places))
-    planning.code(made.corpora.augmentations["imdb"])
+    planning.code(made.experiment.datasets["imdb"].augmentation)
     definitions = reached(*named[0])
     assert {
         "studies.hate_speech.augmentation.synonyms:Rewriter",
