@@ -2,7 +2,6 @@
 
 from studies.hate_speech.augmentation import planning
 
-
 AUGMENTATIONS = {name: each.augmentation for name, each in plan.experiment.datasets.items() if each.augmentation}
 
 
@@ -14,9 +13,7 @@ def augmentation_sources(wildcards):
 rule augment_dataset:
     input:
         **{split: plan.paths.documents("{corpus}", "prepared", split) for split in SPLITS},
-        sources=lambda w: plan.inputs_of(
-            place for places in augmentation_sources(w).values() for place in places
-        ),
+        sources=lambda w: plan.inputs_of(place for places in augmentation_sources(w).values() for place in places),
     output:
         **{split: plan.paths.documents("{corpus}", "augmented", split) for split in SPLITS},
         summary=plan.paths.summary("{corpus}", "augmented"),
@@ -36,9 +33,7 @@ rule augment_dataset:
         sources=lambda w: listed(part_options("--source", augmentation_sources(w))),
         folder=subpath(output.summary, parent=True),
         device=DEVICE,
-        program=lambda w: coded(
-            "studies/hate_speech/scripts/augment_dataset", planning.code(AUGMENTATIONS[w.corpus])
-        ),
+        program=lambda w: coded("studies/hate_speech/scripts/augment_dataset", planning.code(AUGMENTATIONS[w.corpus])),
     message:
         "augment {wildcards.corpus}"
     shell:
