@@ -59,8 +59,7 @@ class Training(BaseSettings):
     def _run_name_has_known_places(self) -> Iterator[str]:
         rest = re.sub(r"\{(stage|model|dataset|seed)\}", "", self.run_name)
         if "{" in rest or "}" in rest:
-            places = "{stage}, {model}, {dataset} and {seed}"
-            yield f"run_name: '{self.run_name}' cannot be filled in. Expected no other places in braces than {places}"
+            yield f"run_name: '{self.run_name}' cannot be filled in. Use {{stage}}, {{model}}, {{dataset}}, {{seed}}"
 
 
 class Job(BaseSettings):
@@ -110,7 +109,6 @@ class Execution(BaseSettings):
             above = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()
             own = any(part in OWN or part.startswith(".") for part in above)
             if own or ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder):
-                held = f"'{getattr(self, name)}' holds the project or a part of it"
-                yield f"{name}: {held}. Name a folder of its own, such as {name}/mine"
+                yield f"{name}: '{getattr(self, name)}' holds the project or a part of it. Name a folder of its own"
             elif any(os.path.lexists(each) and not each.is_dir() for each in (folder, *folder.parents)):
                 yield f"{name}: '{getattr(self, name)}' is a file, or below one. Name a folder"

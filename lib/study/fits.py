@@ -60,8 +60,7 @@ def _labels(graph: Graph, at: Place) -> Iterator[str]:
         return
     if dataset.texts not in task.texts:
         taken = " or ".join(_TEXTS[each] for each in task.texts)
-        found = f"the documents of {at.entry} are {_TEXTS[dataset.texts]} (datasets.{at.entry}.text_pair and pairs)"
-        yield f"{at}: {task.kind} reads {taken}, but {found}"
+        yield f"{at}: {task.kind} reads {taken}, but the documents of {at.entry} are {_TEXTS[dataset.texts]}"
     if dataset.texts == "together" and not at.backbone.takes_pairs:
         yield f"{at}: a backbone of kind {at.backbone.kind} cannot read the pairs of {at.entry}"
     elif dataset.texts == "together" and at.reads_tokens:
@@ -69,8 +68,7 @@ def _labels(graph: Graph, at: Place) -> Iterator[str]:
         if not graph.experiment.tokenizers[tokenizer].enclose:
             yield f"tokenizers.{tokenizer}.enclose: false puts nothing between the two texts of {at.entry}"
     if task.labelled and dataset.label_per != task.label_per:
-        found = f"{at.entry} has one per {dataset.label_per} (datasets.{at.entry}.label_per)"
-        yield f"{at}: {task.kind} needs a label per {task.label_per}, but {found}"
+        yield f"{at}: {task.kind} needs a label per {task.label_per}, but {at.entry} has one per {dataset.label_per}"
     elif task.labelled and task.numbers != (dataset.label_range is not None):
         needed, found = ("numbers", "classes") if task.numbers else ("classes", "numbers")
         yield f"{at}: {task.kind} needs {needed}, but datasets.{at.entry}.label_range makes its labels {found}"

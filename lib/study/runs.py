@@ -65,11 +65,6 @@ class Run:
     """Whether it measures the geometry of attention."""
 
     @property
-    def predicts(self) -> bool:
-        """Whether it leaves predictions."""
-        return self.work.task.predicts
-
-    @property
     def reads_tokens(self) -> bool:
         """Whether it reads tokens, and not texts."""
         return self.tokenizer is not None

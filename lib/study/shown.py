@@ -257,5 +257,4 @@ def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
                     predicted = "numbers" if task.numbers else "classes"
                     yield f": {column} is no score of {task.kind}, the task of {stage} on {entry}, with its {predicted}"
                 elif split == "test" and not dataset.split.test_labels:
-                    false = f"datasets.{entry}.split.test_labels is false. Name a score on validation, or others"
-                    yield f": {column} is a score on test, but {false}"
+                    yield f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name others"

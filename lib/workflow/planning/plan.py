@@ -55,8 +55,7 @@ class Plan:
             ConfigError: the study has no such run.
         """
         if path not in self._by_path:
-            expected = "<stage>/<model>/<dataset>/seed-<n> (--configfile names another study)"
-            raise ConfigError(f"{self.paths.results}/runs/{path}: no run of this study. Expected {expected}.")
+            raise ConfigError(f"{self.paths.results}/runs/{path}: no run of this study (--configfile names another).")
         return self._by_path[path]
 
     def targets(self) -> list[str]:

@@ -75,7 +75,8 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         return [f"the code is another; {folder}/{digest}.json, which would tell where, is not there"]
     if before.version != VERSION:
         return ["the code cannot be compared: this version of the project makes digests in another way"]
-    if now is None and before.files and all(_is(ROOT / file, content) for file, content in before.files.items()):
+    files = {ROOT / file: content for file, content in before.files.items()}
+    if now is None and files and all(file.is_file() and file_digest(file) == files[file] for file in files):
         return []
     try:
         definitions = reached(*(roots(now) if now else before.roots))
@@ -88,7 +89,3 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
     return [
         f"code of {os.path.relpath(file, ROOT)}: {', '.join(first(names))} changed" for file, names in found.items()
     ]
-
-
-def _is(file: Path, digest: str) -> bool:
-    return file.is_file() and file_digest(file) == digest

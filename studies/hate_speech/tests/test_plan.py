@@ -50,7 +50,7 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
     assert made.run(run).reads_tokens
     assert made.run(run).trains
-    assert made.run(run).predicts
+    assert made.run(run).work.task.predicts
     assert made.minutes(made.run(run)) > 0
     others = modules_of(made, key("finetune", "sdpa"))
     assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)

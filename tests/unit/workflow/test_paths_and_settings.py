@@ -45,7 +45,7 @@ def test_there_is_one_run_per_stage_model_data_and_seed():
     assert len({run.id for run in made.runs}) == len(made.runs)
     assert made.run(key("finetune", "sdpa")).trains
     assert not made.run(key("finetune", "tfidf")).trains
-    assert [made.run(key(stage, "sdpa")).predicts for stage in STAGES] == [False, False, True]
+    assert [made.run(key(stage, "sdpa")).work.task.predicts for stage in STAGES] == [False, False, True]
 
 
 def test_the_grid_has_the_runs_of_the_study(repository):
@@ -250,7 +250,7 @@ def test_a_model_is_evaluated_as_it_is_where_there_is_no_recipe():
     made = plan(*PROBE)
     run = key("probe", "sdpa")
     assert not made.run(run).trains
-    assert made.run(run).predicts
+    assert made.run(run).work.task.predicts
     assert made.start(made.run(run)) == [f"{FIRST}/finetune/sdpa/imdb/seed-1/model"]
     tokens = "results/data/imdb/tokens/wordpiece"
     assert made.data(made.run(run)) == {split: f"{tokens}/{split}" for split in ("validation", "test")}
