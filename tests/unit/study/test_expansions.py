@@ -146,7 +146,7 @@ def test_folders_of_the_project_are_known():
     "name", ["{stage:999999999}", "{stage.__class__}", "{stage!r}", "{}", "{0}", "{stage", "{seed[0]}"]
 )
 def test_braces_of_a_run_name_hold_names_alone(name):
-    with pytest.raises(ConfigError, match="run_name: '.*'.*only {stage}, {model}"):
+    with pytest.raises(ConfigError, match="run_name: '.*' cannot be filled in. Use {stage}, {model}"):
         loaded(("execution/training/run_name", name))
 
 
