@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from lib.analysis.settings import computation
 from lib.core import program
+from lib.core.files import read_mapping, write_text
+from lib.core.record import CONFIG, MODEL, read_record
 
 if TYPE_CHECKING:
     from lib.analysis.computations.subject import Predict, Subject
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     import pandas as pd
-
-    from lib.core.files import write_text
 
     parser = program.parser(__doc__)
     parser.add_argument("--analysis", required=True, type=program.json_value, metavar="JSON", help="kind and options")
@@ -59,8 +59,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     """Return the model of a run with the documents of a tokenised split."""
     from lib.analysis.computations.subject import Subject
-    from lib.core.files import read_mapping
-    from lib.core.record import CONFIG, MODEL
     from lib.study.run import RunSettings
     from lib.tokens.stored import load_tokens
     from lib.training.predictor import assemble
@@ -102,8 +100,6 @@ def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> Subje
 
     from lib.analysis.computations.subject import Subject
     from lib.backbones.settings import BACKBONES
-    from lib.core.files import read_mapping
-    from lib.core.record import CONFIG, read_record
     from lib.study.run import RunSettings
     from lib.tokens.stored import load_tokens
     from lib.tokens.tokenizer import TextTokenizer

@@ -24,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--analysis", required=True, type=program.json_value, metavar="JSON", help="kind and models")
     parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of scripts/analyse.py")
-    parser.add_argument(
-        "--summary", required=True, nargs="+", metavar="FILE", help="summary to write: .md, .tex, .html"
-    )
+    parser.add_argument("--summary", required=True, nargs="+", metavar="FILE", help="to write: .md, .tex, .html")
     parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
     arguments = parser.parse_args(argv)
     kind = ANALYSES.load(arguments.analysis["kind"], "figure")

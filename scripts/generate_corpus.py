@@ -19,14 +19,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--generator", choices=generators(), help="which generator; default: that of the corpus' name")
     parser.add_argument("--documents", required=True, type=int, help="documents to generate")
     parser.add_argument("--seed", type=int, default=0, help="seed of the generator")
-    parser.add_argument(
-        "--options", type=program.json_value, default={}, metavar="JSON", help="options of the generator"
-    )
+    parser.add_argument("--options", type=program.json_value, default={}, metavar="JSON", help="of the generator")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
-    arguments = parser.parse_args(argv)
-    generate(
-        arguments.corpus, arguments.documents, arguments.seed, arguments.out, arguments.generator, arguments.options
-    )
+    given = parser.parse_args(argv)
+    generate(given.corpus, given.documents, given.seed, given.out, given.generator, given.options)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")
-    parser.add_argument(
-        "--part", required=True, action="append", nargs="+", metavar=("NAME", "FILE"), help="raw files of a part"
-    )
-    parser.add_argument(
-        "--ground-truth", default=[], action="append", nargs="+", metavar=("NAME", "FILE"), help="its ground truth"
-    )
+    pair = ("NAME", "FILE")
+    parser.add_argument("--part", required=True, action="append", nargs="+", metavar=pair, help="raw files of a part")
+    parser.add_argument("--ground-truth", default=[], action="append", nargs="+", metavar=pair, help="of a part")
     parser.add_argument("--out", required=True, help="folder to appear")
     options = parser.parse_args(argv)
     files = {name: paths for name, *paths in options.part}

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.extensions import load, part
-from lib.study.arguments import read_run_as
+from lib.study.arguments import read_run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.study.tuning import TunedRun
 
-    load(part("lib.training.tuning")).tune(*read_run_as(TunedRun, __doc__, argv))
+    load(part("lib.training.tuning")).tune(*read_run(__doc__, argv, TunedRun))
 
 
 if __name__ == "__main__":

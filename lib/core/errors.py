@@ -6,7 +6,7 @@ A message names the file or setting, the value found, what was expected and what
 import contextlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +29,11 @@ def cut(text: str, most: int) -> str:
 def printable(text: str) -> str:
     """Return a text with lone surrogates, which cannot be encoded, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def first(names: Sequence[str], most: int = 6) -> list[str]:
+    """Return the first names, and how many more there are."""
+    return [*names[:most], *([f"and {len(names) - most} more"] if len(names) > most else [])]
 
 
 class ProjectError(Exception):
@@ -93,10 +98,7 @@ def require(package: str, setting: str) -> None:
         RunError: it is not installed.
     """
     if find_spec(package) is None:
-        raise RunError(
-            f"{setting} needs the package {package}, which is not installed. Install it ({installing(package)}), or "
-            "leave the setting out."
-        )
+        raise RunError(f"{setting} needs the package {package}. Install it ({installing(package)}), or leave it out.")
 
 
 def extras() -> dict[str, list[str]]:

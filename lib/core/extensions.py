@@ -102,10 +102,7 @@ def part(module: str) -> str:
     for extension in extensions():
         if extension.has(mirrored):
             return f"{extension.package}.{mirrored}"
-    found = "".join(
-        f" {'/'.join(file.relative_to(ROOT).parts[:2])} has it: add it to `extensions`."
-        for file in sorted(ROOT.glob(f"{SHIPPED}/*/{_path(mirrored)}.py"))
-    )
+    found = remedy(*module.rsplit(".", 1))
     raise ConfigError(f"extensions: the study asks for `{mirrored}`, which none of its extensions has.{found}")
 
 
@@ -135,7 +132,7 @@ def claim(found: dict[str, str], name: str, place: str) -> None:
 
 def remedy(place: str, name: str) -> str:
     """Return a sentence on the shipped extensions that have a part; nothing if none has."""
-    files = ROOT.glob(f"{SHIPPED}/*/{_path(place.removeprefix('lib.'))}/**/*.py")
+    files = ROOT.glob(f"{SHIPPED}/*{place.removeprefix('lib').replace('.', '/')}/**/*.py")
     having = [each for each in files if each.stem == name or f'kind: Literal["{name}"]' in each.read_text("utf-8")]
     found = sorted({"/".join(each.relative_to(ROOT).parts[:2]) for each in having})
     return "".join(f" {each} has it: add it to `extensions`." for each in found)
@@ -145,7 +142,3 @@ def sources() -> dict[str, Path]:
     """Return the folders of all packages of the project's own code, by name: those of extensions included."""
     own = {name: ROOT / name for name in ("lib", "scripts", SHIPPED, "benchmarks")}  # also asked at every import
     return own | {each.package: each.folder for each in extensions() if "." not in each.package}
-
-
-def _path(place: str) -> str:
-    return place.replace(".", "/")

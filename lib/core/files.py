@@ -83,10 +83,7 @@ def check_target(target: Path, *inputs: str | Path) -> None:
     """
     for path in map(Path, inputs):
         if path.exists() and target.exists() and target.samefile(path):
-            raise ConfigError(
-                f"{target}: is read as well ({path}), so its content would be lost. Expected another file; "
-                "name one with --out."
-            )
+            raise ConfigError(f"{target}: is read as well ({path}). Expected another file; name one with --out.")
 
 
 def require_new(target: str | Path) -> None:
@@ -96,10 +93,7 @@ def require_new(target: str | Path) -> None:
         ConfigError: it is there.
     """
     if os.path.lexists(target):
-        raise ConfigError(
-            f"{target}: is there already. Expected a new folder, since nothing is overwritten; name another one, or "
-            "move this one away."
-        )
+        raise ConfigError(f"{target}: is there already. Expected a new folder; name another, or move it away.")
 
 
 def write_text(target: str | Path, text: str) -> None:
@@ -150,10 +144,8 @@ class _Loader(yaml.SafeLoader):
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             line = key.start_mark.line + 1
             if before := lines.setdefault((key.tag, key.value), 0):
-                raise ConfigError(
-                    f"{self.name}: the key '{key.value}' is in line {before} and again in line {line}. Expected every "
-                    "key once in its section; remove or rename one of them."
-                )
+                twice = f"the key '{key.value}' is in line {before} and again in line {line}"
+                raise ConfigError(f"{self.name}: {twice}. Expected every key once; rename one of them.")
             lines[key.tag, key.value] = line
         return node
 
@@ -278,10 +270,7 @@ def not_fetched(path: str | Path) -> str | None:
     with open(path, "rb") as file:
         if file.read(len(_POINTER)) != _POINTER:
             return None
-    return (
-        f"{path}: is a pointer of Git LFS. Expected the file itself; run 'git lfs pull' in the repository that it is "
-        "from, or download it there."
-    )
+    return f"{path}: is a pointer of Git LFS. Expected the file itself; run 'git lfs pull' where it is from."
 
 
 LITTER = ("Thumbs.db", "ehthumbs.db", "desktop.ini")
@@ -338,10 +327,8 @@ def _own(place: Path) -> list[Path]:
 
 def explained(target: Path, error: OSError) -> str:
     """Return the error message for a `target` that cannot be written, or an input that cannot be read."""
-    return unreadable(error) or (
-        f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
-        "and free space; nothing was left half-written. Free some space or change the folder, and run again."
-    )
+    asked = "Expected a folder with write permission and free space; nothing was left half-written. Correct it"
+    return unreadable(error) or f"{target}: cannot be written ({error.strerror or error}). {asked}, and run again."
 
 
 def where(error: OSError) -> str | None:
@@ -360,7 +347,4 @@ def unreadable(error: Exception) -> str | None:
     found = next(path for path in [place, *place.parents] if os.path.lexists(path))
     if os.access(found, os.R_OK | (os.X_OK if found.is_dir() else 0)):
         return None
-    return (
-        f"{found}: cannot be read ({error.strerror}). Expected a file or folder that you may read; ask its owner for "
-        f"the right (chmod -R a+rX {shlex.quote(str(found))}), and run again."
-    )
+    return f"{found}: cannot be read ({error.strerror}). Ask for the right (chmod -R a+rX {shlex.quote(str(found))})."

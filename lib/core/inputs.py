@@ -42,9 +42,7 @@ def _ranges(pattern: str) -> list[range]:
     ranges = []
     for first, last in _RANGE.findall(pattern):
         if int(last) < int(first):
-            raise ConfigError(
-                f"{pattern!r}: the range {{{first}..{last}}} runs backwards. Expected {{first..last}}, first <= last."
-            )
+            raise ConfigError(f"{pattern!r}: the range {{{first}..{last}}} runs backwards. Expected first <= last.")
         ranges.append(range(int(first), int(last) + 1))
     return ranges
 
@@ -82,10 +80,7 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
     for path in paths:
         check_name(path, where)
         if signs := {"{", "}"} & set(str(path)):
-            raise DataError(
-                f"{where}{path}: has {' and '.join(sorted(signs))} in its path, which means something else to the "
-                "workflow. Expected a path without braces; rename it."
-            )
+            raise DataError(f"{where}{path}: has {' and '.join(sorted(signs))} in its path. Expected none; rename it.")
     if twice := repeated_files(paths):
         raise DataError(f"{where}{twice}")
     return paths
@@ -98,9 +93,7 @@ def check_name(path: Path, where: str = "") -> None:
         DataError: it has another encoding.
     """
     if printable(str(path)) != str(path):
-        raise DataError(
-            f"{where}{path}: has a name that is not UTF-8. Expected one that any program can read; rename it."
-        )
+        raise DataError(f"{where}{path}: has a name that is not UTF-8. Rename it.")
 
 
 def repeated(files: Iterable[str]) -> str | None:
@@ -125,10 +118,7 @@ def format_of(name: str) -> str:
 
 def unknown_format(suffix: str) -> str:
     """Return a sentence about a suffix that is not in `FORMATS`."""
-    return (
-        f"the suffix {suffix!r} names no known format. Expected one of {', '.join(FORMATS)}, plain, gzipped (.gz), or "
-        "alone in a .zip"
-    )
+    return f"the suffix {suffix!r} names no known format. Expected {', '.join(FORMATS)}, also .gz or alone in a .zip"
 
 
 def is_safe_address(url: str) -> bool:

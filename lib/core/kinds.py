@@ -60,10 +60,8 @@ class Axis(Generic[Settings]):
             ConfigError: the kind is unknown.
         """
         if kind not in self.kinds():
-            raise ConfigError(
-                f"kind: {kind!r} is not a known {self.noun}. Expected one of: {', '.join(self.kinds())}."
-                f"{remedy(self.package, kind)}"
-            )
+            known = f"Expected one of: {', '.join(self.kinds())}.{remedy(self.package, kind)}"
+            raise ConfigError(f"kind: {kind!r} is not a known {self.noun}. {known}")
 
     def module(self, kind: Any, part: str = "settings") -> str:
         """Return the dotted name of the module with a part of `kind`.

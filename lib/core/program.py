@@ -89,9 +89,8 @@ def edited(environment: Mapping[str, str]) -> list[str]:
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
     """Return an argument parser that shows the docstring of the script; `@FILE` adds arguments, one per line."""
-    return argparse.ArgumentParser(
-        description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=documentation, formatter_class=raw, fromfile_prefix_chars="@")
 
 
 def file_to_write(argument: str) -> str:
@@ -111,9 +110,7 @@ def positive(argument: str) -> int:
 def study_parser(documentation: str | None) -> argparse.ArgumentParser:
     """Return a parser with the option that names the study."""
     result = parser(documentation)
-    result.add_argument(
-        "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
-    )
+    result.add_argument("--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study")
     return result
 
 

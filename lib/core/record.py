@@ -169,14 +169,10 @@ def read_record(folder: str | Path) -> RunRecord:
     try:
         return RunRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise DataError(
-            f"{path}: no such file. Expected the record of a finished run; let its stage finish."
-        ) from error
+        raise DataError(f"{path}: no such file. Expected the record of a finished run; finish it.") from error
     except (IsADirectoryError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"{path}: not a run record of this version ({error}). Use the version that wrote it, or delete the "
-            "run's folder; make why then says how to make it again."
-        ) from error
+        remedy = "Use the version that wrote it, or delete the run's folder; make why says how to make it again"
+        raise DataError(f"{path}: not a run record of this version ({error}). {remedy}.") from error
 
 
 def write_run(folder: str | Path, record: RunRecord) -> None:

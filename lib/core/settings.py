@@ -53,8 +53,6 @@ REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 MESSAGES = {
     "int_type": "expected a whole number such as 5, in digits alone and without quotes",
     "float_type": "expected a number such as 0.5 or 1.0e-5, without quotes",
-    "finite_number": "expected a finite number",
-    "bool_type": "expected true or false",
     "list_type": "expected a list such as [1, 2]",
     "dict_type": "expected keys with their values, such as {key: value}",
     "model_type": "expected keys with their values, indented below it; without any, remove it",
@@ -138,9 +136,16 @@ class BaseSettings(BaseModel):
         if isinstance(values, BaseSettings):
             return handler(values)
         section = handler(without_null(cls, cls.prepared(values)))
-        if problems := [_error(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
-            raise ValidationError.from_exception_data(cls.__name__, problems)
+        errors = (problem(text) for name in _checks(cls) for text in getattr(section, name)())
+        if details := [InitErrorDetails(type=error, input=values) for error in errors]:
+            raise ValidationError.from_exception_data(cls.__name__, details)
         return section
+
+
+def problem(text: str) -> PydanticCustomError:
+    """Return an error of several fields together, whose text may begin with the key; see `check`."""
+    # As an argument, so that braces in the text are not read as placeholders.
+    return PydanticCustomError("problem", "{text}", {"text": printable(text)})
 
 
 def repeats(name: str, values: Sequence[Any]) -> Iterator[str]:
@@ -188,6 +193,21 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
         result[key] = overlaid(result[key], value) if both else value
     return result
+
+
+NOT_SET = "not set"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ, before and now, by dotted name; `NOT_SET` where there is none."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for name in [*now, *(name for name in before if name not in now)]:
+        old, new = before.get(name, NOT_SET), now.get(name, NOT_SET)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found |= differences(old, new, f"{place}{name}.")
+        elif old != new:
+            found[f"{place}{name}"] = (old, new)
+    return found
 
 
 def without_null(section: type[BaseModel], values: Any) -> Any:
@@ -238,7 +258,9 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         is_key = place[-1:] == ("[key]",) or detail["type"] == "invalid_key"
         place = place[:-1] if place[-1:] == ("[key]",) else place
         if is_key and not isinstance(detail["input"], str):
-            yield (*place[:-1], str(detail["input"])), _no_text(detail["input"])  # true has the place 1
+            key = detail["input"]  # of true, the place is 1
+            kind = {"bool": "true or false", "NoneType": "null"}.get(type(key).__name__, "a number")
+            yield (*place[:-1], str(key)), f"YAML reads this key as {kind}, but names are texts. Put it in quotes"
         elif detail["type"] == "extra_forbidden":
             yield place, "unknown key. Remove it or correct its spelling (config/README.md lists the keys)"
         elif detail["type"] == "missing":
@@ -253,22 +275,6 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
             yield place, message if is_complete else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
 
 
-def _no_text(key: Any) -> str:
-    """Return what to do with a key that YAML takes for something else than a text."""
-    if isinstance(key, bool):
-        truth = str(key).lower()
-        words = "on, yes and true" if key else "off, no and false"
-        return f"the key is {truth}, as YAML reads {words}, but names are texts. Put it in quotes, such as '{truth}'"
-    if key is None:
-        return "a key is empty or null, but names are texts. Write a name before the colon, in quotes if it is 'null'"
-    return f"the key {key} is a number, but names are texts. Put it in quotes: '{key}'"
-
-
 @functools.cache
 def _checks(section: type[BaseSettings]) -> list[str]:
     return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
-
-
-def _error(text: str, values: Any) -> InitErrorDetails:
-    # As an argument, so that braces in the text are not read as placeholders.
-    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": printable(text)}), input=values)

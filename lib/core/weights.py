@@ -32,10 +32,7 @@ class ForeignStart(BaseSettings):
     @check
     def _revision_is_pinned(self) -> Iterator[str]:
         if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
-            yield (
-                f"revision = '{self.revision}' is not a commit, so the weights may change between downloads. "
-                "Give the commit (40 hexadecimal digits), or set unpinned: true"
-            )
+            yield f"revision = '{self.revision}' is not a commit (40 hex digits). Give it, or set unpinned: true"
 
     @check
     def _one_place(self) -> Iterator[str]:

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lib.core.program import parser, read_settings
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from lib.study.run import RunSettings
 
-Settings = TypeVar("Settings", bound="BaseModel")
 
+def read_run(
+    documentation: str | None, argv: Sequence[str] | None, kind: type[RunSettings] | None = None
+) -> tuple[RunSettings, str, str | None, str | None]:
+    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program.
 
-def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[RunSettings, str, str | None, str | None]:
-    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program."""
-    from lib.study.run import RunSettings
-
-    return read_run_as(RunSettings, documentation, argv)
-
-
-def read_run_as(
-    kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None, str | None]:
-    """Return what `read_run` does, with settings of a subclass of `RunSettings`."""
+    Args:
+        documentation: docstring of the program.
+        argv: its arguments; None = those of the command line.
+        kind: class of the settings; None = `RunSettings`.
+    """
     from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
     from lib.core.files import read_mapping
     from lib.core.search_space import laid_over
-    from lib.study.run import Start
+    from lib.study.run import RunSettings, Start
 
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
@@ -37,15 +32,9 @@ def read_run_as(
     arguments.add_argument("--data", nargs="+", default=[], metavar="PATH", help="in place of `data` of the config")
     arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
     arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
-    arguments.add_argument(
-        "--teacher", metavar="FOLDER", help="weights of the teacher, in place of `task.teacher_weights` of the config"
-    )
-    arguments.add_argument(
-        "--word-vectors", metavar="FOLDER", help="word vectors, in place of `backbone.vectors_folder` of the config"
-    )
-    arguments.add_argument(
-        "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
-    )
+    arguments.add_argument("--teacher", metavar="FOLDER", help="in place of `task.teacher_weights` of the config")
+    arguments.add_argument("--word-vectors", metavar="FOLDER", help="in place of `backbone.vectors_folder`")
+    arguments.add_argument("--settings-from", metavar="FILE", help="best settings of a search, by dotted name")
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
     arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default: next to OUT")
@@ -56,8 +45,7 @@ def read_run_as(
         best = read_mapping(options.settings_from)
         if odd := [place for place in best if "." not in place]:
             raise ConfigError(
-                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no setting by its dotted name. Expected "
-                "names such as recipe.learning_rate; give the best.json of a search."
+                f"{options.settings_from}: {cut(odd[0], MOST_OF_VALUE)} is no dotted name. Give best.json."
             )
         settings = laid_over(settings, best)
     if len(options.splits) != len(options.data):
@@ -76,4 +64,4 @@ def read_run_as(
             settings[section] |= {name: folder}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work, options.code
+    return read_settings(kind or RunSettings, settings), options.out, options.work, options.code

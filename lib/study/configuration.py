@@ -95,33 +95,23 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
     """Return a place as the user wrote it: with its file, and at the stage if entries of `data` share the key."""
     shared = tuple(part for index, part in enumerate(place) if "data" not in place[max(0, index - 1) : index + 1])
     values = merged(layers)
-    own = _reach(place, values) == len(place) or _reach(shared, values) < len(shared)
-    written = place if own or place[1:2] != ("stages",) else shared
-    reaches = [_reach(written, values) for _, values in layers]
-    if not any(reaches):
+    is_shared = len(_along(place, values)) < len(place) and len(_along(shared, values)) == len(shared)
+    written = shared if place[1:2] == ("stages",) and is_shared else place
+    found = [(file, _along(written, each)) for file, each in reversed(layers)]
+    file, along = max(found, key=lambda each: len(each[1]))
+    if not along:
         return ".".join(written)
-    deepest = max(range(len(layers)), key=lambda index: (reaches[index], index))
-    if not isinstance(_value(written[: reaches[deepest]], layers[deepest][1]), Mapping | list):
-        written = written[: reaches[deepest]]  # what follows is one of the types that the value might have had
-    return f"{layers[deepest][0]}: {'.'.join(written)}"
+    if not isinstance(along[-1], Mapping | list):
+        written = written[: len(along)]  # what follows is one of the types that the value might have had
+    return f"{file}: {'.'.join(written)}"
 
 
-def _value(place: tuple[str, ...], values: Any) -> Any:
-    """Return the value at an existing place."""
+def _along(place: tuple[str, ...], values: Any) -> list[Any]:
+    """Return the values at the parts of a place, as far as there are any; YAML may have read keys as numbers."""
+    found: list[Any] = []
     for part in place:
-        values = _by_text(values)[part]
-    return values
-
-
-def _reach(place: tuple[str, ...], values: Any) -> int:
-    """Return how many parts of a place there are in `values`."""
-    for depth, part in enumerate(place):
-        if not isinstance(values, Mapping) or part not in _by_text(values):
-            return depth
-        values = _by_text(values)[part]
-    return len(place)
-
-
-def _by_text(section: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a section by the texts of its keys, which YAML may have read as numbers."""
-    return {str(key): value for key, value in section.items()}
+        entries = {str(key): value for key, value in values.items()} if isinstance(values, Mapping) else {}
+        if part not in entries:
+            break
+        found.append(values := entries[part])
+    return found

@@ -44,7 +44,7 @@ def _tokenizers(graph: Graph) -> Iterator[str]:
     experiment = graph.experiment
     for model, stage, entry in graph.places:
         named = experiment.models[model].tokenizer or graph.corpus(entry).tokenizer
-        if named is None and len(graph.shared_tokenizers) != 1 and _reads_tokens(graph, model, stage, entry):
+        if named is None and len(graph.shared_tokenizers) != 1 and graph.reads_tokens(model, stage, entry):
             there = ", ".join(experiment.tokenizers) or "none; add an entry"
             yield f"models.{model}.tokenizer: missing, and {entry} names none either. Name one of: {there}"
 
@@ -54,27 +54,15 @@ def _parents(graph: Graph) -> Iterator[str]:
         model, parent = graph.experiment.models[name], graph.parent_stage(name, stage)
         start = graph.experiment.stages[stage].start
         if parent is None:
-            if start and model.start is None and _reads_tokens(graph, name, stage, entry):
-                yield (
-                    f"models.{name}: skips {start}, from which {stage} starts. Leave it in, or give "
-                    f"the model a start: a folder, a repository, or '{SCRATCH}'"
-                )
+            if start and model.start is None and graph.reads_tokens(name, stage, entry):
+                yield f"models.{name}: skips {start}, from which {stage} starts. Keep it, or add a start ('{SCRATCH}')"
             continue
         before = graph.parent_dataset(stage, parent, entry)
         if before is None:
             known = ", ".join(graph.experiment.stages[parent].data)
             remedy = "Name one of them as its start" if parent == start else f"Let {name} pass {start}"
-            yield (
-                f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has several entries and none "
-                f"for {entry}: {known}. {remedy}, or add {entry} to {parent}"
-            )
+            several = f"{name} starts from {parent}, which has several entries and none for {entry}: {known}"
+            yield f"stages.{stage}.data.{entry}: {several}. {remedy}, or add {entry} to {parent}"
         elif not graph.has_runs(name, parent, before):
-            yield (
-                f"models.{name}.datasets: {stage} on {entry} starts from {parent} on {before}, which is left out. "
-                f"Name {before}, too, or let {name} skip {parent}"
-            )
-
-
-def _reads_tokens(graph: Graph, model: str, stage: str, entry: str) -> bool:
-    """Whether a model reads tokens at a stage, whatever mechanism it has."""
-    return "states" in graph.experiment.backbones[graph.names_at(model, stage, entry)[0]].abilities
+            left_out = f"{stage} on {entry} starts from {parent} on {before}, which is left out"
+            yield f"models.{name}.datasets: {left_out}. Name {before}, too, or let {name} skip {parent}"

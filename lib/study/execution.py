@@ -12,23 +12,8 @@ from lib.attention.settings import Kernels
 from lib.core.settings import FEW, BaseSettings, Few, FewOrZero, Folder, PositiveFloat, PositiveInt, check
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = {
-    "benchmarks",
-    "studies",
-    ".ci",
-    ".git",
-    ".github",
-    ".snakemake",
-    ".venv",
-    "config",
-    "docs",
-    "lib",
-    "scripts",
-    "slurm",
-    "tests",
-    "workflow",
-}
-"""Folders of the project that hold no results."""
+OWN = {"benchmarks", "config", "docs", "lib", "scripts", "slurm", "studies", "tests", "workflow"}
+"""Folders of the project that hold no results, besides hidden ones."""
 
 
 class Training(BaseSettings):
@@ -74,10 +59,7 @@ class Training(BaseSettings):
     def _run_name_has_known_places(self) -> Iterator[str]:
         rest = re.sub(r"\{(stage|model|dataset|seed)\}", "", self.run_name)
         if "{" in rest or "}" in rest:
-            yield (
-                f"run_name: '{self.run_name}' cannot be filled in. Expected a text in which only {{stage}}, {{model}}, "
-                "{dataset} and {seed} are in braces, and nothing else"
-            )
+            yield f"run_name: '{self.run_name}' cannot be filled in. Use {{stage}}, {{model}}, {{dataset}}, {{seed}}"
 
 
 class Job(BaseSettings):
@@ -122,16 +104,11 @@ class Execution(BaseSettings):
     def _folders_hold_nothing_else(self) -> Iterator[str]:
         results, resources = (Path(os.path.realpath(folder)) for folder in (self.results, self.resources))
         if results.is_relative_to(resources) or resources.is_relative_to(results):
-            yield (
-                f"results: '{self.results}' and resources = '{self.resources}' are one folder, or one is in the other. "
-                "Name two separate folders"
-            )
+            yield f"results: '{self.results}' and resources = '{self.resources}' overlap. Name two separate folders"
         for name, folder in (("results", results), ("resources", resources)):
-            own = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()
-            if ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder) or OWN.intersection(own):
-                yield (
-                    f"{name}: '{getattr(self, name)}' holds the project or a part of it. Name a folder of its own, "
-                    f"such as {name}/mine"
-                )
+            above = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()
+            own = any(part in OWN or part.startswith(".") for part in above)
+            if own or ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder):
+                yield f"{name}: '{getattr(self, name)}' holds the project or a part of it. Name a folder of its own"
             elif any(os.path.lexists(each) and not each.is_dir() for each in (folder, *folder.parents)):
                 yield f"{name}: '{getattr(self, name)}' is a file, or below one. Name a folder"

@@ -1,14 +1,13 @@
 """Models, data and stages of a study, by name."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanism, each_of
 from lib.backbones.settings import AnyBackbone, Precision
-from lib.core.files import MOST_RUNS, check_expansion
-from lib.core.settings import BaseSettings, Name, Seeds, check, without_null
+from lib.core.settings import BaseSettings, Name, Seeds, without_null
 from lib.core.weights import ForeignStart
 from lib.preparing.settings.corpus import Corpus
 from lib.preparing.settings.dataset import Dataset
@@ -47,60 +46,39 @@ class Experiment(BaseSettings):
     models: dict[Name, Model] = Field(min_length=1)
     """Rows of the tables, in order, by name."""
 
-    @check
-    def _runs_can_be_written_out(self) -> Iterator[str]:
-        number = sum(
-            len(stage.models or self.models) * variants * len(work.seeds or stage.seeds or self.seeds)
-            for stage in self.stages.values()
-            for variants in [len(stage.combinations())]
-            for work in stage.data.values()
-        )
-        check_expansion("stages", number, "runs", MOST_RUNS)
-        return iter(())
-
     @classmethod
     def prepared(cls, values: Any) -> Any:
         """Drop entries that are null, and what names them, so that a file can remove entries of the one it extends."""
         if not isinstance(values, dict):
             return values
-        named = {key: section for key, section in values.items() if isinstance(section, dict)}
-        gone = {key: {name for name, entry in section.items() if entry is None} for key, section in named.items()}
-        data_gone = gone.get("datasets", set()) | gone.get("corpora", set())
         kept = without_null(cls, values)
-        if "models" in named:
-            models = {name: _without_data(model, data_gone) for name, model in kept["models"].items()}
-            kept["models"] = {
-                name: model
-                for name, model in models.items()
-                if model is not None
-                and (not isinstance(model, dict) or not _names_any(model.get("mechanism"), gone.get("mechanisms", ())))
-            }
-        for name, stage in kept["stages"].items() if "stages" in named else ():
-            if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
-                entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
-                kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
+        gone = {
+            key: [name for name, entry in section.items() if entry is None]
+            for key, section in values.items()
+            if isinstance(section, dict)
+        }
+        data = [*gone.get("corpora", ()), *gone.get("datasets", ())]
+        for key in gone.keys() & {"models", "stages"}:
+            kept[key] = {name: _without(data, each) for name, each in kept[key].items()}
+        for name, model in list(kept["models"].items()) if "models" in gone else ():
+            mechanisms = each_of(model.get("mechanism")) if isinstance(model, dict) else ()
+            if model is None or any(each in gone.get("mechanisms", ()) for each in mechanisms):
+                del kept["models"][name]
         return with_encoders(with_published(kept))
 
 
-def _names_any(mechanism: Any, gone: Collection[str]) -> bool:
-    """Whether a model's `mechanism`, not checked yet, names one that is `gone`."""
-    return any(name in list(gone) for name in each_of(mechanism))
+def _without(gone: Collection[str], values: Any) -> Any:
+    """Return a section, not checked yet, without entries that are gone, at any depth; None if it was for these alone.
 
-
-def _without_data(model: Any, gone: Collection[str]) -> Any:
-    """Return a model without the datasets that are `gone`; None if it has no others."""
-    if not isinstance(model, dict) or not gone:
-        return model
-    kept = dict(model)
-    if isinstance(named := model.get("datasets"), list) and named:
-        kept["datasets"] = [name for name in named if name not in list(gone)]
-        if not kept["datasets"]:
-            return None
-    if isinstance(changes := model.get("changes"), dict):
-        kept["changes"] = {
-            stage: change | {"data": {name: parts for name, parts in change["data"].items() if name not in gone}}
-            if isinstance(change, dict) and isinstance(change.get("data"), dict)
-            else change
-            for stage, change in changes.items()
-        }
-    return kept
+    Args:
+        gone: names of corpora and datasets, which sections have below `data` and in a list `datasets`.
+        values: the section.
+    """
+    if not isinstance(values, dict) or not gone:
+        return values
+    kept = {key: _without(gone, value) for key, value in values.items()}
+    if isinstance(entries := kept.get("data"), dict):
+        kept["data"] = {name: entry for name, entry in entries.items() if name not in gone}
+    if isinstance(named := kept.get("datasets"), list) and named:
+        kept["datasets"] = [name for name in named if name not in gone]
+    return None if named and kept["datasets"] == [] else kept

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from lib.core.extensions import load, part
+from lib.core.settings import known
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.graph import Graph
 from lib.study.places import Place, place_of
 from lib.study.run import parts_errors
 from lib.study.stages import settings_errors
-from lib.study.teachers import teacher_errors
 
 SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}
 """Why a stage with a search leaves no model to start from, by the section of the search."""
@@ -27,20 +28,16 @@ def fit_errors(graph: Graph, processes: int = 1) -> Iterator[str]:
         at = place_of(graph, *place)
         batches = [work.recipe.batch_size for work in at.tried if work.recipe]
         if at.trains and min(batches) < processes:
-            error = (
-                f"{at}.recipe.batch_size: {processes} processes (execution.gpus_per_run) cannot share {min(batches)}"
-            )
+            error = f"{at}.recipe.batch_size: {processes} processes cannot share {min(batches)}"
             found.setdefault(f"{error} documents", [])
-        for check in (_parts, _labels, _lengths, _head, _weights, _word_vectors, _best_settings, teacher_errors):
+        for check in (_parts, _labels, _lengths, _head, _weights, _word_vectors, _best_settings, _teacher):
             for error in check(graph, at):
                 found.setdefault(error, []).append(at.model)
     yield from (f"{error} ({', '.join(dict.fromkeys(models))})" if models else error for error, models in found.items())
     for name, stage in graph.experiment.stages.items():
         if stage.start is not None and (search := graph.experiment.stages[stage.start].search):
-            yield (
-                f"stages.{name}.start: {stage.start} has {search}, {SEARCHED[search]}. Start from the stage before it; "
-                f"settings_from: {stage.start} takes the best settings"
-            )
+            instead = f"Start from the stage before it; settings_from: {stage.start} takes the best settings"
+            yield f"stages.{name}.start: {stage.start} has {search}, {SEARCHED[search]}. {instead}"
         if stage.settings_from and stage.search:
             yield f"stages.{name}.settings_from: {name} has {stage.search} itself. Leave one of them out"
 
@@ -63,10 +60,7 @@ def _labels(graph: Graph, at: Place) -> Iterator[str]:
         return
     if dataset.texts not in task.texts:
         taken = " or ".join(_TEXTS[each] for each in task.texts)
-        yield (
-            f"{at}: {task.kind} reads {taken}, but the documents of {at.entry} are {_TEXTS[dataset.texts]} "
-            f"(datasets.{at.entry}.text_pair and pairs)"
-        )
+        yield f"{at}: {task.kind} reads {taken}, but the documents of {at.entry} are {_TEXTS[dataset.texts]}"
     if dataset.texts == "together" and not at.backbone.takes_pairs:
         yield f"{at}: a backbone of kind {at.backbone.kind} cannot read the pairs of {at.entry}"
     elif dataset.texts == "together" and at.reads_tokens:
@@ -74,16 +68,10 @@ def _labels(graph: Graph, at: Place) -> Iterator[str]:
         if not graph.experiment.tokenizers[tokenizer].enclose:
             yield f"tokenizers.{tokenizer}.enclose: false puts nothing between the two texts of {at.entry}"
     if task.labelled and dataset.label_per != task.label_per:
-        yield (
-            f"{at}: {task.kind} needs a label per {task.label_per}, but {at.entry} has one per {dataset.label_per} "
-            f"(datasets.{at.entry}.label_per)"
-        )
+        yield f"{at}: {task.kind} needs a label per {task.label_per}, but {at.entry} has one per {dataset.label_per}"
     elif task.labelled and task.numbers != (dataset.label_range is not None):
         needed, found = ("numbers", "classes") if task.numbers else ("classes", "numbers")
-        yield (
-            f"{at}: {task.kind} needs labels that are {needed}, but those of {at.entry} are {found} "
-            f"(datasets.{at.entry}.label_range)"
-        )
+        yield f"{at}: {task.kind} needs {needed}, but datasets.{at.entry}.label_range makes its labels {found}"
     elif task.labelled and not task.numbers:
         yield from (f"{at}.task.{error}" for error in task.label_errors(dataset.labels))
 
@@ -100,15 +88,11 @@ def _lengths(graph: Graph, at: Place) -> Iterator[str]:
     needed = max(work.task.sentinels(tokens) for work in at.tried)
     own = settings.algorithm == "published" and not settings.sentinels  # its files may have some
     if settings.sentinels < needed and not own:
-        yield (
-            f"tokenizers.{tokenizer}.sentinels: {settings.sentinels} are too few at {at.stage} on {at.entry}, where a "
-            f"document of max_tokens = {tokens} takes {needed}"
-        )
+        needs = f"where a document of max_tokens = {tokens} takes {needed}"
+        yield f"tokenizers.{tokenizer}.sentinels: {settings.sentinels} are too few at {at.stage} on {at.entry}, {needs}"
     if at.dataset and at.dataset.label_per == "span" and at.dataset.window_stride > tokens - 2:
-        yield (
-            f"models.{at.model}.max_tokens: a window holds {tokens - 2} tokens and [CLS] and [SEP], but {at.entry} has "
-            f"window_stride = {at.dataset.window_stride}, so some would be in none"
-        )
+        stride = f"{at.entry} has window_stride = {at.dataset.window_stride}, so some would be in none"
+        yield f"models.{at.model}.max_tokens: a window holds {tokens - 2} tokens and [CLS] and [SEP], but {stride}"
 
 
 def _head(graph: Graph, at: Place) -> Iterator[str]:
@@ -138,10 +122,7 @@ def _weights(graph: Graph, at: Place) -> Iterator[str]:
         yield f"{at}: starts from {stage}, which {missing}"
     before, after = graph.tokenizer_of(at.model, entry), graph.tokenizer_of(at.model, at.entry)
     if before != after:
-        yield (
-            f"{at}: reads by the tokeniser {after}, but starts from {stage} on {entry}, which is read by {before}. Let "
-            "both have the same"
-        )
+        yield f"{at}: reads by the tokeniser {after}, but starts from {stage} on {entry}, read by {before}. Use one"
 
 
 def _word_vectors(graph: Graph, at: Place) -> Iterator[str]:
@@ -177,3 +158,36 @@ def _best_settings(graph: Graph, at: Place) -> Iterator[str]:
     for settings in searching.tried():
         for key, sentence in settings_errors(at.work, settings):
             yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
+
+
+def _teacher(graph: Graph, at: Place) -> Iterator[str]:
+    """Check that a teacher is trained for the task; an extension checks that its states can be imitated."""
+    models, section = graph.experiment.models, graph.experiment.stages[at.stage]
+    searching = graph.experiment.stages[section.settings_from] if section.settings_from else section
+    several = section.settings_from or section.tuning
+    for work in at.tried:
+        teacher = work.task.taught_by() or work.task.imitates()
+        if teacher is None or not (at.trains or work.task.taught_by()):
+            continue
+        if teacher not in models:
+            yield f"{at}.task.teacher: there is no '{teacher}'. {known(teacher, models)}"
+        elif several and any("task.teacher" in settings for settings in searching.tried()):
+            yield f"{at}.task.teacher: is searched, but all trials, and all that take the best, need one teacher"
+        elif work.task.taught_by():
+            if reason := _no_teacher(graph, teacher, at, work.task.head):
+                yield f"{at}.task.teacher: {teacher} {reason}"
+        elif reason := load(part("lib.study.imitating")).not_imitated(graph, teacher, at, work):
+            yield f"{at}.task.teacher: {reason}"
+
+
+def _no_teacher(graph: Graph, teacher: str, at: Place, head: str | None) -> str | None:
+    """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+    if not graph.has_runs(teacher, at.stage, at.entry):
+        return f"does not pass {at.stage} there"
+    if search := graph.experiment.stages[at.stage].search:
+        return f"has no one model there, since {at.stage} has {search}"
+    work = graph.work(teacher, at.stage, at.entry)
+    trains = graph.trains(teacher, at.stage, at.entry)
+    if not trains or (work.task.head or work.task.kind) != head or work.task.taught_by():
+        return f"trains no {head} by labels alone there"
+    return work.no_model_reason

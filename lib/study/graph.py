@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from lib.attention.settings import parse_mechanisms
@@ -36,10 +36,8 @@ class Graph:
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
-        self._backbones: dict[tuple[str, ...], BackboneSettings] = {}
-        self._works: dict[tuple[str, str, str], Work] = {}
-        self._owners: dict[tuple[str, str], dict[str, str]] = {}
-        self._run_keys: dict[tuple[str, str, str], str] = {}
+        for asked_often in ("work", "_backbone", "_owners", "_run_key"):  # its answers go with the graph
+            setattr(self, asked_often, functools.cache(getattr(self, asked_often)))
 
     def chain(self, stage: str) -> list[str]:
         """Return `stage` and the stages it starts from, the nearest first; each once, even in a circle."""
@@ -84,21 +82,13 @@ class Graph:
         Raises:
             pydantic.ValidationError: what the model changes is wrong.
         """
-        key = (model, stage, entry)
-        if key not in self._works:
-            work = self.experiment.stages[stage].data[entry]
-            change = self.changed_work(model, stage)
-            self._works[key] = change.of(work) if change else work
-        return self._works[key]
+        work, change = self.experiment.stages[stage].data[entry], self.changed_work(model, stage)
+        return change.of(work) if change else work
 
     def changed_work(self, model: str, stage: str) -> Change | None:
         """Return the change that gives a model a task or a recipe of its own at a stage; None = it has the stage's."""
         change = self.experiment.models[model].changes.get(stage)
         return change if change and change.changes_work else None
-
-    def works(self, model: str, stage: str) -> dict[str, Work]:
-        """Return the work of a model at a stage, by entry of its `data`."""
-        return {entry: self.work(model, stage, entry) for entry in self.entries(model, stage)}
 
     def parent_stage(self, model: str, stage: str) -> str | None:
         """Return the stage whose weights the model starts from at `stage`; None = its initial weights."""
@@ -115,18 +105,22 @@ class Graph:
             return named
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
 
+    def parent(self, model: str, stage: str, dataset: str) -> tuple[str, str] | None:
+        """Return the stage and the entry of its `data` that a run's weights come from; None = from no stage."""
+        stage_before = self.parent_stage(model, stage)
+        before = stage_before and self.parent_dataset(stage, stage_before, dataset)
+        return (stage_before, before) if stage_before and before else None
+
     def origins(self, model: str, stage: str, dataset: str) -> dict[str, Origin]:
         """Return the runs that those of a model at a stage start from, directly or not, by stage, the nearest first."""
         found: dict[str, Origin] = {}
         if not self.reads_tokens(model, stage, dataset):
             return found
         seeds = {seed: seed for seed in self.seeds_of(stage, dataset)}
-        while (parent := self.parent_stage(model, stage)) is not None:
-            before = self.parent_dataset(stage, parent, dataset)
-            assert before is not None  # the study was checked
-            seeds = {seed: self.seed_before(parent, before, each) for seed, each in seeds.items()}
-            found[parent] = Origin(self.owner(model, parent, before), before, seeds)
-            stage, dataset = parent, before
+        while parent := self.parent(model, stage, dataset):
+            stage, dataset = parent
+            seeds = {seed: self.seed_before(stage, dataset, each) for seed, each in seeds.items()}
+            found[stage] = Origin(self.owner(model, stage, dataset), dataset, seeds)
         return found
 
     def share_weights(self, model: str, stage: str, dataset: str) -> bool:
@@ -162,7 +156,8 @@ class Graph:
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanisms.
         """
-        return self._backbone(*self.names_at(model, stage, dataset))
+        name, mechanisms = self.names_at(model, stage, dataset)
+        return self._backbone(name, *mechanisms)
 
     def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneSettings:
         """Return the backbone of a model at the start of a stage, with its attention mechanisms.
@@ -176,16 +171,13 @@ class Graph:
         if parent := self.parent_stage(model, stage):
             return self.backbone_at(model, parent, self.parent_dataset(stage, parent, dataset))
         first = self.experiment.models[model]
-        return self._backbone(first.backbone, first.mechanisms)
+        return self._backbone(first.backbone, *first.mechanisms)
 
-    def _backbone(self, name: str, mechanisms: Sequence[str]) -> BackboneSettings:
+    def _backbone(self, name: str, *mechanisms: str) -> BackboneSettings:
         """Return the backbone of that name, with the mechanisms of those names."""
-        key = (name, *mechanisms)
-        if key not in self._backbones:
-            backbone = self.experiment.backbones[name]
-            held = parse_mechanisms([self.experiment.mechanisms[each] for each in mechanisms]) if mechanisms else None
-            self._backbones[key] = backbone.with_mechanism(held) if held else backbone
-        return self._backbones[key]
+        backbone = self.experiment.backbones[name]
+        held = parse_mechanisms([self.experiment.mechanisms[each] for each in mechanisms]) if mechanisms else None
+        return backbone.with_mechanism(held) if held else backbone
 
     def names_at(self, model: str, stage: str, dataset: str | None) -> tuple[str, list[str]]:
         """Return the names of backbone and mechanisms of a model at a stage; see `backbone_at`."""
@@ -228,8 +220,8 @@ class Graph:
         return tokenizer if tokens == self.corpus(entry).max_tokens else f"{tokenizer}{LENGTH}{tokens}"
 
     def reads_tokens(self, model: str, stage: str, dataset: str | None) -> bool:
-        """Whether a model reads tokens at a stage, and not texts."""
-        return "states" in self.backbone_at(model, stage, dataset).abilities
+        """Whether a model reads tokens at a stage, and not texts, whatever mechanism it has."""
+        return "states" in self.experiment.backbones[self.names_at(model, stage, dataset)[0]].abilities
 
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
@@ -249,27 +241,26 @@ class Graph:
 
     def fitted_to(self, model: str, stage: str, dataset: str) -> str:
         """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
-        parent = self.parent_stage(model, stage)
+        parent = self.parent(model, stage, dataset)
         if parent is None or self.work(model, stage, dataset).recipe is not None:
             return dataset
-        before = self.parent_dataset(stage, parent, dataset)
-        assert before is not None  # the study was checked
-        return self.fitted_to(model, parent, before)
+        return self.fitted_to(model, *parent)
 
     def owner(self, model: str, stage: str, dataset: str) -> str:
         """Return the first model whose runs at a stage on a dataset are the same as those of `model`."""
-        if (stage, dataset) not in self._owners:
-            owners: dict[str, str] = {}
-            for name in self.experiment.models:
-                if self.has_runs(name, stage, dataset):
-                    owners.setdefault(self._run_key(name, stage, dataset), name)
-            self._owners[stage, dataset] = owners
-        return self._owners[stage, dataset][self._run_key(model, stage, dataset)]
+        return self._owners(stage, dataset)[self._run_key(model, stage, dataset)]
 
     def owners(self, stage: str, dataset: str) -> list[str]:
         """Return the models that have runs of their own at a stage on an entry of its `data`."""
-        passing = [model for model in self.experiment.models if self.has_runs(model, stage, dataset)]
-        return list(dict.fromkeys(self.owner(model, stage, dataset) for model in passing))
+        return list(self._owners(stage, dataset).values())
+
+    def _owners(self, stage: str, dataset: str) -> dict[str, str]:
+        """Return the owners of the runs at a stage on an entry of its `data`, by what determines the runs."""
+        owners: dict[str, str] = {}
+        for model in self.experiment.models:
+            if self.has_runs(model, stage, dataset):
+                owners.setdefault(self._run_key(model, stage, dataset), model)
+        return owners
 
     def searcher(self, model: str, stage: str) -> str | None:
         """Return the model whose search gives a model its settings at a stage with `settings_from`.
@@ -287,22 +278,14 @@ class Graph:
 
     def _run_key(self, model: str, stage: str, dataset: str) -> str:
         """Return everything that determines the runs of a model at a stage, earlier ones included, as text."""
-        key = (model, stage, dataset)
-        if key not in self._run_keys:
-            before = repr(self.experiment.models[model].start)
-            if parent := self.parent_stage(model, stage):
-                source = self.parent_dataset(stage, parent, dataset)
-                assert source is not None  # the study was checked
-                before = self._run_key(model, parent, source)
-            reads_tokens = self.reads_tokens(model, stage, dataset)
-            tokens = self.tokens_name(model, dataset) if reads_tokens else None
-            backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
-            change = self.changed_work(model, stage)
-            otherwise = change and change.model_dump(mode="json", include={"task", "recipe"})
-            search = self._search_of(model, stage, dataset)
-            parts = [stage, backbone, otherwise, tokens, before, search]
-            self._run_keys[key] = json.dumps(parts, sort_keys=True)
-        return self._run_keys[key]
+        parent = self.parent(model, stage, dataset)
+        before = self._run_key(model, *parent) if parent else repr(self.experiment.models[model].start)
+        tokens = self.tokens_name(model, dataset) if self.reads_tokens(model, stage, dataset) else None
+        backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
+        change = self.changed_work(model, stage)
+        otherwise = change and change.model_dump(mode="json", include={"task", "recipe"})
+        search = self._search_of(model, stage, dataset)
+        return json.dumps([stage, backbone, otherwise, tokens, before, search], sort_keys=True)
 
     def _search_of(self, model: str, stage: str, dataset: str) -> str | None:
         """Return everything that determines the search whose settings a run takes, as text; None = it takes none."""

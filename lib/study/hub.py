@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
 from lib.core.model_folder import files_of
+from lib.core.settings import problem
 from lib.core.weights import ForeignStart
 
 KIND = "pretrained"
@@ -29,30 +29,29 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
     published = values.get("published")
     if not isinstance(published, dict):
         return values
-    given = {key: values.get(key) for key in ("backbones", "tokenizers", "models")}
-    backbones, tokenizers, models = (dict(each) if isinstance(each, dict) else {} for each in given.values())
+    given = {key: values.get(key, {}) for key in ("backbones", "tokenizers", "models")}
+    completed = {key: dict(each) if isinstance(each, dict) else {} for key, each in given.items()}
+    backbones, tokenizers, models = completed.values()
     for name, entry in published.items():
         try:
             place = ForeignStart.model_validate(entry).model_dump(exclude_unset=True)
         except ValidationError:
             continue  # the field itself says so
-        if not isinstance(own := backbones.get(name), dict | None):
+        if not isinstance(own := backbones.get(name, {}), dict):
             continue  # likewise
-        backbone = {"kind": KIND, **(own or {})}
-        if "architecture" not in backbone:
+        backbones[name] = {"kind": KIND, **own}
+        if "architecture" not in own:
             fields, rules = _config(name, place), BACKBONES.load(KIND, "fields")
             if reason := rules.config_error(fields):
-                raise PydanticCustomError("problem", "{text}", {"text": f"published.{name}: its {CONFIG} {reason}"})
-            backbone["architecture"] = rules.architecture_of(fields)
-        backbones[name] = backbone
-        hub = {"source": "hub", **place}
-        local = {"source": "local", "path": place.get("folder")}
-        tokenizers.setdefault(name, {"algorithm": "published", **(local if "folder" in place else hub)})
+                raise problem(f"published.{name}: its {CONFIG} {reason}")
+            backbones[name]["architecture"] = rules.architecture_of(fields)
+        source = {"source": "local", "path": place["folder"]} if "folder" in place else {"source": "hub", **place}
+        tokenizers.setdefault(name, {"algorithm": "published", **source})
+        on_it = [name, *(each for each, encoder in _encoders(backbones).items() if encoder == name)]
         for model, settings in models.items():
-            if isinstance(settings, dict) and name in _read_by(settings.get("backbone"), backbones):
+            if isinstance(settings, dict) and settings.get("backbone") in on_it:
                 models[model] = {"tokenizer": name, "start": place, **settings}
-    completed = {"backbones": backbones, "tokenizers": tokenizers, "models": models}
-    return values | {key: completed[key] for key in given if isinstance(given[key], dict | None)}
+    return values | {key: each for key, each in completed.items() if isinstance(given[key], dict)}
 
 
 def with_encoders(values: dict[str, Any]) -> dict[str, Any]:
@@ -64,23 +63,20 @@ def with_encoders(values: dict[str, Any]) -> dict[str, Any]:
     backbones = values.get("backbones")
     if not isinstance(backbones, dict):
         return values
-    resolved = dict(backbones)
-    for name in backbones:
-        _, *encoders = _read_by(name, backbones)
-        for encoder in encoders:
-            if encoder not in backbones or len(_read_by(encoder, backbones)) > 1:
-                known = ", ".join(each for each in backbones if len(_read_by(each, backbones)) == 1) or "none"
-                text = f"backbones.{name}.encoder: '{encoder}' is not a backbone that reads whole texts. Known: {known}"
-                raise PydanticCustomError("problem", "{text}", {"text": text})
-            resolved[name] = backbones[name] | {"encoder": backbones[encoder]}
-    return values | {"backbones": resolved}
+    named = _encoders(backbones)
+    whole = [name for name in backbones if name not in named]
+    for name, encoder in named.items():
+        if encoder not in whole:
+            place, known = f"backbones.{name}.encoder", ", ".join(whole) or "none"
+            raise problem(f"{place}: '{encoder}' is not a backbone that reads whole texts. Known: {known}")
+    resolved = {name: backbones[name] | {"encoder": backbones[encoder]} for name, encoder in named.items()}
+    return values | {"backbones": backbones | resolved}
 
 
-def _read_by(backbone: Any, backbones: dict[str, Any]) -> list[Any]:
-    """Return the name of a backbone, and that of the encoder that it names, if it names one."""
-    settings = backbones.get(backbone) if isinstance(backbone, str) else None
-    encoder = settings.get("encoder") if isinstance(settings, dict) else None
-    return [backbone, encoder] if isinstance(encoder, str) else [backbone]
+def _encoders(backbones: dict[str, Any]) -> dict[str, str]:
+    """Return the names of the encoders that backbones name, by backbone."""
+    found = {name: each.get("encoder") for name, each in backbones.items() if isinstance(each, dict)}
+    return {name: encoder for name, encoder in found.items() if isinstance(encoder, str)}
 
 
 def _config(name: str, place: dict[str, Any]) -> Any:
@@ -92,8 +88,7 @@ def _config(name: str, place: dict[str, Any]) -> Any:
 
         return read_config(place["repository"], revision=place["revision"])
     except (ImportError, OSError, ValueError, DownloadError) as error:
-        text = (
+        raise problem(
             f"published.{name}: its {CONFIG} cannot be read ({error}). Expected a folder or a repository with a model "
             f"of transformers. Without a network, copy the architecture into backbones.{name}"
-        )
-        raise PydanticCustomError("problem", "{text}", {"text": text}) from error
+        ) from error

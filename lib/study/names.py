@@ -1,29 +1,14 @@
 """Check that all names in a study exist. These checks come first, since all others follow the names."""
 
 import graphlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
 
 from lib.core.settings import known
 from lib.preparing.generators import problems_of
-from lib.preparing.settings.corpus import Corpus
-from lib.preparing.settings.dataset import Dataset
-from lib.preparing.settings.sources import GeneratedSource, RemoteFile
+from lib.preparing.settings.sources import GeneratedSource
 from lib.results.settings import ResultSettings
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
-
-MEASURED = {
-    "tables": (
-        *("attention_cost", "training_cost", "encoder_cost", "adaptation_cost", "sequence_cost", "memory_cost"),
-        *("attention_cost_kept", "favor_error", "lsh_recall"),
-    ),
-    "figures": (
-        *("attention_time", "attention_memory", "sequence_time", "memory_length"),
-        *("favor_error", "lsh_recall"),
-    ),
-}
-"""Names of the tables and figures that `make bench` writes to the same folders as those of a study."""
 
 
 def name_errors(
@@ -40,7 +25,7 @@ def name_errors(
     for place, name, there in (*named, *_within_stages(experiment), *_shown(experiment, report)):
         if name not in there:
             yield f"{place}: there is no '{name}'. {known(name, there)}"
-    for check in (_stages, _mechanisms, _texts_to_train_on, _sources, _addresses):
+    for check in (_stages, _mechanisms, _texts_to_train_on, _sources):
         yield from (f"experiment.{error}" for error in check(experiment))
     yield from _report(experiment, report)
     yield from _names_alike(experiment)
@@ -77,9 +62,8 @@ def _shown(experiment: Experiment, report: ReportSettings) -> Iterator[Use]:
         yield from ((f"{place}.stage", stage, stages) for stage in settings.stages_passed())
         yield from ((f"{place}.time", stage, stages) for stage in settings.stages_added())
         if settings.reads == "word_vectors":
-            yield from (
-                (f"{place}.word_vectors", name, experiment.word_vectors) for name in settings.vectors_named() or ()
-            )
+            for name in settings.vectors_named() or ():
+                yield f"{place}.word_vectors", name, experiment.word_vectors
         shown = _datasets(experiment, settings)
         yield from ((f"{place}.datasets", dataset, shown) for dataset in settings.datasets or ())
         positive = getattr(settings, "positive", None)
@@ -96,17 +80,11 @@ def _datasets(experiment: Experiment, settings: ResultSettings) -> Collection[st
     if settings.reads in ("texts", "documents"):
         return experiment.datasets
     passed = [experiment.stages[stage].data for stage in settings.stages_passed() if stage in experiment.stages]
-    return list(dict.fromkeys(entry for data in passed for entry in data)) or {
-        **experiment.corpora,
-        **experiment.datasets,
-    }
+    return dict.fromkeys(entry for data in passed for entry in data) or [*experiment.corpora, *experiment.datasets]
 
 
 def _stages(experiment: Experiment) -> Iterator[str]:
-    needed = {
-        name: [each for each in (stage.start, stage.settings_from) if each is not None]
-        for name, stage in experiment.stages.items()
-    }
+    needed = {name: filter(None, (each.start, each.settings_from)) for name, each in experiment.stages.items()}
     try:
         graphlib.TopologicalSorter(needed).prepare()
     except graphlib.CycleError as error:
@@ -121,10 +99,7 @@ def _mechanisms(experiment: Experiment) -> Iterator[str]:
     for name, parameters in experiment.mechanisms.items():
         canonical = parameters.name()
         if name != canonical and not name.startswith(f"{canonical}-"):
-            yield (
-                f"mechanisms.{name}: the name contradicts the parameters, which spell {canonical}. "
-                f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters"
-            )
+            yield f"mechanisms.{name}: the parameters spell {canonical}. Call it so, or '{canonical}-<suffix>'"
     for name, model in experiment.models.items():
         backbone = experiment.backbones.get(model.backbone)
         if backbone and backbone.needs_mechanism and model.mechanism is None and not backbone.held_mechanisms:
@@ -142,30 +117,12 @@ def _texts_to_train_on(experiment: Experiment) -> Iterator[str]:
                 yield f"{section}.{name}.corpus: missing. Name what it is trained on: {there}"
 
 
-def _texts(experiment: Experiment) -> Iterator[tuple[str, str, Corpus | Dataset]]:
-    """Yield corpora and datasets: section, name, settings."""
-    sections: dict[str, Mapping[str, Any]] = {"corpora": experiment.corpora, "datasets": experiment.datasets}
-    return ((section, name, each) for section, entries in sections.items() for name, each in entries.items())
-
-
 def _sources(experiment: Experiment) -> Iterator[str]:
-    for section, name, corpus in _texts(experiment):
-        if isinstance(source := corpus.chosen, GeneratedSource):
-            for error in problems_of(source.generator or name, source.documents, source.options):
-                yield f"{section}.{name}.generated.{error}"
-
-
-def _addresses(experiment: Experiment) -> Iterator[str]:
-    """Yield the URLs that are given twice with different sizes or checksums."""
-    first: dict[str, tuple[str, RemoteFile]] = {}
-    for section, name, corpus in _texts(experiment):
-        for file in corpus.remote_files:
-            place, other = first.setdefault(file.url, (f"experiment.{section}.{name}", file))
-            if (file.size, file.sha256) != (other.size, other.sha256):
-                yield (
-                    f"{section}.{name}: {file.url} is also in {place}, with another size or sha256. "
-                    "Give it the same ones at both places"
-                )
+    for section in ("corpora", "datasets"):
+        for name, corpus in getattr(experiment, section).items():
+            if isinstance(source := corpus.chosen, GeneratedSource):
+                for error in problems_of(source.generator or name, source.documents, source.options):
+                    yield f"{section}.{name}.generated.{error}"
 
 
 def _report(experiment: Experiment, report: ReportSettings) -> Iterator[str]:
@@ -201,6 +158,5 @@ def same_names(made: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _names_alike(experiment: Experiment) -> Iterator[str]:
     """Yield the names that would be the same folder, at least where upper and lower case are alike."""
     for sections in (("corpora", "datasets"), ("tokenizers",), ("word_vectors",), ("stages",), ("models",)):
-        yield from same_names(
-            (f"experiment.{section}.{name}", name) for section in sections for name in getattr(experiment, section)
-        )
+        named = [(section, name) for section in sections for name in getattr(experiment, section)]
+        yield from same_names((f"experiment.{section}.{name}", name) for section, name in named)

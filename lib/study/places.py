@@ -40,8 +40,6 @@ def place_of(graph: Graph, model: str, stage: str, entry: str) -> Place:
     for settings in source.tried():
         with contextlib.suppress(ValidationError):  # the check of best settings reports it
             tried.append(work.with_settings(settings))
-    parent = graph.parent_stage(model, stage)
-    before = parent and graph.parent_dataset(stage, parent, entry)
     return Place(
         model,
         stage,
@@ -52,5 +50,5 @@ def place_of(graph: Graph, model: str, stage: str, entry: str) -> Place:
         graph.trains(model, stage, entry),
         graph.reads_tokens(model, stage, entry),
         graph.experiment.datasets.get(entry),
-        (parent, before) if parent and before else None,
+        graph.parent(model, stage, entry),
     )

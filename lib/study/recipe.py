@@ -78,10 +78,7 @@ class Recipe(BaseSettings):
         if self.freezes:
             yield "freeze_layers and freeze_embeddings do nothing with lora, which freezes the backbone. Leave them out"
         if "state" in (self.keep or ()):
-            yield (
-                f"keep = {self.keep}: with lora there is no 'state' to resume from, since checkpoints lack the weights "
-                "that are frozen. Leave it out, and start from the model"
-            )
+            yield f"keep = {self.keep}: with lora there is no 'state', since frozen weights are left out. Remove it"
 
     def epochs_over(self, documents: float) -> float:
         """Return the number of epochs over `documents` that `steps` allows."""
@@ -103,24 +100,6 @@ class Recipe(BaseSettings):
         if not self.freezes:
             return 0
         return self.epochs // 2 if self.freeze_epochs is None else self.freeze_epochs
-
-
-def quantization_error(recipe: Recipe | None) -> str | None:
-    """Return why a quantised backbone cannot be trained by a recipe; None = it can.
-
-    Args:
-        recipe: recipe of a run; None = it does not train.
-    """
-    if recipe is None:
-        return "is quantised, which is for training. Leave quantization out, or give a recipe with lora"
-    if recipe.lora is None:
-        return "is quantised, so that its weights cannot train. Give recipe.lora, or leave quantization out"
-    if recipe.lora.merge:
-        return (
-            "is quantised, so that adapters cannot be added to its weights exactly. Set recipe.lora.merge: false, or "
-            "leave quantization out"
-        )
-    return None
 
 
 class Geometry(BaseSettings):

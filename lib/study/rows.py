@@ -30,10 +30,7 @@ def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) 
         dataset: the only one that it shows; None = those of its settings.
     """
     passed, added = settings.stages_passed(), settings.stages_added()
-    entries = {
-        stage: [dataset] if dataset else shown_entries(graph, settings, stage)
-        for stage in dict.fromkeys([*added, *passed])
-    }
+    entries = {each: [dataset] if dataset else shown_entries(graph, settings, each) for each in [*added, *passed]}
     owners: dict[str, dict[str, dict[str, str]]] = {}
     for model in graph.experiment.models:
         of_model = {

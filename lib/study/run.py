@@ -12,7 +12,7 @@ from lib.core.record import MODEL
 from lib.core.search_space import Setting
 from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
-from lib.study.recipe import Geometry, Recipe, quantization_error
+from lib.study.recipe import Geometry, Recipe
 from lib.tasks.settings import AnyTask, TaskSettings
 
 
@@ -95,10 +95,7 @@ class RunSettings(BaseSettings):
         task, labelled = self.task, self.task.labelled and not self.task.numbers
         yield from parts_errors(task, self.recipe, self.backbone, starts=self.start is not None)
         if self.recipe and self.recipe.lora and self.start and not self.start.load_only_model_state:
-            yield (
-                "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
-                "lacks the frozen weights. Start from a model, and set it to true"
-            )
+            yield "start.load_only_model_state: false does not go with recipe.lora, whose checkpoints are partial"
         if self.reads_tokens and self.tokenizer is None:
             yield "tokenizer is missing. Give the folder of the tokeniser"
         if self.geometry is not None and "queries_and_keys" not in self.backbone.abilities:
@@ -130,8 +127,8 @@ def parts_errors(
         yield f"task: the backbone {kind} cannot do {task.kind}" + (" without a recipe" if trainable else "")
     elif recipe is None and not starts and "states" in backbone.abilities:
         yield "recipe: missing, so a trained model is needed, but the weights are random. Add one, or a start"
-    if backbone.quantized and (reason := quantization_error(recipe)):
-        yield f"recipe: the backbone {kind} {reason}"
+    if backbone.quantized and not (recipe and recipe.lora and not recipe.lora.merge):
+        yield f"recipe: the backbone {kind} is quantised, so that only adapters train. Give lora with merge: false"
     if recipe and recipe.lora:
         if reason := recipe.lora.error(backbone.linear_layers):
             yield f"recipe.lora: the backbone {kind} {reason}"

@@ -65,11 +65,6 @@ class Run:
     """Whether it measures the geometry of attention."""
 
     @property
-    def predicts(self) -> bool:
-        """Whether it leaves predictions."""
-        return self.work.task.predicts
-
-    @property
     def reads_tokens(self) -> bool:
         """Whether it reads tokens, and not texts."""
         return self.tokenizer is not None
@@ -150,12 +145,9 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
 
 def _parent(graph: Graph, run: RunId) -> RunId | None:
     """Return the run whose weights a run starts from; None = they come from elsewhere, or are random."""
-    stage = graph.parent_stage(run.model, run.stage)
-    if stage is None:
+    if (parent := graph.parent(run.model, run.stage, run.dataset)) is None:
         return None
-    dataset = graph.parent_dataset(run.stage, stage, run.dataset)
-    assert dataset is not None  # the study was checked
-    return RunId(stage, graph.owner(run.model, stage, dataset), dataset, graph.seed_before(stage, dataset, run.seed))
+    return RunId(parent[0], graph.owner(run.model, *parent), parent[1], graph.seed_before(*parent, run.seed))
 
 
 def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:

@@ -11,7 +11,7 @@ from lib.results.quantities import OF_NUMBERS, quantity
 from lib.results.settings import ResultSettings
 from lib.study.fits import SEARCHED
 from lib.study.graph import Graph
-from lib.study.names import MEASURED, rule_name, same_names
+from lib.study.names import rule_name, same_names
 from lib.study.report import ReportSettings
 from lib.study.rows import results_of, rows_of, shown_entries
 
@@ -53,21 +53,18 @@ def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
 
 def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
     """Return the models of an analysis, in order: those that it names, or all that can be analysed."""
-    return analysis.models or [
-        model for model in _passing(graph, analysis) if not _not_analysed(graph, analysis, model)
-    ]
+    return analysis.models or [each for each in _passing(graph, analysis) if not _not_analysed(graph, analysis, each)]
 
 
-def text_baseline(graph: Graph, analysis: AnalysisSettings) -> str | None:
-    """Return the first model at the stage that is the text baseline of an analysis; None = there is none.
+def text_baselines(graph: Graph, analysis: AnalysisSettings) -> list[str]:
+    """Return the models at the stage that can be the text baseline of an analysis.
 
-    One that reads only a part of each text is none: without some words, that part has others.
+    One that reads only a part of each text cannot: without some words, that part has others.
     """
-    for model in _passing(graph, analysis):
-        backbone = graph.backbone_at(model, analysis.stage, analysed_dataset(graph, analysis))
-        if backbone.kind == analysis.text_baseline and getattr(backbone, "part", None) is None:
-            return model
-    return None
+    passing, dataset = _passing(graph, analysis), analysed_dataset(graph, analysis)
+    backbones = {model: graph.backbone_at(model, analysis.stage, dataset) for model in passing}
+    kind = analysis.text_baseline
+    return [model for model, each in backbones.items() if each.kind == kind and getattr(each, "part", None) is None]
 
 
 def _passing(graph: Graph, analysis: AnalysisSettings) -> list[str]:
@@ -116,15 +113,14 @@ def _analysis(graph: Graph, analysis: AnalysisSettings) -> Iterator[str]:
 
 def _files(graph: Graph, report: ReportSettings) -> Iterator[str]:
     """Yield the results whose files or rules would be called like others, as `f1_imdb` and the file of `f1` on imdb."""
-    for section, measured in MEASURED.items():
+    for section in ("tables", "figures"):
         made = [
             (f"report.{section}.{entry}" + (f" on {dataset}" if dataset else ""), name)
             for entry, settings in getattr(report, section).items()
             for name, dataset in results_of(graph, entry, settings).items()
         ]
         made += [(f"report.analyses.{name}", name) for name in report.analyses]
-        bench = [("`make bench`", name) for name in measured]
-        yield from same_names((place, rule_name("result", name)) for place, name in [*bench, *made])
+        yield from same_names((place, rule_name("result", name)) for place, name in made)
 
 
 # Checks of one table or figure: their errors begin with the setting below it
@@ -161,9 +157,8 @@ def _reference(graph: Graph, report: ReportSettings, settings: ResultSettings) -
         return
     stages = [*settings.stages_passed(), *(each for each in settings.stages_added() if graph.has_runs(reference, each))]
     for stage in stages:
-        if missing := [
-            each for each in shown_entries(graph, settings, stage) if not graph.has_runs(reference, stage, each)
-        ]:
+        shown = shown_entries(graph, settings, stage)
+        if missing := [entry for entry in shown if not graph.has_runs(reference, stage, entry)]:
             yield f": compares models with {reference}, without a run at {stage} on {', '.join(missing)}. Name others"
 
 
@@ -191,10 +186,8 @@ def _differences(graph: Graph, report: ReportSettings, settings: ResultSettings)
 def _searches(graph: Graph, report: ReportSettings, settings: ResultSettings) -> Iterator[str]:
     for stage in dict.fromkeys([*settings.stages_passed(), *settings.stages_added()]):
         section = graph.experiment.stages[stage]
-        for search, takes, kind in (
-            ("variants", settings.takes_variants, "search"),
-            ("tuning", settings.takes_tuning, "trials"),
-        ):
+        taken = ("variants", settings.takes_variants, "search"), ("tuning", settings.takes_tuning, "trials")
+        for search, takes, kind in taken:
             if takes == "needed" and not getattr(section, search):
                 yield f".stage: {stage} has no {search}. Name a stage that has"
             elif takes == "none" and getattr(section, search):
@@ -264,7 +257,4 @@ def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
                     predicted = "numbers" if task.numbers else "classes"
                     yield f": {column} is no score of {task.kind}, the task of {stage} on {entry}, with its {predicted}"
                 elif split == "test" and not dataset.split.test_labels:
-                    yield (
-                        f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name a score "
-                        "on validation (validation_f1, ...), or other datasets"
-                    )
+                    yield f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name others"

@@ -42,9 +42,7 @@ def _start(values: Any) -> Any:
         return kind.model_validate(values)
     if values is None or values == SCRATCH or isinstance(values, ForeignStart | WordVectorsStart):
         return values
-    raise ValueError(
-        f"expected '{SCRATCH}', a folder ({{folder: ...}}), a repository with its revision, or {{word_vectors: ...}}"
-    )
+    raise ValueError(f"expected '{SCRATCH}', {{folder: ...}}, {{repository: ...}} or {{word_vectors: ...}}")
 
 
 def _mechanism(value: Any) -> Any:
@@ -241,10 +239,8 @@ class Stage(BaseSettings):
     def _searches_once(self) -> Iterator[str]:
         if self.variants and self.tuning:
             yield "variants and tuning are both set. Leave one of them out"
-        for section, places in (
-            ("variants", self.variants),
-            ("tuning.space", self.tuning.space if self.tuning else {}),
-        ):
+        tuned: Mapping[str, Any] = self.tuning.space if self.tuning else {}
+        for section, places in (("variants", self.variants), ("tuning.space", tuned)):
             if "task.kind" in places:
                 yield f"{section}.task.kind: a stage has one kind of task. Make a stage for each"
             if len(set(map(short_name, places))) < len(places):

@@ -7,17 +7,46 @@ from typing import Any
 from pydantic import Field
 
 from lib.core.extensions import use
-from lib.core.settings import BaseSettings, check, references
+from lib.core.settings import BaseSettings, EntryName, ModelName, Seed, StageName, check, references
 from lib.study.derivable import derivation_errors
 from lib.study.execution import Execution
 from lib.study.experiment import Experiment
-from lib.study.filter import Filter
 from lib.study.fits import fit_errors
 from lib.study.graph import Graph
 from lib.study.names import name_errors
 from lib.study.report import ReportSettings
 from lib.study.runs import Run, resolve
 from lib.study.shown import not_kept, report_errors
+
+
+class Filter(BaseSettings):
+    """The runs with one of the named models, stages, datasets and seeds; null = with any."""
+
+    models: list[ModelName] | None = Field(None, min_length=1)
+    """Models; null = all."""
+    stages: list[StageName] | None = Field(None, min_length=1)
+    """Stages; null = all."""
+    datasets: list[EntryName] | None = Field(None, min_length=1)
+    """Datasets and corpora of the runs; null = all."""
+    seeds: list[Seed] | None = Field(None, min_length=1)
+    """Seeds; null = all."""
+
+    def of(self, runs: list[Run], graph: Graph) -> list[Run]:
+        """Return the runs that match the filter; a run that models share is listed under its owner."""
+        places = {
+            (stage, graph.owner(model, stage, dataset), dataset)
+            for model, stage, dataset in graph.places
+            if all(
+                names is None or name in names
+                for names, name in ((self.models, model), (self.stages, stage), (self.datasets, dataset))
+            )
+        }
+        return [
+            run
+            for run in runs
+            if (run.id.stage, run.id.model, run.id.dataset) in places
+            and (self.seeds is None or run.id.seed in self.seeds)
+        ]
 
 
 class Study(BaseSettings):
@@ -72,7 +101,7 @@ class Study(BaseSettings):
             yield from report_errors(self.graph, self.report)
             if self.execution.runs != "made":
                 yield from not_kept(self.report, self.execution.runs)
-            if self.only is not None:
-                yield from (f"only{error}" for error in self.only.errors(self.runs, self.graph))
+            if self.only is not None and not self.asked:
+                yield "only: no run of the study matches all of them. Remove one"
             if self.experiment.precision == "fp16" and self.execution.training.device == "cpu":
                 yield "experiment.precision: fp16 needs a GPU, but execution.training.device is cpu. Use bf16 or fp32"

@@ -1,14 +1,13 @@
 """Settings of a search by trials, and of a run that does it."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from lib.core.files import MOST_VALUES, check_expansion
 from lib.core.search_space import Dimension, Setting, VariedSetting
-from lib.core.settings import BaseSettings, PositiveFloat, PositiveInt, Size, check
+from lib.core.settings import BaseSettings, PositiveFloat, PositiveInt, Size
 from lib.study.run import RunSettings
 
 
@@ -53,11 +52,6 @@ class Tuning(BaseSettings):
             for value, another in itertools.product(examples[one], examples[other])
         ]
         return pairs or alone
-
-    @check
-    def _startup_leaves_trials(self) -> Iterator[str]:
-        if self.startup is not None and self.startup >= self.trials:
-            yield f"startup = {self.startup} leaves none of {self.trials} trials to learn. Lower it, or raise trials"
 
 
 class TunedRun(RunSettings):

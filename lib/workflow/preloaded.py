@@ -42,14 +42,8 @@ SOCKET = "ATTENTION_GRID_PRELOADED"
 STARTED = "started"
 """First word of the first reply to a program that will be run, before its process; any other reply says why not."""
 
-THREADS = (
-    "GOTO_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+LIBRARIES = ("GOTO", "MKL", "NUMEXPR", "OMP", "OPENBLAS")
+THREADS = ("VECLIB_MAXIMUM_THREADS", *(f"{library}_NUM_THREADS" for library in LIBRARIES))
 """Variables that Snakemake sets for a job, and that libraries read when they are imported: the server's values must
 be those of every program that it runs."""
 
@@ -145,9 +139,7 @@ def hand_over(command: Sequence[str]) -> int | None:
             status = replies.readline()
     if not status:
         _signal_group(int(process), signal.SIGKILL)
-        logger.error(
-            "%s: the process that kept this program was killed, and so was the program. Run it again.", address
-        )
+        logger.error("%s: the keeper of this program was killed, and so was the program. Run it again.", address)
         return 1
     return int(status)
 
@@ -181,10 +173,8 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
         with contextlib.chdir(folder):
             listener.bind(NAME)
     except OSError as error:
-        raise ProjectError(
-            f"{tempfile.tempdir or 'TMPDIR'}: cannot hold a socket ({error}). Set TMPDIR to a local folder that you "
-            "may write."
-        ) from error
+        folder = tempfile.tempdir or "TMPDIR"
+        raise ProjectError(f"{folder}: cannot hold a socket ({error}). Set TMPDIR to a local folder.") from error
     listener.listen(128)
     starter = os.getpid()
     # A signal that comes before the server has its handler waits for it.

@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.code:
         states = program.states_of(*(file for folder in sources().values() for file in folder.rglob("*.py")))
-        check_code(Path(arguments.code))
+        planned = Path(arguments.code)  # named after its digest
+        if changes := code_since(planned.parent, planned.stem):
+            raise ConfigError(f"the code has changed since this job was planned: {'; '.join(changes)}. {REMEDY}")
         os.environ[program.CHECKED] = json.dumps(states)
     check_files(arguments.command)
     status = hand_over(arguments.command)
@@ -57,19 +59,6 @@ def killed(number: int) -> str:
     return f"the program was killed by signal {number} ({name}). {causes.get(number, '')} Start again; it resumes."
 
 
-def check_code(planned: Path) -> None:
-    """Refuse code that has changed since the plan.
-
-    Args:
-        planned: file of the code that was planned, named after its digest.
-
-    Raises:
-        ConfigError: the code is another, or unknown.
-    """
-    if changes := code_since(planned.parent, planned.stem):
-        raise ConfigError(f"the code has changed since this job was planned: {'; '.join(changes)}. {REMEDY}")
-
-
 def check_files(command: Sequence[str]) -> None:
     """Refuse a command that names a file of the plan that is not there.
 
@@ -78,10 +67,7 @@ def check_files(command: Sequence[str]) -> None:
     """
     for path in (Path(word.removeprefix("@")) for word in command):
         if path.parent.name == PLANNED and NAME.fullmatch(path.name) and not path.is_file():
-            raise ConfigError(
-                f"{path}: not there. Expected what this job was planned with; its settings have changed since then. "
-                f"{REMEDY}"
-            )
+            raise ConfigError(f"{path}: not there, so the settings have changed since this job was planned. {REMEDY}")
 
 
 if __name__ == "__main__":

@@ -27,36 +27,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.preparing.settings.sources import Dialect
 
     parser = program.parser(__doc__)
-    parser.add_argument(
-        "--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML, also gzipped"
-    )
+    parser.add_argument("--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML")
     parser.add_argument("--column", help="column of the text (`text`, else the one with the longest values)")
     labels = parser.add_mutually_exclusive_group()
     labels.add_argument("--label", metavar="COLUMN", help="column of the label (`label`, else the one with few values)")
     labels.add_argument("--unlabelled", dest="labelled", action="store_false", help="there is no column of the label")
-    parser.add_argument(
-        "--dialect",
-        metavar="{KEY: VALUE}",
-        help="how text files are written, where that cannot be told: the settings of `dialect` in a study",
-    )
+    parser.add_argument("--dialect", metavar="{KEY: VALUE}", help="how text files are written, as in a study")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
     parser.add_argument("--study", default="config/config.yaml", metavar="FILE", help="study whose models are compared")
     parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt instead of the study's vocabulary")
-    parser.add_argument(
-        "--limits", nargs="+", type=program.positive, metavar="N", help=f"tokens to cut documents to {LIMITS}"
-    )
-    parser.add_argument(
-        "--points", type=float, default=1.0, metavar="P", help="most points of F1 to lose for speed (1)"
-    )
+    parser.add_argument("--limits", nargs="+", type=program.positive, metavar="N", help=f"of tokens {LIMITS}")
+    parser.add_argument("--points", type=float, default=1.0, metavar="P", help="of F1 to lose at most for speed (1)")
     parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
     parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, instead of the hub's")
-    parser.add_argument(
-        "--out",
-        type=program.file_to_write,
-        default="config/texts.yaml",
-        metavar="FILE",
-        help="file of the study (config/texts.yaml)",
-    )
+    parser.add_argument("--out", type=program.file_to_write, default="config/texts.yaml", metavar="FILE", help="study")
     arguments = vars(parser.parse_args(argv))
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)

@@ -26,19 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if "Lints for" not in process.stderr and process.returncode:
         raise ProjectError(f"snakemake --lint failed: {process.stderr[-2000:]}")
-    found = Counter(
-        re.sub(r" in line \d+\.?$", "", title) for title in re.findall(r"^    \* (.*):$", process.stderr, re.MULTILINE)
-    )
-    refused = set(re.findall(r"^\| `([^`]+)` \|", _section(), re.MULTILINE))
+    titles = re.findall(r"^    \* (.*):$", process.stderr, re.MULTILINE)
+    found = Counter(re.sub(r" in line \d+\.?$", "", title) for title in titles)
+    pages = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = pages.partition(f"## {SECTION}\n")[2].partition("\n## ")[0]
+    refused = set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
     for title in sorted(found.keys() - refused):
         print(f"{title}: {found[title]} times. Fix it, or add it to the ignored ones in CONTRIBUTING.md.")
     for title in sorted(refused - found.keys()):
         print(f"{title}: no longer found. Remove it from CONTRIBUTING.md.")
     return int(found.keys() != refused)
-
-
-def _section() -> str:
-    return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition(f"## {SECTION}\n")[2].partition("\n## ")[0]
 
 
 if __name__ == "__main__":

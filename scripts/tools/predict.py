@@ -17,38 +17,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a fine-tuning run")
-    parser.add_argument(
-        "--input",
-        dest="source",
-        required=True,
-        metavar="FILE",
-        help="text (one document per line), CSV, JSONL, Parquet",
-    )
+    parser.add_argument("--input", dest="source", required=True, metavar="FILE", help="text, CSV, JSONL or Parquet")
     parser.add_argument("--column", help="column of the text; default: that of the study if it is there, else text")
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
     parser.add_argument("--id", metavar="COLUMN", help="column of the ids to write; default: documents are numbered")
-    parser.add_argument(
-        "--dialect", metavar="{KEY: VALUE}", help="how text files are written: the settings of `dialect` in a study"
-    )
+    parser.add_argument("--dialect", metavar="{KEY: VALUE}", help="how text files are written, as in a study")
     parser.add_argument(
         "--out",
         dest="target",
         type=program.file_to_write,
         default="predictions.csv",
         metavar="FILE",
-        help="CSV of labels and probabilities; - is standard output",
+        help="CSV; - = shown",
     )
-    parser.add_argument(
-        "--max-tokens",
-        type=program.positive,
-        help="tokens that a document is truncated to; default as in the run of the model",
-    )
-    parser.add_argument(
-        "--batch-size",
-        type=program.positive,
-        default=8,
-        help="documents of the full length at once; of shorter ones, more",
-    )
+    parser.add_argument("--max-tokens", type=program.positive, help="to cut documents to; default as in the run")
+    parser.add_argument("--batch-size", type=program.positive, default=8, help="documents of full length at once")
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = vars(parser.parse_args(argv))
     if (dialect := arguments["dialect"]) is not None:

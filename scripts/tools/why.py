@@ -27,10 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         jobs, stale = in_order(workflow), stale_steps(workflow, paths.code)
         print(stale_report(stale, ", ".join(arguments.targets) or paths.results, len(jobs)))
         if unknown := [job for job in jobs if job not in stale and not workflow.persistence.has_metadata(job)]:
-            print(
-                f"\n{len(unknown)} finished steps are not in .snakemake/metadata, so that no change of their settings "
-                "or code is detected. scripts/tools/accept.py accepts them unchanged."
-            )
+            no_record = "not in .snakemake/metadata, so no change of them is detected"
+            print(f"\n{len(unknown)} finished steps are {no_record}. scripts/tools/accept.py accepts them unchanged.")
     return int(bool(stale))
 
 

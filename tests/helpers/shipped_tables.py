@@ -82,7 +82,7 @@ def write_run(folder: Path, run: Run, groups: Sequence[int]) -> None:
     if run.tuning:
         metrics["best_trial"] = 0
         _trials(run, draw).to_csv(folder / TRIALS, index=False)
-    if run.predicts:
+    if run.work.task.predicts:
         _predictions(run, labels, groups, draw).to_parquet(folder / PREDICTIONS, index=False)
     seconds, total = draw.uniform(50, 900), int(of_model.integers(300_000, 900_000))
     parts = {part: int(of_model.integers(1000, 90_000)) for part in ("embeddings", "attention", "feed_forward", "head")}

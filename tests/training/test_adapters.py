@@ -182,14 +182,11 @@ def test_a_quantised_run_counts_the_weights_of_its_model(with_adapters, start, t
 
 
 @pytest.mark.parametrize(
-    ("recipe", "message"),
-    [
-        ({"lora": LORA}, "the backbone pretrained is quantised, so that adapters cannot be added .*merge: false"),
-        ({"lora": None}, "is quantised, so that its weights cannot train. Give recipe.lora"),
-    ],
+    "recipe",
+    [{"lora": LORA}, {"lora": None}],
 )
-def test_a_quantised_backbone_trains_adapters_that_are_not_merged(recipe, message, run_of, start):
-    with pytest.raises(ValidationError, match=message):
+def test_a_quantised_backbone_trains_adapters_that_are_not_merged(recipe, run_of, start):
+    with pytest.raises(ValidationError, match="the backbone pretrained is quantised, so that only adapters train"):
         run_of(
             "finetune",
             model="llama",

@@ -204,7 +204,7 @@ def listed(words):
     return handed("\n".join(map(str, words)), "txt")
 
 
-EXECUTION = Untracked(plan.execution)
+EXECUTION = Untracked(as_json(plan.study.execution.training.model_dump(mode="json")))
 DEVICE = Untracked(plan.study.execution.training.device)
 WORK = Untracked(plan.paths.work)
 

@@ -3,7 +3,7 @@
 
 rule download_hub:
     output:
-        plan.paths.texts_of("{repository}", "{revision}") + "/{path}",
+        plan.paths.downloads("texts", "{repository}", "{revision}") + "/{path}",
     log:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
@@ -63,7 +63,7 @@ for corpus in plan.corpora.corpora_from("generated"):
 
 rule download_vocabulary:
     output:
-        plan.paths.vocabulary("{repository}", "{revision}"),
+        plan.paths.downloads("vocabularies", "{repository}", "{revision}") + "/vocab.txt",
     log:
         plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True
@@ -79,7 +79,7 @@ rule download_vocabulary:
 
 rule download_tokenizer:
     output:
-        directory(plan.paths.published_tokenizer("{repository}", "{revision}")),
+        directory(plan.paths.downloads("tokenizers", "{repository}", "{revision}")),
     log:
         plan.paths.log("download/tokenizers/{repository}/{revision}"),
     localrule: True
@@ -95,7 +95,7 @@ rule download_tokenizer:
 
 rule download_model:
     output:
-        directory(plan.paths.published_model("{repository}", "{revision}")),
+        directory(plan.paths.downloads("models", "{repository}", "{revision}")),
     log:
         plan.paths.log("download/models/{repository}/{revision}"),
     localrule: True

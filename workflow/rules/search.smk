@@ -1,5 +1,7 @@
 """Searches: choose the best settings of a stage."""
 
+from lib.core.record import BEST
+
 
 rule best:
     input:
@@ -36,7 +38,7 @@ rule best_trial:
         dataset=names(dataset for _, _, dataset in plan.searches("tuning")),
     localrule: True
     params:
-        found=lambda w: plan.paths.best_trial(plan.tuned(w.stage, w.model, w.dataset)),
+        found=lambda w: f"{plan.paths.folder(plan.tuned(w.stage, w.model, w.dataset))}/{BEST}",
     message:
         "best settings of {wildcards.stage} for {wildcards.model} on {wildcards.dataset}"
     shell:

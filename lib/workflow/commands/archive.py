@@ -115,18 +115,13 @@ def _files(plan: Plan) -> set[Path]:
     """Return the files to pack that the study has made."""
     shown = {Path(target) for target in plan.targets()}
     records = {Path(plan.paths.record(run.id)) for run in plan.runs}
+    folders = [record.parent for record in records]
     if missing := sorted(str(file) for file in shown | records if not file.is_file()):
-        raise DataError(
-            f"{missing[0]}: no such file, and {len(missing) - 1} more are missing. Finish the study before it is "
-            "archived; make status shows what is left."
-        )
-    for record in records:
-        folder = record.parent
+        raise DataError(f"{missing[0]}: no such file, nor {len(missing) - 1} more. Finish the study; see make status.")
+    for folder in folders:
         if gone := missing_files(folder, read_record(folder)):
             raise DataError(f"{folder}: {gone[0]} is gone. make verify shows how it is made again.")
-    of_runs = {
-        file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
-    }
+    of_runs = {file for each in folders for file in _all(each) if MODEL not in file.relative_to(each).parts}
     report = Path(plan.paths.results, "report.html")
     return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
 

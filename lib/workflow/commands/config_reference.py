@@ -80,10 +80,8 @@ class Reference:
                 first, *rest = definition["description"].split("\n")
                 definition["description"] = "\n".join([f"{first} Of the extension `{house}/{place}`.", *rest])
         for base, (noun, ways) in able.items():
-            self.definitions[_name(place_of[base])] = {
-                "anyOf": [place_of[section] for section in ways],
-                "description": f"Any {noun}.",
-            }
+            alternatives = [place_of[section] for section in ways]
+            self.definitions[_name(place_of[base])] = {"anyOf": alternatives, "description": f"Any {noun}."}
         stage, change, work = (self.definitions[name]["properties"] for name in ("Stage", "Change", "Work"))
         for each in (stage, change):
             each.update({key: {**work[key], "description": each[key]["description"]} for key in SHARED})
@@ -138,9 +136,8 @@ class Reference:
         for section in {each: None for each, _ in nested(field)}:
             able = self.able(section)
             text = text or self.summary(section)
-            if kinds := [
-                f"`{name}`" for key, name in (self.kinds.get(each, ("", "")) for each in able) if key == "kind"
-            ]:
+            named = (self.kinds.get(each, ("", "")) for each in able)
+            if kinds := [f"`{name}`" for key, name in named if key == "kind"]:
                 text += f" Kinds: {', '.join(kinds)}."
             text += f" Keys: {self.places[able[0]][0].removesuffix(OF_A_RUN)}."
         return str(text)
@@ -164,12 +161,15 @@ def config_schema() -> str:
     definitions = Reference().definitions
     del definitions[RunSettings.__name__]
     for definition in definitions.values():
+        for unused in ("title", "required"):
+            definition.pop(unused, None)
         for field in definition.get("properties", {}).values():
+            field.pop("title", None)
             _let_null_remove(field)
     study = definitions.pop(Study.__name__)
     study["properties"]["report"] = {"anyOf": [study["properties"]["report"], NULL]}
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
-    return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps({**study, "$defs": definitions}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def write_reference(folder: str | Path) -> None:
@@ -229,18 +229,3 @@ def _let_null_remove(field: Schema) -> None:
 
 def _name(reference: Schema) -> str:
     return str(reference["$ref"]).rpartition("/")[2]
-
-
-def _lean(schema: Any, names: bool = False) -> Any:
-    """Return a schema without titles, requirements, and defaults that are sections.
-
-    Args:
-        schema: any part of it.
-        names: whether its keys are names of the user's or of fields, which stay whatever they are.
-    """
-    if isinstance(schema, list):
-        return [_lean(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    dropped = () if names else ("title", "required", "discriminator")
-    return {key: _lean(value, key in ("properties", "$defs")) for key, value in schema.items() if key not in dropped}

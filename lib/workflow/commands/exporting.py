@@ -47,10 +47,7 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
         if (token := getattr(tokenizer, name)) is not None:
             setattr(aim.config, name, token)
     if cut := json.loads((folder / CONFIG).read_text(encoding="utf-8")).get(KEY):
-        raise ConfigError(
-            f"{folder / CONFIG}: {KEY} is {cut}, but transformers keeps the first tokens of a text. Train with a "
-            f"tokeniser without it, or remove {KEY} from a copy of the folder if its users cut texts themselves."
-        )
+        raise ConfigError(f"{folder / CONFIG}: {KEY} is {cut}, but transformers keeps the first tokens. Train without.")
     with atomic_path(out) as partial:
         if aim.quantized and not (folder / WEIGHTS).exists():
             aim.config.save_pretrained(partial)
@@ -59,10 +56,7 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
         tokenizer.save_pretrained(partial)
         text = tokenizer.decode(range(min(len(tokenizer), SAMPLE)), skip_special_tokens=True)
         if AutoTokenizer.from_pretrained(partial, local_files_only=True)(text).input_ids != tokenizer(text).input_ids:
-            raise ConfigError(
-                f"{folder}: transformers reads other tokens by this tokeniser, since it expects that of "
-                f"{aim.config.model_type}. Expected the published tokeniser; load this one after `import lib`."
-            )
+            raise ConfigError(f"{folder}: transformers reads other tokens. Expected a published tokeniser.")
         if (folder / ADAPTER).is_dir() and not encoder:
             exporting.export_adapters(folder / ADAPTER, partial / ADAPTER, aim, base)
         return sorted(str(path.relative_to(partial)) for path in partial.rglob("*") if path.is_file())
@@ -87,8 +81,5 @@ def _exporting(folder: Path) -> Any:
     kind = config.parameters.kind if isinstance(config, BackboneConfig) else config.model_type
     if kind not in BACKBONES.kinds() or not BACKBONES.has(kind, "export"):
         able = ", ".join(known for known in BACKBONES.kinds() if BACKBONES.has(known, "export"))
-        raise ConfigError(
-            f"{folder}: its backbone is of kind {kind}, which transformers does not have. Expected {able}; load this "
-            "one after `import lib`."
-        )
+        raise ConfigError(f"{folder}: its backbone is of kind {kind}, which transformers does not have, but {able}.")
     return BACKBONES.load(kind, "export")

@@ -53,10 +53,7 @@ def needs_report(plan: Plan, jobs: Collection[Job]) -> str:
         f"{ASSUMED_DOCUMENTS:,} documents of full length until texts are tokenised; by other jobs, a bound.",
     ]
     if unknown := of_runs["minutes"].isna().sum():
-        lines.append(
-            f"Unknown (?): {unknown:,} runs on a CPU. This command estimates them from the first that finishes of the "
-            "same stage and dataset."
-        )
+        lines.append(f"Unknown (?): {unknown:,} runs on a CPU, until one of the same stage and dataset has finished.")
     return "\n".join([*lines, "", *storage_lines(plan, jobs)])
 
 

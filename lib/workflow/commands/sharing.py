@@ -83,9 +83,7 @@ def share(
     folder = Path(plan.paths.folder(run.id))
     record = read_record(folder)
     if problems := differing_files(folder, record):
-        raise DataError(
-            f"{folder}: not whole ({', '.join(problems)}). Expected all that its record names; run it again."
-        )
+        raise DataError(f"{folder}: not whole ({', '.join(problems)}). Expected what its record names; run it again.")
     if not (folder / MODEL).is_dir():
         raise DataError(f"{folder}: left no model. Expected a run that trains one.")
     require_new(out)
@@ -204,9 +202,8 @@ def _cost_of_predictions(plan: Plan, run: Run) -> dict[str, Any] | None:
 def _source(run: Run) -> str:
     """Return where the texts of a run come from, as the study says it."""
     corpus = run.corpus
-    described: dict[str, Any] = {
-        corpus.source: corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    }
+    chosen = corpus.chosen.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    described: dict[str, Any] = {corpus.source: chosen}
     if isinstance(corpus, Dataset) and corpus.placement:
         described["placement"] = corpus.placement.model_dump(mode="json")
     return mapping_text(described).strip()
@@ -218,9 +215,7 @@ def _without_project(model: Path) -> str:
         name = exported_class(model)
     except ConfigError as error:
         return f"Without that package it cannot be read: {str(error).removeprefix(f'{model}: ')}"
-    return (
-        f"`python scripts/tools/export.py --model <this folder> --out <new folder>` makes a `{name}` of transformers."
-    )
+    return f"`python scripts/tools/export.py --model <this folder> --out <folder>` makes a `{name}` of transformers."
 
 
 def _interval(folder: Path) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
-from lib.core.errors import DataError
+from lib.core.errors import DataError, first
 from lib.core.files import file_digest, files_in, litter
 from lib.core.record import COMPARED_PACKAGES, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.planning.plan import Plan
@@ -22,8 +22,6 @@ MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
 ARCHIVED = ("runs", "tables", "figures")
 """Folders with no more files than the manifest names; logs and code are added as tables are remade."""
-NAMED = 6
-"""How many places are named."""
 
 
 class Verified(NamedTuple):
@@ -192,5 +190,4 @@ def verification_report(found: Verified, results: str) -> str:
 
 def named(places: Sequence[str]) -> list[str]:
     """Return lines that name the first places, and how many more there are."""
-    more = [f"    and {len(places) - NAMED} more"] if len(places) > NAMED else []
-    return [*(f"    {place}" for place in places[:NAMED]), *more]
+    return [f"    {place}" for place in first(places)]

@@ -8,11 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from lib.core.errors import DataError
-from lib.core.extensions import part
 from lib.core.inputs import repeated_files, resolve_paths
 from lib.preparing.generators import group_names, options_class, place_of, raw_files
-from lib.preparing.settings.augmentation import Augmentation
-from lib.preparing.settings.placement import Placement
 from lib.preparing.settings.sources import GeneratedSource, HubSource, LocalSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
@@ -58,17 +55,14 @@ class Corpora:
         if isinstance(chosen, LocalSource):
             section = "corpora" if corpus in self.experiment.corpora else "datasets"
             place = f"experiment.{section}.{corpus}.local.{kind}"
-            found = {
-                part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
-                for part, patterns in entries.items()
-            }
+            found = {part: [*map(str, resolve_paths(each, f"{place}.{part}"))] for part, each in entries.items()}
             if twice := repeated_files(path for paths in found.values() for path in paths):
                 raise DataError(f"{place}: {twice}")
             return found
         if isinstance(chosen, HubSource):
-            folder = self.paths.texts_of(chosen.repository, chosen.revision)
+            folder = self.paths.downloads("texts", chosen.repository, chosen.revision)
             return {part: [f"{folder}/{path.translate(_ESCAPES)}" for path in paths] for part, paths in entries.items()}
-        return {part: [self.paths.fetched(_address(file)) for file in files] for part, files in entries.items()}
+        return {part: [self.paths.fetched(address_of(file)) for file in files] for part, files in entries.items()}
 
     @functools.cache  # noqa: B019 - there is one plan per process
     def raw_list(self, corpus: str, kind: str = "files") -> list[str]:
@@ -112,7 +106,7 @@ class Corpora:
     @functools.cached_property
     def remote_files(self) -> dict[str, RemoteFile]:
         """The files behind URLs, texts or archives of WordNet, by address."""
-        return {_address(file): file for name in self.names for file in self.corpus(name).remote_files}
+        return {address_of(file): file for name in self.names for file in self.corpus(name).remote_files}
 
     def corpora_from(self, source: str) -> list[str]:
         """Return the names of the corpora and datasets whose raw files come from `source`."""
@@ -130,52 +124,13 @@ class Corpora:
         step = "placed" if settings.placement else "augmented" if settings.augmentation else "prepared"
         return self.paths.documents(dataset, step, split)
 
-    @property
-    def augmentations(self) -> dict[str, Augmentation]:
-        """The augmentations by the names of their datasets."""
-        datasets = self.experiment.datasets.items()
-        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
-
-    @property
-    def placements(self) -> dict[str, Placement]:
-        """The placements by the names of their datasets."""
-        datasets = self.experiment.datasets.items()
-        return {name: dataset.placement for name, dataset in datasets if dataset.placement is not None}
-
-    def articles_used(self, corpus: str) -> int:
-        """Return how many articles the slices of a corpus hold."""
-        settings = self.experiment.corpora[corpus]
-        return settings.short.articles + settings.long.articles + settings.held_out.articles
-
-    def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
-        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser."""
-        settings = self.augmentations[dataset]
-        sources: dict[str, list[str]] = {}
-        for way in settings.ways:
-            if way == "synonyms":
-                assert settings.synonyms is not None  # the study was checked
-                url = settings.synonyms.url
-                sources[way] = [self.paths.fetched(_address(url)) if url else str(settings.synonyms.local)]
-            else:
-                model = settings.masked_lm
-                assert model is not None  # the study was checked
-                sources[way] = [self.paths.weights(model)]
-                if model.repository is not None and model.revision is not None:
-                    sources[way].append(self.paths.published_tokenizer(model.repository, model.revision))
-        return sources
-
-    def augmentation_code(self, dataset: str) -> str:
-        """Return the digest of the code that augments a dataset."""
-        modules = [part(f"lib.augmentation.{way}") for way in self.augmentations[dataset].ways]
-        return code_digest(f"{part('lib.scripts.augment_dataset').replace('.', '/')}.py", *modules)
-
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
         """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""
         settings = self.experiment.tokenizers[tokenizer]
         if settings.source == "hub":
             if settings.algorithm == "published":
-                return [self.paths.published_tokenizer(settings.repository, settings.revision)]
-            return [self.paths.vocabulary(settings.repository, settings.revision)]
+                return [self.paths.downloads("tokenizers", settings.repository, settings.revision)]
+            return [self.paths.downloads("vocabularies", settings.repository, settings.revision) + "/vocab.txt"]
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]
@@ -210,7 +165,7 @@ def download_options(file: RemoteFile) -> list[str]:
     return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
 
 
-def _address(file: RemoteFile) -> str:
+def address_of(file: RemoteFile) -> str:
     """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
     digest = hashlib.sha256(shlex.join(download_options(file)).encode()).hexdigest()
     name = file.name.translate(_ESCAPES)

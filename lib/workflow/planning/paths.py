@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lib.core.identity import RunId
-from lib.core.record import BEST, CONFIG, MODEL, RUN, TRIALS
+from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.weights import ForeignStart
 
 PLANNED = "planned"
@@ -38,14 +38,6 @@ class Paths:
     def model(self, run: RunId) -> str:
         """Return the folder of a run's model."""
         return f"{self.folder(run)}/{MODEL}"
-
-    def trials(self, run: RunId) -> str:
-        """Return the trials of a run that tunes."""
-        return f"{self.folder(run)}/{TRIALS}"
-
-    def best_trial(self, run: RunId) -> str:
-        """Return the best settings that a run that tunes has found."""
-        return f"{self.folder(run)}/{BEST}"
 
     def taught(self, run: RunId) -> str:
         """Return the folder of a run's training tokens with the scores of its teacher."""
@@ -96,40 +88,26 @@ class Paths:
 
     # Downloads. Studies may share them, so each path says everything about the file, and nothing about the study.
 
-    def texts_of(self, repository: str, revision: str) -> str:
-        """Return the folder of the files of a dataset repository."""
-        return self._published("texts", repository, revision)
-
     def fetched(self, address: str) -> str:
         """Return a file behind a URL; see `lib.workflow.planning.corpora.Corpora.remote_files`."""
         return f"{self.resources}/urls/{address}"
 
-    def vocabulary(self, repository: str, revision: str) -> str:
-        """Return the vocabulary of a model repository."""
-        return f"{self._published('vocabularies', repository, revision)}/vocab.txt"
-
-    def published_tokenizer(self, repository: str, revision: str) -> str:
-        """Return the folder of the tokeniser of a model repository."""
-        return self._published("tokenizers", repository, revision)
-
     def weights(self, source: ForeignStart) -> str:
         """Return the folder of weights that no stage of the study makes."""
-        if source.repository is None or source.revision is None:
-            assert source.folder is not None  # the study was checked
+        if source.folder is not None:
             return source.folder
-        return self.published_model(source.repository, source.revision)
-
-    def published_model(self, repository: str, revision: str) -> str:
-        """Return the folder of the model of a model repository."""
-        return self._published("models", repository, revision)
+        return self.downloads("models", str(source.repository), str(source.revision))
 
     def is_made(self, place: str) -> bool:
         """Return whether a rule makes a tokeniser, word vectors or a download at `place`."""
         made = (f"{self.results}/tokenizers/", f"{self.results}/word_vectors/", f"{self.resources}/")
         return place.startswith(made)
 
-    def _published(self, kind: str, repository: str, revision: str) -> str:
-        """Return the folder of the downloads from a revision, in whose name a `/` makes no subfolder."""
+    def downloads(self, kind: str, repository: str, revision: str) -> str:
+        """Return the folder of `models`, `tokenizers`, `texts` or `vocabularies` of a repository.
+
+        A `/` in the name of the revision makes no subfolder.
+        """
         return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"
 
     # What comes out

@@ -3,21 +3,22 @@
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError, DataError, extras, require
+from lib.core.errors import ConfigError, DataError, extras, first, require
 from lib.core.extensions import SHIPPED, part
 from lib.core.files import files_in, read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
 from lib.core.record import MODEL
+from lib.core.settings import NOT_SET, differences
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.study.runs import Run, as_json
+from lib.study.runs import Run
 from lib.study.study import Study
 from lib.tasks.settings import TASKS
 from lib.tokens.tokenizer_files import layout_of
@@ -28,8 +29,6 @@ from lib.workflow.planning.resources import SHORTEST_MINUTES, training_minutes
 from lib.workflow.staleness.digests import OPTIONAL, code_digest
 
 SPLITS = ("train", "validation", "test")
-LISTED = 10
-"""How many problems of imported runs a message lists."""
 
 
 class Plan:
@@ -56,10 +55,7 @@ class Plan:
             ConfigError: the study has no such run.
         """
         if path not in self._by_path:
-            raise ConfigError(
-                f"{self.paths.results}/runs/{path}: no run of this study. Expected <stage>/<model>/<dataset>/seed-<n>, "
-                "a seed for each (--configfile names another study)."
-            )
+            raise ConfigError(f"{self.paths.results}/runs/{path}: no run of this study (--configfile names another).")
         return self._by_path[path]
 
     def targets(self) -> list[str]:
@@ -72,9 +68,8 @@ class Plan:
         def shows_asked(inputs: list[str]) -> bool:
             return self.study.only is None or (bool(inputs) and asked.issuperset(inputs))
 
-        analyses = [
-            name for name in self.study.report.analyses if shows_asked(self.report.analysis_inputs(name)["records"])
-        ]
+        inputs = self.report.analysis_inputs
+        analyses = [name for name in self.study.report.analyses if shows_asked(inputs(name)["records"])]
         tables, figures = (
             [*(name for name, result in results.items() if shows_asked(self.report.inputs(result["scope"]))), *analyses]
             for results in (self.report.tables, self.report.figures)
@@ -115,9 +110,10 @@ class Plan:
             self._check_kept()
         if self.study.execution.runs == "archived":
             return
+        datasets = self.experiment.datasets.values()
         asked = {
-            "augmentation.augmenting": self.corpora.augmentations,
-            "placing": self.corpora.placements,
+            "augmentation.augmenting": any(dataset.augmentation for dataset in datasets),
+            "placing": any(dataset.placement for dataset in datasets),
             "teaching": any(run.teacher for run in self.runs),
             "training.geometry": any(run.measures for run in self.runs),
             "training.tuning": any(run.tuning for run in self.runs),
@@ -165,14 +161,13 @@ class Plan:
             if not Path(self.paths.record(run.id)).is_file():
                 problems.append(f"{folder}: no record")
             elif config.is_file() and self.study.execution.runs == "imported":
-                problems += [f"{config}: {text}" for text in _unlike(read_mapping(config), json.loads(run.settings))]
+                unlike = differences(read_mapping(config), json.loads(run.settings)).items()
+                told = {name: values for name, values in unlike if values[0] != NOT_SET}
+                problems += [f"{config}: {name} is {own}, in the study {other}" for name, (own, other) in told.items()]
         if problems:
-            more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
-            raise DataError(
-                f"execution.runs: {self.study.execution.runs}, but the runs are not as the study describes them: "
-                f"{'; '.join([*problems[:LISTED], *more])}. Import or unpack them all, take models, datasets or seeds "
-                "without a record out of the study, or correct the settings that differ."
-            )
+            found = f"execution.runs: {self.study.execution.runs}, but the runs are not as the study describes them"
+            remedy = "Import or unpack them all, leave others out of the study, or correct the settings that differ"
+            raise DataError(f"{found}: {'; '.join(first(problems, 10))}. {remedy}.")
 
     # What a run reads
 
@@ -243,11 +238,6 @@ class Plan:
         searcher = self.graph.searcher(run.id.model, run.id.stage)
         assert searcher is not None  # the study was checked
         return [(run.settings_from, self.graph.owner(searcher, run.settings_from, run.id.dataset), run.id.dataset)]
-
-    @property
-    def execution(self) -> str:
-        """The execution settings of a run on tokens, as JSON."""
-        return as_json(self.study.execution.training.model_dump(mode="json"))
 
     # What executes it
 
@@ -327,13 +317,3 @@ class Plan:
 def _module(axis: Axis[Any], kind: str, part: str) -> str:
     """Return the name of a module, looked up once, since every run asks for some."""
     return axis.module(kind, part)
-
-
-def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = "") -> Iterator[str]:
-    """Yield the settings that are `found` to differ from those wanted; what is not found is not known."""
-    for name, value in found.items():
-        other = wanted.get(name)
-        if isinstance(value, Mapping):
-            yield from _unlike(value, other if isinstance(other, Mapping) else {}, f"{place}{name}.")
-        elif value != other:
-            yield f"{place}{name} is {value}, in the study {other}"

@@ -13,7 +13,7 @@ from lib.core.kinds import Axis
 from lib.results.settings import FIGURES, TABLES, ResultSettings
 from lib.study.rows import Rows, results_of, rows_of
 from lib.study.runs import Run
-from lib.study.shown import analysed_dataset, analysed_models, text_baseline
+from lib.study.shown import analysed_dataset, analysed_models, text_baselines
 from lib.study.study import Study
 from lib.workflow.planning.corpora import Corpora
 from lib.workflow.planning.paths import Paths
@@ -135,19 +135,15 @@ class Report:
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
         rows = rows_of(graph, settings, dataset)
-        compared: dict[str, Any] = {
-            name: rows.row_of.get(getattr(report, name) or "") for name in settings.compares_with
-        }
+        others = settings.compares_with
+        compared: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in others}
         named = list(dict.fromkeys([*rows.shown, *filter(None, compared.values())]))
         asked = {*(settings.models or rows.row_of), *settings.models_compared()}
-        asked |= {getattr(report, name) for name in settings.compares_with}
+        asked |= {getattr(report, name) for name in others}
         row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
         shown = list(dict.fromkeys(name for names in rows.stages.values() for name in names))
-        grouped = [
-            name
-            for name, dataset in experiment.datasets.items()
-            if dataset.group and settings.needs_groups and name in shown
-        ]
+        datasets = experiment.datasets.items() if settings.needs_groups else ()
+        grouped = [name for name, each in datasets if each.group and name in shown]
         return {
             "models": rows.shown,
             "stages": [list(each) for each in rows.stages.items()],
@@ -252,11 +248,10 @@ class Report:
         runs = [self._analysed(settings, model) for model in analysed_models(self.study.graph, settings)]
         return list({run.id: run for run in runs}.values())
 
-    def text_baseline_run(self, name: str) -> Run | None:
+    def text_baseline_runs(self, name: str) -> list[Run]:
         """Return the run of the model that learns from texts and is shown with those analysed, if there is one."""
         settings = self.study.report.analyses[name]
-        model = text_baseline(self.study.graph, settings)
-        return None if model is None else self._analysed(settings, model)
+        return [self._analysed(settings, model) for model in text_baselines(self.study.graph, settings)[:1]]
 
     def _analysed(self, settings: AnalysisSettings, model: str) -> Run:
         graph = self.study.graph
@@ -266,7 +261,7 @@ class Report:
     def text_arguments(self, name: str) -> list[str]:
         """Return the arguments that name texts: those that are analysed, and the model that learns from its own."""
         inputs, arguments = self.analysis_inputs(name), []
-        if (run := self.text_baseline_run(name)) is not None:
+        for run in self.text_baseline_runs(name):
             arguments += ["--baseline", self.paths.folder(run.id), "--baseline-texts", *inputs["texts"]]
         return [*arguments, "--texts", *inputs["documents"]] if "documents" in inputs else arguments
 
@@ -283,8 +278,8 @@ class Report:
         """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
         runs = self.analysed(name)
         split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
-        baseline = self.text_baseline_run(name)
-        read = [*runs, *([baseline] if baseline else [])]
+        baselines = self.text_baseline_runs(name)
+        read = [*runs, *baselines]
         inputs = {
             "configs": [self.paths.config(run.id) for run in read],
             "records": [self.paths.record(run.id) for run in read],
@@ -293,7 +288,8 @@ class Report:
         }
         if self.study.report.analyses[name].needs_texts:
             inputs["documents"] = [self.corpora.documents(runs[0].id.dataset, split)]
-        return inputs | ({"texts": [self.corpora.documents(baseline.fitted_to, "train")]} if baseline else {})
+        texts = [self.corpora.documents(baseline.fitted_to, "train") for baseline in baselines]
+        return inputs | ({"texts": texts} if texts else {})
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
@@ -304,8 +300,7 @@ class Report:
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, models with the families that colour them, generated data."""
-        baseline = self.text_baseline_run(name)
-        shown = [*self.analysed(name), *([baseline] if baseline else [])]
+        shown = [*self.analysed(name), *self.text_baseline_runs(name)]
         families = {run.id.model: run.backbone.family for run in shown}
         look = {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
         generated = dict.fromkeys(run.id.dataset for run in shown if run.corpus.composed)

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from lib.core.errors import DataError, RunError
+from lib.core.errors import DataError, RunError, first
 from lib.core.files import write_json
 from lib.core.record import RUN, digest_of, missing_files, read_record
 from lib.workflow.planning.steps import ANY_SIZE, Job, Workflow, in_order, title
-from lib.workflow.staleness.causes import LISTED, Staleness, is_whole
+from lib.workflow.staleness.causes import Staleness, is_whole
 
 ACCEPTED = "accepted_changes.json"
 """Name of the file, in the folder of the code that is kept."""
@@ -56,9 +56,7 @@ def read_accepted(folder: str | Path) -> dict[str, list[Accepted]]:
     except FileNotFoundError:
         return {}
     except ValidationError as error:
-        raise DataError(
-            f"{path}: damaged ({error.errors()[0]['msg']}). Delete it and accept the results again."
-        ) from error
+        raise DataError(f"{path}: damaged ({error.errors()[0]['msg']}). Delete it and accept again.") from error
 
 
 def check_whole(workflow: Workflow) -> None:
@@ -70,12 +68,8 @@ def check_whole(workflow: Workflow) -> None:
     jobs = in_order(workflow)
     gone = [title(job) for job in jobs if not is_whole(workflow, job) or any(map(_gone, _folders(job)))]
     if gone:
-        more = f" and {len(gone) - LISTED} more" if len(gone) > LISTED else ""
-        raise RunError(
-            f"nothing was accepted: {len(gone)} of its steps have to be made first, since their results are not there, "
-            f"or not whole: {'; '.join(gone[:LISTED])}{more}. Accept a target that does not need them, or run "
-            "snakemake; make verify names the files."
-        )
+        steps = f"{len(gone)} of its steps have to be made first: {'; '.join(first(gone))}"
+        raise RunError(f"nothing was accepted: {steps}. Run snakemake; make verify names the files that are not there.")
 
 
 def touch(workflow: Workflow, configfiles: Sequence[str], targets: Sequence[str]) -> None:

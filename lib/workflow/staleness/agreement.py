@@ -14,13 +14,13 @@ from lib.core.files import read_mapping
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, RunRecord
 from lib.core.search_space import laid_over
+from lib.core.settings import NOT_SET, differences
 from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 
 GIVEN_AT_START = ("task.teacher_weights", "backbone.vectors_folder")
 """Settings that are paths, which the program of a run is told when it starts."""
 
-NOT_SET = "not set"
 LONGEST = 120
 """Characters of a value that are shown."""
 
@@ -58,18 +58,6 @@ def misnamed(folder: Path, record: RunRecord) -> list[str]:
         names = [name for name in NamesRun.model_fields if name in own and own[name] != getattr(record, name)]
         problems += [f"{CONFIG} and {RUN} differ in {', '.join(names)}"] if names else []
     return problems
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ, before and now, by dotted name; `NOT_SET` where there is none."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for name in [*now, *(name for name in before if name not in now)]:
-        old, new = before.get(name, NOT_SET), now.get(name, NOT_SET)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found |= differences(old, new, f"{place}{name}.")
-        elif old != new:
-            found[f"{place}{name}"] = (old, new)
-    return found
 
 
 def short(value: Any) -> str:

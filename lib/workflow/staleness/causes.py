@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lib.core.errors import first
+from lib.core.settings import differences
 from lib.workflow.planning.steps import Job, Workflow, in_order, title
-from lib.workflow.staleness.agreement import differences, short
+from lib.workflow.staleness.agreement import short
 from lib.workflow.staleness.kept_code import code_since
-
-LISTED = 6
-"""How many steps of one reason are named."""
 
 
 class Staleness(NamedTuple):
@@ -103,11 +102,7 @@ def stale_report(steps: Mapping[Job, Staleness], target: str, total: int, fate: 
     derived = groups.pop((), [])
     lines = [f"{target}: {len(steps)} of {total} steps {fate}."]
     for words, titles in groups.items():
-        lines += ["", *_listed(titles), *(f"    {word}" for word in words)]
+        lines += ["", *first(titles), *(f"    {word}" for word in words)]
     if derived:
-        lines += ["", "and what is made from these:", *(f"    {name}" for name in _listed(derived))]
+        lines += ["", "and what is made from these:", *(f"    {name}" for name in first(derived))]
     return "\n".join(lines)
-
-
-def _listed(names: list[str]) -> list[str]:
-    return [*names[:LISTED], *([f"and {len(names) - LISTED} more"] if len(names) > LISTED else [])]

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from lib.core.errors import first
 from lib.core.extensions import ROOT
 from lib.core.files import file_digest, files_in, write_json
 from lib.workflow.staleness.digests import STATEMENTS, file_of, files_read, reached, roots
 
 VERSION = 4
 """Version of the digest algorithm; digests of different versions cannot be compared."""
-SHOWN = 5
-"""How many definitions of a file are named."""
 
 
 class KeptCode(BaseModel):
@@ -76,7 +75,8 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         return [f"the code is another; {folder}/{digest}.json, which would tell where, is not there"]
     if before.version != VERSION:
         return ["the code cannot be compared: this version of the project makes digests in another way"]
-    if now is None and before.files and all(_is(ROOT / file, content) for file, content in before.files.items()):
+    files = {ROOT / file: content for file, content in before.files.items()}
+    if now is None and files and all(file.is_file() and file_digest(file) == files[file] for file in files):
         return []
     try:
         definitions = reached(*(roots(now) if now else before.roots))
@@ -87,11 +87,5 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
     for module, _, name in (each.partition(":") for each in sorted(changed)):
         found.setdefault(file_of(module), []).append("top-level statements" if name == STATEMENTS else f"`{name}`")
     return [
-        f"code of {os.path.relpath(file, ROOT)}: {', '.join(names[:SHOWN])}"
-        f"{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''} changed"
-        for file, names in found.items()
+        f"code of {os.path.relpath(file, ROOT)}: {', '.join(first(names))} changed" for file, names in found.items()
     ]
-
-
-def _is(file: Path, digest: str) -> bool:
-    return file.is_file() and file_digest(file) == digest

@@ -7,6 +7,7 @@ from small_plans import key, plan, reported
 from lib.results.scope import scope as read_scope
 from lib.workflow.planning.corpora import download_options
 from lib.workflow.staleness.digests import reached
+from studies.hate_speech.augmentation import planning
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -49,7 +50,7 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
     assert made.run(run).reads_tokens
     assert made.run(run).trains
-    assert made.run(run).predicts
+    assert made.run(run).work.task.predicts
     assert made.minutes(made.run(run)) > 0
     others = modules_of(made, key("finetune", "sdpa"))
     assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)
@@ -163,7 +164,7 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
         split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
     }
     assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
-    assert without.corpora.augmentations == without.corpora.remote_files == {}
+    assert without.corpora.remote_files == {}
     for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
         assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
     for run in made.runs:
@@ -179,21 +180,24 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     ((archive, file),) = made.corpora.remote_files.items()
     assert archive.endswith("/wordnet.zip")
     assert download_options(file) == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
-    assert made.corpora.augmentation_sources("imdb") == {
+    assert planning.sources(made.paths, made.experiment.datasets["imdb"].augmentation) == {
         "synonyms": [f"resources/urls/{archive}"],
         "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
     }
     local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
-    assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert planning.sources(made.paths, made.experiment.datasets["imdb"].augmentation) == {
+        "synonyms": ["wordnet"],
+        "masked_lm": ["results/runs/a/model"],
+    }
     assert made.corpora.remote_files == {}
 
 
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
-    monkeypatch.setattr("lib.workflow.planning.corpora.code_digest", lambda *places: named.append(places))
-    made.corpora.augmentation_code("imdb")
+    monkeypatch.setattr(planning, "code_digest", lambda *places: named.append(places))
+    planning.code(made.experiment.datasets["imdb"].augmentation)
     definitions = reached(*named[0])
     assert {
         "studies.hate_speech.augmentation.synonyms:Rewriter",

@@ -16,7 +16,7 @@ from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import ConfigError, DataError
-from lib.study.shown import text_baseline
+from lib.study.shown import text_baselines
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_wordpiece
 from studies.published.analysis.computations.reading import ModelReader, TextReader, log_odds, read_documents
@@ -285,11 +285,11 @@ def test_contributions_to_every_tfidf_that_a_study_shows_add_up_to_its_log_odds(
     """With the intercept, to the log-odds of the probabilities that the row itself gives."""
     values = {"kind": "tfidf", "C": 1.0, "class_weight": None} | options
     graph = study(("backbones/tfidf", values)).graph
-    shown = text_baseline(graph, RelianceSettings(kind="reliance", stage="finetune", dataset="imdb"))
-    assert (shown is None) == ("part" in options)
-    if shown is None:
+    shown = text_baselines(graph, RelianceSettings(kind="reliance", stage="finetune", dataset="imdb"))
+    assert (not shown) == ("part" in options)
+    if not shown:
         return
-    fitted = Backbone(graph.backbone_at(shown, "finetune", "imdb"), seed=0)
+    fitted = Backbone(graph.backbone_at(shown[0], "finetune", "imdb"), seed=0)
     fitted.fit(pd.Series(texts()), pd.Series([int(number >= 20) for number in range(40)]))
     reader, intercept = TextReader(fitted, 2, "mask"), fitted.classifier[1].intercept_[0]
     for document in read_documents(subject, 8, 64):
@@ -307,7 +307,7 @@ def test_the_row_of_tfidf_is_one_that_reads_whole_texts():
         ("backbones/quarter", {"kind": "tfidf", "part": [0, 0.25]}), ("models", {"quarter": quarter} | models)
     ).graph
     assert next(iter(graph.experiment.models)) == "quarter"
-    assert text_baseline(graph, analysis) == "tfidf"
+    assert text_baselines(graph, analysis) == ["tfidf"]
 
 
 def test_ngrams_of_tfidf_do_not_cross_a_word_that_is_masked(subject, classifier):

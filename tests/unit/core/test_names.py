@@ -9,7 +9,6 @@ from lib.core.errors import ConfigError
 from lib.core.inputs import FORMATS, is_safe_address
 from lib.reading.formats import _READERS
 from lib.study.configuration import load_study
-from lib.study.names import MEASURED
 
 pytestmark = pytest.mark.extensions("studies/hate_speech")
 
@@ -232,45 +231,10 @@ def test_so_are_variants(prefixes):
     )
 
 
-@pytest.mark.parametrize("name", ["training_cost", "Training_Cost", "lsh_recall"])
-@pytest.mark.parametrize("section", ["report.tables", "report.analyses"])
-def test_a_result_is_not_called_like_a_measurement(section, name):
-    with pytest.raises(ConfigError) as found:
-        load_study([("small.yaml", named(section, name))])
-    assert re.search(rf"{section}.{name}.*: would share files called .* with `make bench`", str(found.value))
-    load_study([("small.yaml", named(section, f"{name}_of_mine"))])
-
-
-def test_measurements_are_those_of_the_rules(repository):
-    rules = "".join((repository / "benchmarks/rules" / name).read_text() for name in ("bench.smk", "approximation.smk"))
-    assert set(re.findall(r"paths\.table\(\"(\w+)\"", rules)) == set(MEASURED["tables"])
-    drawn = re.findall(r'^    "(\w+)": "\w+",$|"(\w+)": "\w+"[,}]', rules, re.MULTILINE)
-    assert {one or other for one, other in drawn} == set(MEASURED["figures"])
-
-
 def test_a_table_and_a_figure_may_have_one_name():
     values = named("report.tables", "one")
     values["report"]["figures"] = {"One": ENTRIES["report.figures"]}
     load_study([("small.yaml", values)])
-
-
-@pytest.mark.parametrize("other", [{"sha256": "1" * 64}, {"size": 5}, {"sha256": None, "unpinned": True}])
-def test_one_address_has_one_checksum(other):
-    file = {"url": "https://a.org/a.csv", "sha256": "0" * 64}
-    source = {"source": "url", "url": {"files": {"train": [file]}}}
-    for section in ("datasets", "corpora"):
-        second = {"source": "url", "url": {"files": {"train": [file | other]}}}
-        name = {"datasets": "imdb", "corpora": "wikipedia"}[section]
-        message = refusal(
-            ("experiment/datasets/arxiv", SMALL["experiment"]["datasets"]["arxiv"] | source),
-            (f"experiment/{section}/{name}", SMALL["experiment"][section][name] | second),
-        )
-        assert "https://a.org/a.csv is also in experiment." in message
-        assert "with another size or sha256. Give it the same ones at both places" in message
-    both = {"source": "url", "url": {"files": {"train": [file]}, "ground_truth": {"train": [file | other]}}}
-    assert "https://a.org/a.csv is also in experiment.datasets.imdb" in refusal(
-        ("experiment/datasets/imdb", SMALL["experiment"]["datasets"]["imdb"] | both)
-    )
 
 
 @pytest.mark.parametrize("part", ["train", "test"])

@@ -76,13 +76,13 @@ WRONG = {
     "an old octal number": (f"{RECIPE}/epochs", "017", "recipe.epochs: expected a whole number .*Found '017'"),
     "a fraction": (f"{RECIPE}/epochs", "3.0", "recipe.epochs: expected a whole number .*Found 3.0"),
     "a date": (f"{RECIPE}/learning_rate", "2024-01-01", "recipe.learning_rate: expected a number .*Found '2024-01-01'"),
-    "infinity": (f"{RECIPE}/learning_rate", ".inf", "recipe.learning_rate: expected a finite number. Found inf"),
-    "no number": (f"{RECIPE}/learning_rate", ".nan", "recipe.learning_rate: expected a finite number. Found nan"),
-    "a number for a truth value": ("execution/training/deterministic", "1", "deterministic: expected true or false"),
+    "infinity": (f"{RECIPE}/learning_rate", ".inf", "recipe.learning_rate: Input should be a finite number. Found inf"),
+    "no number": (f"{RECIPE}/learning_rate", ".nan", "learning_rate: Input should be a finite number. Found nan"),
+    "a number for a truth value": ("execution/training/deterministic", "1", "Input should be a valid boolean"),
     "a number for a text": ("execution/training/wandb_project", "7", "wandb_project: expected a text; put it"),
     "many documents": ("experiment/datasets/imdb/generated/documents", "1" + "0" * 30, "documents: .*less than"),
     "many processes": ("execution/training/workers", "1000000000", "training.workers: .*less than or equal to 1000"),
-    "an endless balance": ("experiment/datasets/imdb/balance", ".inf", "imdb.balance: expected a finite number"),
+    "an endless balance": ("experiment/datasets/imdb/balance", ".inf", "imdb.balance: Input should be a finite number"),
     "a seed below 0": ("experiment/datasets/imdb/split/seed", "-1", "imdb.split.seed: .*greater than or equal to 0"),
 }  # fmt: skip
 

@@ -56,8 +56,8 @@ def test_numbers_have_no_labels_in_the_settings_of_a_run():
     [
         (PAIRS, "pair_classification", "pair_classification reads pairs read separately"),
         (PAIRS | {"pairs": "separately"}, "sequence_classification", "documents of imdb are pairs read separately"),
-        (NUMBERS, "sequence_classification", "needs labels that are classes, but those of imdb are numbers"),
-        (PAIRS, "regression", "needs labels that are numbers, but those of imdb are classes"),
+        (NUMBERS, "sequence_classification", "needs classes, but datasets.imdb.label_range makes its labels numbers"),
+        (PAIRS, "regression", "needs numbers, but datasets.imdb.label_range makes its labels classes"),
     ],
 )
 def test_a_task_that_does_not_fit_its_dataset_is_refused(dataset, task, said):

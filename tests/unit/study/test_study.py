@@ -223,7 +223,7 @@ BAD = {
     "a list without its values": ({"seeds": None}, r"experiment.seeds: expected a list such as \[1, 2\]. Found None"),
     "an unknown first weight": (
         {"models/sdpa/start": "nothing"},
-        "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
+        "models.sdpa.start: expected 'scratch', {folder.*Found 'nothing'",
     ),
     "a start in two places": (
         {"models/sdpa/start": {"folder": "a", "repository": "b/c", "revision": SHA}},
@@ -501,11 +501,11 @@ MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, 
 GRAPH = {
     "more processes than documents in a batch": (
         {"execution/gpus_per_run": 9},
-        "stages.pretrain.recipe.batch_size: 9 processes .execution.gpus_per_run. cannot share 8",
+        "stages.pretrain.recipe.batch_size: 9 processes cannot share 8",
     ),
     "more processes than documents in a variant's batch": (
         {"execution/gpus_per_run": 3, "stages/tapt/variants": {"recipe.batch_size": [8, 2]}},
-        "stages.tapt.recipe.batch_size: 3 processes .execution.gpus_per_run. cannot share 2 documents",
+        "stages.tapt.recipe.batch_size: 3 processes cannot share 2 documents",
     ),
     "an arithmetic that needs a GPU on a CPU": (
         {"precision": "fp16", "execution/training": {"device": "cpu"}},
@@ -924,7 +924,7 @@ GRAPH = {
             "models/decoder": {"backbone": "decoder"},
             "stages/finetune/recipe/lora": {"merge": True},
         },
-        "stages.pretrain.recipe: the backbone pretrained is quantised, so that its weights cannot",
+        "stages.pretrain.recipe: the backbone pretrained is quantised, so that only adapters train",
     ),
     "a look at adapters alone": (
         {
@@ -1065,10 +1065,10 @@ def test_an_empty_section_is_named(section):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("on", "the key is true, as YAML reads on, yes and true, but names are texts.*in quotes, such as 'true'"),
-        ("1", "the key 1 is a number, but names are texts. Put it in quotes: '1'"),
-        ("1.5", "the key 1.5 is a number, but names are texts. Put it in quotes: '1.5'"),
-        ("~", "a key is empty or null"),
+        ("on", "YAML reads this key as true or false, but names are texts. Put it in quotes"),
+        ("1", "YAML reads this key as a number, but names are texts. Put it in quotes"),
+        ("1.5", "YAML reads this key as a number, but names are texts. Put it in quotes"),
+        ("~", "YAML reads this key as null, but names are texts"),
     ],
 )
 def test_a_key_that_is_no_text_is_named_with_its_file(place, key, message):
@@ -1113,7 +1113,7 @@ ROUNDS = {
         ),
     },
     "names": {
-        "mechanisms.lsh-h2-c64: the name contradicts": ("mechanisms/lsh-h2-c64/chunk_size", 32),
+        "mechanisms.lsh-h2-c64: the parameters spell": ("mechanisms/lsh-h2-c64/chunk_size", 32),
         "stages.unknown.start: there is no 'nowhere'": ("stages/unknown", MASKED | {"start": "nowhere"}),
         "stages.pretrain.data.wikipedia.start: there is no 'imdb'": (
             "stages/pretrain/data/wikipedia",
@@ -1419,8 +1419,7 @@ def test_all_models_of_a_chain_read_by_one_tokeniser():
     own = [("tokenizers/own", {"source": "trained", "corpus": "imdb"}), ("corpora/wikipedia/tokenizer", "wordpiece")]
     datasets = [("datasets/imdb/tokenizer", "own"), ("datasets/arxiv/tokenizer", "own")]
     found = (
-        "stages.tapt.data.imdb: reads by the tokeniser own, but starts from pretrain on wikipedia, which is read by "
-        "wordpiece"
+        "stages.tapt.data.imdb: reads by the tokeniser own, but starts from pretrain on wikipedia, read by wordpiece"
     )
     with pytest.raises(ConfigError, match=found):
         study(*own, *datasets)

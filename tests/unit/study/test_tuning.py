@@ -157,10 +157,6 @@ BAD = {
         "stages.tune.data.imdb.recipe.freeze_layers: 3 is too many, since there are 2 blocks",
     ),
     "no trials": ([("stages/tune/tuning/trials", 0)], "tuning.trials: .*greater than 0"),
-    "a startup that never ends": (
-        [("stages/tune/tuning/startup", 8)],
-        "tuning: startup = 8 leaves none of 8 trials to learn",
-    ),
     "variants beside it": (
         [("stages/tune/variants", {"recipe.epochs": [1, 2]})],
         "stages.tune: variants and tuning are both set. Leave one of them out",

@@ -45,7 +45,7 @@ def test_there_is_one_run_per_stage_model_data_and_seed():
     assert len({run.id for run in made.runs}) == len(made.runs)
     assert made.run(key("finetune", "sdpa")).trains
     assert not made.run(key("finetune", "tfidf")).trains
-    assert [made.run(key(stage, "sdpa")).predicts for stage in STAGES] == [False, False, True]
+    assert [made.run(key(stage, "sdpa")).work.task.predicts for stage in STAGES] == [False, False, True]
 
 
 def test_the_grid_has_the_runs_of_the_study(repository):
@@ -72,7 +72,7 @@ def test_a_rule_waits_for_the_record_of_a_run_whose_model_it_reads():
         "results/runs/pretrain/sdpa/other/seed-1/model",
         made.paths.tokenizer("wordpiece"),
         made.paths.word_vectors("vectors", "seed-1"),
-        made.paths.published_model("owner/name", "main"),
+        made.paths.downloads("models", "owner/name", "main"),
     ]
     assert made.inputs_of(others) == others
 
@@ -85,7 +85,7 @@ def test_a_rule_waits_for_the_files_of_a_folder_that_no_rule_makes(tmp_path, mon
         "wordnet": ["README", "dict/data.noun", "dict/index.noun"],
         "empty": ["README.md"],
         made.paths.tokenizer("wordpiece"): ["tokenizer.json"],
-        made.paths.published_model("owner/name", "main"): ["config.json"],
+        made.paths.downloads("models", "owner/name", "main"): ["config.json"],
     }
     for folder, names in files.items():
         for name in names:
@@ -100,7 +100,7 @@ def test_a_rule_waits_for_the_files_of_a_folder_that_no_rule_makes(tmp_path, mon
         "wordnet/dict/index.noun",
         "empty",
         made.paths.tokenizer("wordpiece"),
-        made.paths.published_model("owner/name", "main"),
+        made.paths.downloads("models", "owner/name", "main"),
     ]
 
 
@@ -250,7 +250,7 @@ def test_a_model_is_evaluated_as_it_is_where_there_is_no_recipe():
     made = plan(*PROBE)
     run = key("probe", "sdpa")
     assert not made.run(run).trains
-    assert made.run(run).predicts
+    assert made.run(run).work.task.predicts
     assert made.start(made.run(run)) == [f"{FIRST}/finetune/sdpa/imdb/seed-1/model"]
     tokens = "results/data/imdb/tokens/wordpiece"
     assert made.data(made.run(run)) == {split: f"{tokens}/{split}" for split in ("validation", "test")}
@@ -462,7 +462,8 @@ def test_the_programs_accept_what_the_plan_gives_them():
     made = plan(SWAP, *PROBE)
     assert {run.id.stage for run in made.runs} == {*STAGES, "probe"}
     for run in made.runs:
-        settings = json.loads(run.settings) | {"data": made.data(run), "execution": json.loads(made.execution)}
+        settings = json.loads(run.settings) | {"data": made.data(run)}
+        settings["execution"] = made.study.execution.training.model_dump(mode="json")
         if made.tokenizer(run):
             settings["tokenizer"] = made.tokenizer(run)[0]
         if made.start(run):
@@ -769,7 +770,7 @@ def test_every_download_has_a_place_of_its_own():
     )
     places = [path for name in ("imdb", *names) for path in made.corpora.raw_list(name)]
     places += made.corpora.tokenizer_sources("wordpiece")
-    places += [made.paths.published_model("a/b", revision) for revision in ("refs/pr/1", "refs")]
+    places += [made.paths.downloads("models", "a/b", revision) for revision in ("refs/pr/1", "refs")]
     assert len({place.lower() for place in places}) == len(places) == len(urls) + 2 * len(names) + 3
     assert not [(one, other) for one in places for other in places if other.startswith(f"{one}/")]
     assert not [place for place in places if "{" in place or any(len(part) > 255 for part in place.split("/"))]

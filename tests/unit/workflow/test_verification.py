@@ -97,7 +97,7 @@ def test_a_record_that_cannot_be_read_is_named_with_what_makes_it_again(tmp_path
     """It was cut or damaged, or another version of the project wrote it, with a field more."""
     rest = (run / "run.json").read_text()[1:] if "new" in beginning else ""
     (run / "run.json").write_text(beginning + rest)
-    with pytest.raises(DataError, match=r"(?s)run\.json: not a run record of this version.*make why then says how"):
+    with pytest.raises(DataError, match=r"(?s)run\.json: not a run record of this version.*make why says how"):
         problems(tmp_path)
 
 

@@ -116,7 +116,7 @@ def test_adapters_train_beside_them_and_are_loaded_onto_the_same_bits(backbone, 
 
 def test_without_the_package_it_says_which(backbone, plain, monkeypatch):
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match="quantization: nf4 needs the package bitsandbytes, which is not installed"):
+    with pytest.raises(RunError, match="quantization: nf4 needs the package bitsandbytes. Install it"):
         backbone.quantize(plain, "fp32")
 
 

@@ -1,51 +1,22 @@
-"""Check that teachers are trained for the task, and that their states can be imitated."""
+"""Check that a model can imitate the states of its teacher."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from lib.attention.settings import MechanismSettings
-from lib.core.settings import known
 from lib.core.weights import ForeignStart
 from lib.study.graph import Graph
 from lib.study.places import Place
 from lib.study.stages import Work
 
 
-def teacher_errors(graph: Graph, at: Place) -> Iterator[str]:
-    """Yield why a model cannot learn from its teacher at a place, if it has one."""
-    models, section = graph.experiment.models, graph.experiment.stages[at.stage]
-    searching = graph.experiment.stages[section.settings_from] if section.settings_from else section
-    several = section.settings_from or section.tuning
-    for work in at.tried:
-        teacher = work.task.taught_by() or work.task.imitates()
-        if teacher is None or not (at.trains or work.task.taught_by()):
-            continue
-        if teacher not in models:
-            yield f"{at}.task.teacher: there is no '{teacher}'. {known(teacher, models)}"
-        elif several and any("task.teacher" in settings for settings in searching.tried()):
-            yield f"{at}.task.teacher: is searched, but all trials, and all that take the best, need one teacher"
-        elif work.task.taught_by():
-            if reason := _no_teacher(graph, teacher, at, work.task.head):
-                yield f"{at}.task.teacher: {teacher} {reason}"
-        elif reason := _not_imitated(graph, teacher, at, work) or _not_matched(graph, teacher, at, work):
-            yield f"{at}.task.teacher: {reason}"
+def not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | None:
+    """Return why a model cannot learn the states, or the attention, of its teacher; None = it can."""
+    return _no_states(graph, teacher, at, work) or _no_match(graph, teacher, at, work)
 
 
-def _no_teacher(graph: Graph, teacher: str, at: Place, head: str | None) -> str | None:
-    """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
-    if not graph.has_runs(teacher, at.stage, at.entry):
-        return f"does not pass {at.stage} there"
-    if search := graph.experiment.stages[at.stage].search:
-        return f"has no one model there, since {at.stage} has {search}"
-    work = graph.work(teacher, at.stage, at.entry)
-    trains = graph.trains(teacher, at.stage, at.entry)
-    if not trains or (work.task.head or work.task.kind) != head or work.task.taught_by():
-        return f"trains no {head} by labels alone there"
-    return work.no_model_reason
-
-
-def _not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | None:
+def _no_states(graph: Graph, teacher: str, at: Place, work: Work) -> str | None:
     """Return why a model cannot imitate its teacher, which has the weights that it would start the stage with."""
     try:
         other = graph.backbone_before(teacher, at.stage, at.entry)
@@ -64,9 +35,8 @@ def _not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | No
     for what, (found, expected) in sizes.items():
         if None not in (found, expected) and found != expected:
             return f"{teacher} has {found} {what} and not {expected}"
-    parent = graph.parent_stage(teacher, at.stage)
-    before = parent and graph.parent_dataset(at.stage, parent, at.entry)
-    reads, named = graph.tokenizer_of(teacher, before or at.entry), graph.tokenizer_of(at.model, at.entry)
+    _, before = graph.parent(teacher, at.stage, at.entry) or (None, at.entry)
+    reads, named = graph.tokenizer_of(teacher, before), graph.tokenizer_of(at.model, at.entry)
     if reads != named:
         return f"{teacher} reads by the tokeniser {reads} and not by {named}. Let both have the same"
     reach, tokens = other.longest(), graph.max_tokens(at.model, at.entry)
@@ -75,7 +45,7 @@ def _not_imitated(graph: Graph, teacher: str, at: Place, work: Work) -> str | No
     return None
 
 
-def _not_matched(graph: Graph, teacher: str, at: Place, work: Work) -> str | None:
+def _no_match(graph: Graph, teacher: str, at: Place, work: Work) -> str | None:
     """Return why a model cannot learn the attention of its teacher; None = it can, or need not."""
     match = getattr(work.task, "match", "states")
     if match == "states":
