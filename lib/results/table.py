@@ -13,12 +13,7 @@ from lib.core.files import csv_cell, write_text
 from lib.results.escapes import latex, markdown, page, unquoted
 from lib.results.quantities import shown_decimals, time_unit, times_note
 
-HTML_STYLE = (
-    ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
-    ".table td {white-space: nowrap} .table td:has(.long) {white-space: normal; min-width: 11em} "
-    ".table th {vertical-align: bottom} "
-    ".table :is(th, td) {padding: .25em .8em; border-bottom: 1px solid #ddd} .table p {max-width: 48em; color: #444}"
-)
+STYLE = Path(__file__).with_suffix(".css")
 """Style of tables only, since the first page of a report embeds them."""
 
 
@@ -119,7 +114,7 @@ class Table:
         styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
         lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
         below = f"<p>{page(unquoted(note))}</p>" if (note := self._footnote) else ""
-        style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
+        style = f"<meta charset='utf-8'>\n<style>{' '.join(STYLE.read_text(encoding='utf-8').split())}</style>"
         return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{below}\n</div>\n"
 
     @property
