@@ -267,15 +267,10 @@ def result_arguments(
         `settings` (typed), `scope`, `records` and `out` (paths).
     """
     parser = program.parser(documentation)
-    parser.add_argument(
-        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"settings of the {noun}"
-    )
-    parser.add_argument(
-        "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or files on texts"
-    )
-    parser.add_argument(
-        "--out", required=True, nargs="+", metavar="FILE", help="files to write, in the format that each suffix names"
-    )
+    files: dict[str, Any] = {"required": True, "nargs": "+", "metavar": "FILE"}
+    parser.add_argument(f"--{noun}", required=True, type=program.json_value, metavar="JSON", help="what it shows")
+    parser.add_argument("--records", **files, help="run.json of each run, or files on texts")
+    parser.add_argument("--out", **files, help="files to write, in the format that each suffix names")
     arguments = parser.parse_args(argv)
     shown = getattr(arguments, noun)
     arguments.settings = axis.parse(shown["settings"])

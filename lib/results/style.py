@@ -122,10 +122,7 @@ def panel_grid(number: int, inches: tuple[float, float], in_a_row: int = PANELS)
         DataError: there is no panel.
     """
     if number == 0:
-        raise DataError(
-            "the figure has no panel: no run that it shows has what it draws, such as a training or an evaluation. "
-            "Name other stages, models or datasets in its settings."
-        )
+        raise DataError("the figure has no panel: no run has what it draws. Name other stages, models or datasets.")
     columns = min(number, in_a_row)
     rows = math.ceil(number / columns)
     figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")

@@ -35,6 +35,11 @@ class Column:
     """Whether numbers above zero have a sign as well, as differences do; a number printed as zero has none."""
 
 
+def interval_columns(confidence: float) -> dict[str, Column]:
+    """Return the columns of both ends of an interval, `low` and `high`."""
+    return {"low": Column(f"{100 * confidence:g} % interval from", 2), "high": Column("to", 2)}
+
+
 @dataclass(frozen=True)
 class Key:
     """Label of a column that is made of names of the study. The names are joined when the table is printed, not before.
@@ -71,7 +76,7 @@ class Table:
     """What standard deviations are over, as the sentence under the table says."""
 
     def __post_init__(self) -> None:
-        labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
+        labels = [self._label(name) for name in self._shown_columns]
         for names in (labels, list(map(str, self.frame))):
             if len(set(names)) < len(names):
                 raise DataError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
@@ -122,9 +127,8 @@ class Table:
         """The note, and what times, and a number behind ±, are if there are any."""
         times = times_note(column.label for name, column in self.columns.items() if name in self.frame)
         deviates = any(self._is_deviation(name) and self.frame[name].notna().any() for name in self.frame)
-        return " ".join(
-            filter(None, [self.note, times, f"±: standard deviation over {self.deviations_over}." * deviates])
-        )
+        spread = f"±: standard deviation over {self.deviations_over}." * deviates
+        return " ".join(filter(None, [self.note, times, spread]))
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""
@@ -132,9 +136,9 @@ class Table:
 
     def _texts(self) -> pd.DataFrame:
         text = {}
-        for name in [name for name in self.frame if not self._is_deviation(name)]:
+        for name in self._shown_columns:
             cells = self._printed(name, name, missing="-", read=True)
-            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
+            spread = _deviation_of(name)
             if spread in self.frame and self._is_deviation(spread):
                 deviations = self._printed(spread, name, missing="", read=True)
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
@@ -146,8 +150,7 @@ class Table:
         frame, columns = self.frame.copy(), dict(self.columns)
         for name in [name for name, column in columns.items() if "[min" in column.label and name in frame]:
             unit, factor = time_unit(frame[name].abs().max())
-            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
-            for each in [each for each in (name, spread) if each in frame]:
+            for each in [each for each in (name, _deviation_of(name)) if each in frame]:
                 frame[each] = factor * frame[each]
             columns[name] = replace(columns[name], label=columns[name].label.replace("[min", f"[{unit}"))
         return replace(self, frame=frame, columns=columns)
@@ -156,14 +159,18 @@ class Table:
         return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
 
     def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
-        names = [name for name in self.frame if not self._is_deviation(name)]
-        for place, name in enumerate(names):
+        for place, name in enumerate(self._shown_columns):
             cells = zip(shown.iloc[:, place], self.bold.get(name, [False] * len(shown)), strict=True)
             shown.isetitem(place, [form.format(cell) if marked else cell for cell, marked in cells])
         return shown
 
     def _alignment(self, text: str, number: str) -> list[str]:
-        return [number if name in self.columns else text for name in self.frame if not self._is_deviation(name)]
+        return [number if name in self.columns else text for name in self._shown_columns]
+
+    @property
+    def _shown_columns(self) -> list[Any]:
+        """The labels of the columns that people read, deviations being part of them."""
+        return [name for name in self.frame if not self._is_deviation(name)]
 
     def _is_deviation(self, name: Hashable) -> bool:
         return name not in self.columns and self._mean_of(name) in self.columns
@@ -182,6 +189,11 @@ class Table:
             missing if pd.isna(value) else number(value, shown_decimals(label, column.decimals, value), signed)
             for value in self.frame[name]
         ]
+
+
+def _deviation_of(name: Hashable) -> Hashable:
+    """Return the label of the standard deviation of a column."""
+    return name.sd if isinstance(name, Key) else f"{name}_sd"
 
 
 def number(value: float, decimals: int, signed: bool = False) -> str:

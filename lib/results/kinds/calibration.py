@@ -84,11 +84,7 @@ class Calibration(NamedTuple):
 
 
 def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration:
-    from lib.evaluation.calibration import (  # scikit-learn starts slowly
-        expected_calibration_error,
-        joined,
-        reliability,
-    )
+    from lib.evaluation import calibration  # scikit-learn starts slowly
 
     outcomes, errors = [], []
     for folder in folders:
@@ -97,15 +93,14 @@ def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration
             probabilities = np.stack(documents["probabilities"].to_list())
             right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
             outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
-            errors.append(
-                100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], settings.bins))
-            )
+            table = calibration.reliability(outcome["right"], outcome["confidence"], settings.bins)
         except (ValueError, TypeError) as error:
             raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
         outcomes.append(outcome)
+        errors.append(100 * calibration.expected_calibration_error(table))
     together = pd.concat(outcomes)
-    table = reliability(together["right"], together["confidence"], settings.bins)
-    points = joined(table, settings.least_documents * len(folders))
+    table = calibration.reliability(together["right"], together["confidence"], settings.bins)
+    points = calibration.joined(table, settings.least_documents * len(folders))
     return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
 
 

@@ -28,7 +28,7 @@ from lib.results.style import (
     legend_beside,
     panel_grid,
 )
-from lib.results.table import Column, Table
+from lib.results.table import Column, Table, interval_columns
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
 
@@ -59,10 +59,8 @@ class CostSettings(ResultSettings):
         of_seeds = scope.totals(MINUTES.source, self.time, scope.trained, "sum", self.stage)
         minutes = MINUTES.factor * of_seeds.groupby(["dataset", "row"]).mean().dropna()
         if minutes.empty:
-            raise DataError(
-                f"{self.stage}: no model of {', '.join(scope.trained)} has a training time at {', '.join(self.time)}. "
-                "Name other stages under `time`, or other models."
-            )
+            named, stages = ", ".join(scope.trained), ", ".join(self.time)
+            raise DataError(f"{self.stage}: no model of {named} has a training time at {stages}. Name other stages.")
         return minutes
 
     def on_different_hardware(self, scope: Scope) -> list[str]:
@@ -138,11 +136,10 @@ class ParetoTable(CostSettings, TableSettings):
                 tolerances[MINUTES.name] = None
             ways[dataset] = tolerances
             runs = here.groupby("row")["folder"].first()
-            frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self).reset_index())
+            frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self.confidence).reset_index())
         frame = pd.concat(frames, ignore_index=True)
-        percent = f"{100 * self.confidence:g} %"
         columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
-        columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if self.intervals else {}
+        columns |= interval_columns(self.confidence) if self.intervals else {}
         shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
         notes = interval_notes(scores, self.confidence) if self.intervals else []
         note = " ".join([*_note(self, ways, apart), *notes])
@@ -151,12 +148,11 @@ class ParetoTable(CostSettings, TableSettings):
 
 def _check_kinds(used: pd.DataFrame) -> None:
     """Refuse runs whose memory was measured in different ways."""
-    kinds = used["peak_memory_kind"].unique()
-    if len(kinds) > 1:
-        odd = ", ".join(used.groupby("peak_memory_kind")["folder"].first())
+    firsts = used.groupby("peak_memory_kind")["folder"].first()
+    if len(firsts) > 1:
+        odd, kinds = ", ".join(firsts), " and ".join(firsts.index)
         raise DataError(
-            f"{odd}: peak memory of the kinds {' and '.join(sorted(kinds))}. Expected one kind, since others cannot be "
-            "compared. Repeat those runs on the device of the others."
+            f"{odd}: peak memory of the kinds {kinds}, which do not compare. Repeat one on the other device."
         )
 
 
@@ -166,7 +162,7 @@ def _with_front(
     runs: pd.Series,
     tolerances: Mapping[str, float | None],
     paired: Paired | None,
-    settings: ParetoTable,
+    confidence: float,
 ) -> pd.DataFrame:
     """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
 
@@ -187,7 +183,7 @@ def _with_front(
 
         def differs(model: str, other: str) -> bool:
             difference = paired.difference(paired.models.index(model), paired.models.index(other))
-            low, high = difference.difference_interval(settings.confidence)
+            low, high = difference.difference_interval(confidence)
             return low > 0 or high < 0
 
         frame["f1_no_significant_difference_from"] = [
@@ -259,8 +255,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
         """
         score = scope.quantity(self.column, self.stage)
         baseline = scope.baseline
-        drawn = [*scope.trained, *([baseline] if baseline else [])]
-        grid = scope.grid(self.stage, [score.source], drawn)
+        grid = scope.grid(self.stage, [score.source], [*scope.trained, *filter(None, [baseline])])
         minutes = self.mean_minutes(scope)
         cells = without_copies(grid).groupby(["dataset", "row"])[score.source]
         scores = score.factor * cells.agg(["mean", "std"]).fillna({"std": 0})
@@ -273,8 +268,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
         apart = self.on_different_hardware(scope)
         handles: dict[str, Artist] = {}
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(scope.title(dataset))
-            axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
+            axes.set(title=scope.title(dataset), xlabel=f"training time, {' + '.join(self.time)} [{unit}]")
             axes.set_ylabel(_label_of(scope.quantity(self.column, self.stage, dataset)))
             here = points.loc[dataset]
             made = [model for model in styles if model in here.index[here["time"].notna()]]
