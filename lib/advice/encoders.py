@@ -95,10 +95,8 @@ def _at_hand(folder: Path) -> PublishedEncoder:
         found = PublishedEncoder(name, place, backbone["architecture"])
         found.parameters()
     except ValueError as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(
-            f"{folder}: no encoder to start from ({said}). Name the folder of a published one."
-        ) from error
+        said = f"{folder}: no encoder to start from ({' '.join(str(error).split())})."
+        raise ConfigError(f"{said} Name the folder of a published one.") from error
     return found
 
 

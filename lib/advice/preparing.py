@@ -164,9 +164,7 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnT
             notes += [f"{note}, so `duplicates: drop` keeps one document of each text ({fewer:,} fewer).", *changes]
             target = apart
         except SplitError:
-            notes.append(
-                f"**{note}**, which a model may have memorised. Without copies, too few documents would be left."
-            )
+            notes.append(f"**{note}**, which a model may have memorised. Without copies, too few would be left.")
     summary = read_mapping(target / SUMMARY)
     (part,) = summary["parts"].values()
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:

@@ -40,12 +40,9 @@ class Ratio:
         return self.high < 1 - TOLERANCE  # nan is not below anything
 
     def __str__(self) -> str:
-        interval = (
-            f"({self.turns} turn{'s' * (self.turns > 1)})"
-            if math.isnan(self.low)
-            else f"[{self.low:.2f}, {self.high:.2f}]"
-        )
-        return f"{self.median:.2f} {interval}"
+        if math.isnan(self.low):
+            return f"{self.median:.2f} ({self.turns} turn{'s' * (self.turns > 1)})"
+        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:

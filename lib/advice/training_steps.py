@@ -177,16 +177,11 @@ class RandomTraining(TrainedModel):
     def _documents(self, size: int, length: int) -> list[dict[str, Any]]:
         """Return documents of random tokens; all but the first are a little shorter than `length`."""
         first = min(1000, len(self.tokenizer) // 2)  # the special tokens stand before
-        return [
-            {
-                "id": str(index),
-                "input_ids": self.generator.integers(first, len(self.tokenizer), length - bool(index) * (length // 50)),
-                "label": index % 2,
-                "epoch": 0,
-                "index": index,
-            }
-            for index in range(size)
-        ]
+        found = []
+        for index in range(size):
+            ids = self.generator.integers(first, len(self.tokenizer), length - bool(index) * (length // 50))
+            found.append({"id": str(index), "input_ids": ids, "label": index % 2, "epoch": 0, "index": index})
+        return found
 
     def _batch(self, number: int) -> dict[str, torch.Tensor]:
         batch = known_beforehand(self.collate(self.batches[number]), scored=self.scored)  # as in a training

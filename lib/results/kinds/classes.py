@@ -64,10 +64,8 @@ def _class_scores(folder: str) -> pd.DataFrame:
     items = load_items(folder)
     report = class_report(items["label"], items["prediction"], class_names(folder))
     classes = pd.DataFrame(report)[[*SCORES, "support"]]
-    support = classes["support"].sum()
+    support, macro = classes["support"].sum(), classes[list(SCORES)].mean().to_dict()
     accuracy = (items["label"] == items["prediction"]).mean()
     # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
-    summary = pd.DataFrame([dict.fromkeys(SCORES, accuracy), classes[list(SCORES)].mean().to_dict()]).assign(
-        support=support
-    )
+    summary = pd.DataFrame([dict.fromkeys(SCORES, accuracy), macro]).assign(support=support)
     return pd.concat([classes, summary], ignore_index=True)
