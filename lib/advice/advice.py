@@ -115,9 +115,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         turns, busy, cores = _measured(exact, cases, masked, cut, seconds)
 
     works = [(recipe(graph, stage, limit), stage == stages.adaptation) for stage in passed]
-    every = {
-        model: row(model, turns[model], works, cut, own, hardware, f1=f1[model]) for model in models if model in turns
-    }
+    every = {each: row(each, turns[each], works, cut, own, hardware, f1=f1[each]) for each in models if each in turns}
     rows = [each for model, each in every.items() if (backbones[model].longest() or limit) >= limit]
     of_encoder = [] if foreign else _rows_of(encoder, turns[encoder.title], cut, own, hardware)
     if not any(each.fits for each in (*of_encoder, *rows)):

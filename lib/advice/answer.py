@@ -67,10 +67,8 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, 
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
     least = "no difference" if shown is None else f"no difference below {100 * shown:.0f} points"
-    cut = [(limit, *lost(lengths, limit)) for limit in limits]
-    losses = "; ".join(
-        f"{limit:,} loses {share(text)} ({share(documents)} of documents)" for limit, text, documents in cut
-    )
+    cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]
+    losses = "; ".join(f"{limit:,} loses {text} ({of_documents} of documents)" for limit, text, of_documents in cut)
     return [
         f"{documents}. {test:,} test documents can show {least} between two given models (power {POWER:g}, if they "
         "disagree on a fifth).",

@@ -129,10 +129,8 @@ def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:
 
 def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
     """Return the column with the longest values by far."""
-    lengths = {
-        name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
-        for name, values in columns.items()
-    }
+    texts = {name: [len(value) if isinstance(value, str) else 0 for value in each] for name, each in columns.items()}
+    lengths = {name: sum(each) / max(1, len(each)) for name, each in texts.items()}
     most = max(lengths.values(), default=0.0)
     near = sorted((name for name in lengths if LONGER * lengths[name] > most), key=lambda name: -lengths[name])
     if len(near) != 1:

@@ -223,20 +223,20 @@ class ModelSteps:
     """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
 
     def cost(
-        self, hardware: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
+        self, machine: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
     ) -> StageCost:
         """Return the cost of a stage, with the largest micro-batches that fit into memory.
 
         Args:
-            hardware: of the run.
+            machine: of the run.
             recipe: of the stage.
             lengths: tokens of documents like those of the stage, cut to the limit [n].
             documents: number of training documents.
             masked: whether the stage learns masked language modelling, and not classification.
         """
         steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
-        wanted = max(longest, min(hardware.micro_batch_tokens, recipe.batch_size * longest))
-        left = max(0.0, hardware.most_mb - hardware.in_use_mb - steps.mb)
+        wanted = max(longest, min(machine.micro_batch_tokens, recipe.batch_size * longest))
+        left = max(0.0, machine.most_mb - machine.in_use_mb - steps.mb)
         allowed = int(left / steps.mb_per_token) if steps.mb_per_token > 0 else sys.maxsize
         budget = max(longest, min(wanted, allowed))
 
@@ -250,7 +250,7 @@ class ModelSteps:
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
         return StageCost(
             seconds=(computing + updating) * documents / simulated,
-            mb=hardware.in_use_mb + steps.mb + steps.mb_per_token * budget,
+            mb=machine.in_use_mb + steps.mb + steps.mb_per_token * budget,
             fits=budget <= allowed,
             micro_batch_tokens=budget,
             reduced=budget < wanted,

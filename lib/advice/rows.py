@@ -121,10 +121,8 @@ def row(
         pieces: segments per document.
     """
     documents = own.splits["train"]
-    costs = [
-        [each.cost(hardware, recipe, lengths, round(pieces * documents), masked=masked) for recipe, masked in works]
-        for each in turns
-    ]
+    read = round(pieces * documents)
+    costs = [[each.cost(hardware, recipe, lengths, read, masked=masked) for recipe, masked in works] for each in turns]
     epochs = [recipe.epochs_over(documents) for recipe, _ in works]
     # Each epoch of the last stage has an evaluation; with labels, validation and test are predicted in the end.
     evaluated = epochs[-1] * own.splits["validation" if own.labelled else "held_out"]

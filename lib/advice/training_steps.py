@@ -256,7 +256,7 @@ def measure_turns(
         taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
         lap = time.monotonic() - begun
     return {
-        name: [model.steps(turn[name], common, forward.get(name)) for turn in taken] for name, model in models.items()
+        name: [each.steps(turn[name], common, forward.get(name)) for turn in taken] for name, each in models.items()
     }
 
 
@@ -271,13 +271,11 @@ def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
 
 
-def _turn(
-    computations: Mapping[str, Callable[[int], None]], batches: int, device: torch.device
-) -> dict[str, list[float]]:
+def _turn(passes: Mapping[str, Callable[[int], None]], batches: int, device: torch.device) -> dict[str, list[float]]:
     """Return the seconds of every model on every batch, by its number; models alternate batch by batch."""
-    found: dict[str, list[float]] = {name: [] for name in computations}
+    found: dict[str, list[float]] = {name: [] for name in passes}
     for number in range(batches):
-        for name, compute in computations.items():
+        for name, compute in passes.items():
             found[name].append(timed(partial(compute, number), device))
     return found
 

@@ -289,9 +289,8 @@ def _f1(counts: np.ndarray) -> np.ndarray:
     One that neither occurs nor is predicted counts as 0.
     """
     twice_right, predicted_and_true = np.moveaxis(counts, -4, 0)
-    return np.divide(
-        twice_right, predicted_and_true, out=np.zeros_like(twice_right, dtype=float), where=predicted_and_true > 0
-    ).mean(axis=-1)
+    zeros = np.zeros_like(twice_right, dtype=float)
+    return np.divide(twice_right, predicted_and_true, out=zeros, where=predicted_and_true > 0).mean(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -371,10 +370,8 @@ def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
     """
     from statsmodels.stats.contingency_tables import mcnemar
 
-    tables = [
-        np.histogram2d(ours, theirs, bins=2, range=[[0, 1], [0, 1]])[0]
-        for ours, theirs in zip(right, other, strict=True)
-    ]
+    pairs = zip(right, other, strict=True)
+    tables = [np.histogram2d(ours, theirs, bins=2, range=[[0, 1], [0, 1]])[0] for ours, theirs in pairs]
     values = sorted(float(mcnemar(table, exact=True).pvalue) for table in tables)
     k = math.ceil(len(values) / 2)
     return min(values[k - 1] * len(values) / k, 1.0)

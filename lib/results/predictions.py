@@ -236,10 +236,8 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
             few.append(f"{dataset} ({documents} {held})")
     if few:
-        yield (
-            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of F1 can be too "
-            "short there."
-        )
+        said = f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}"
+        yield f"{said}. Intervals of F1 can be too short there."
 
 
 def shared_starts(grid: pd.DataFrame) -> set[tuple[str, str]]:

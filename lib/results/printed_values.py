@@ -52,9 +52,8 @@ def published(study: str) -> pd.DataFrame:
     says that it shows scores on test, but these are on validation (docs/fidelity.md), and so they are called. The
     decoders' study, table 4.1. The seminar paper on hate speech, tables 1 and 2, rounded as it rounds.
     """
-    facts = pd.read_csv(
-        Path(__file__).with_name("printed") / f"{study}.csv", dtype={"table": str, "page": "Int64", "value": str}
-    )
+    file = Path(__file__).with_name("printed") / f"{study}.csv"
+    facts = pd.read_csv(file, dtype={"table": str, "page": "Int64", "value": str})
     return facts.rename(columns={"value": "printed"}).assign(value=facts["value"].astype(float))
 
 

@@ -61,9 +61,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             "trained_parameters": trained if record.epochs else None,
             "trained_share": trained / record.parameters["total"] if record.epochs and trained is not None else None,
         }
-        rows.append(
-            {"folder": str(folder), **fields, **training, **parameters, **record.metrics, **_scores(record.metrics)}
-        )
+        metrics = record.metrics | _scores(record.metrics)
+        rows.append({"folder": str(folder), **fields, **training, **parameters, **metrics})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
@@ -157,11 +156,10 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
     shares: dict[str, float] = {}
     for record in records:
         shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
-    found = [
-        f"{dataset} {f'{100 * share:.1f}' if share >= 0.0005 else 'less than 0.1'} %"
-        for dataset, share in shares.items()
-        if share
-    ]
+    sizes = {
+        name: f"{100 * share:.1f}" if share >= 0.0005 else "less than 0.1" for name, share in shares.items() if share
+    }
+    found = [f"{dataset} {size} %" for dataset, size in sizes.items()]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
 
 
@@ -176,10 +174,8 @@ def copies_note(files: Iterable[str | Path]) -> str | None:
         return None
     cells = runs.groupby(["stage", "model", "dataset", "variant"], sort=False)
     counts = pd.DataFrame({"runs": cells["original"].nunique(), "seeds": cells.size()}).reset_index()
-    found = [
-        f"{each.model} on {each.dataset} ({each.runs} of {each.seeds} seeds)"
-        for each in counts[counts["runs"] < counts["seeds"]].itertuples()
-    ]
+    copied = counts[counts["runs"] < counts["seeds"]].itertuples()
+    found = [f"{each.model} on {each.dataset} ({each.runs} of {each.seeds} seeds)" for each in copied]
     return f"Seeds that repeat one evaluation count once: {', '.join(dict.fromkeys(found))}." if found else None
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib.style
 import numpy as np
-import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -20,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
+from numpy.typing import ArrayLike
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
@@ -138,11 +138,9 @@ def name_above(axes: Axes, x: float, name: str) -> None:
     axes.annotate(name, (x, 1), **place, ha="center", fontsize=7, color=BASELINE_COLOUR)
 
 
-def draw_histogram(
-    axes: Axes, lengths: np.ndarray | pd.Series, edges: np.ndarray, place: int, name: str, label: str
-) -> None:
+def draw_histogram(axes: Axes, lengths: ArrayLike, edges: np.ndarray, place: int, name: str, label: str) -> None:
     """Draw which share of the documents is how long, as the outline number `place` of its panel."""
-    shares = 100 * np.histogram(lengths, edges)[0] / max(1, len(lengths))
+    shares = 100 * np.histogram(lengths, edges)[0] / max(1, np.size(lengths))
     style: dict[str, Any] = {"color": f"C{place}", "linestyle": LINES[place % len(LINES)], "linewidth": 1.2}
     axes.stairs(shares, edges, **style, label=label, gid=name)
 

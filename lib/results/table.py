@@ -89,26 +89,22 @@ class Table:
 
     def to_csv(self) -> str:
         """Return the table as CSV, with all decimals of times, and a standard deviation in a column of its own."""
-        text = {
-            str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
-            for name in self.frame
-        }
+        formats = {name: self._mean_of(name) if self._is_deviation(name) else name for name in self.frame}
+        text = {str(name): self._printed(name, format_of, missing="") for name, format_of in formats.items()}
         return pd.DataFrame(text).map(csv_cell).rename(columns=csv_cell).to_csv(index=False, lineterminator="\n")
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, a standard deviation behind its mean."""
         shown = self._shown().map(markdown).rename(columns=markdown)
-        lines = self._with_bold(shown, "**{}**").to_markdown(
-            index=False, disable_numparse=True, colalign=self._alignment("left", "right")
-        )
+        alignment = self._alignment("left", "right")
+        lines = self._with_bold(shown, "**{}**").to_markdown(index=False, disable_numparse=True, colalign=alignment)
         return f"{lines}\n" + (f"\n{_escaped(note)}\n" if (note := self._footnote) else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
         escaped = self._shown().map(latex).rename(columns=latex)
-        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
-            index=False, column_format="".join(self._alignment("l", "r"))
-        )
+        alignment = "".join(self._alignment("l", "r"))
+        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(index=False, column_format=alignment)
         return lines + (f"\n\\par {latex(unquoted(note))}\n" if (note := self._footnote) else "")
 
     def to_html(self) -> str:

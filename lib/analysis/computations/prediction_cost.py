@@ -70,11 +70,8 @@ def analyse(
         cost = prediction_cost(predict, texts)
     finally:
         torch.set_num_threads(threads)
-    machine = {
-        "processor": cpu_name(),
-        "instruction_set": torch.backends.cpu.get_cpu_capability(),
-        "measured": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
+    day, instructions = f"{datetime.now(UTC):%Y-%m-%d}", torch.backends.cpu.get_cpu_capability()
+    machine = {"processor": cpu_name(), "instruction_set": instructions, "measured": day}
     price: dict[str, object] = {}
     if price_per_hour is not None:
         of_million = price_per_hour * 1_000_000 / cost.documents_per_second / 3600

@@ -52,9 +52,8 @@ class CalibrationFigure(FigureSettings):
         width, height = PANEL_INCHES
         height += LEGEND_LINE_INCHES * len(styles)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
-        panels = figure.subplots(
-            2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
-        )
+        shared: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": [3, 1]}
+        panels = figure.subplots(2, len(datasets), squeeze=False, **shared)
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
             above.set_title(scope.title(dataset))
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]

@@ -1,6 +1,6 @@
 """Which models are worth their cost: their scores, times and memory, and the Pareto front of these."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -151,9 +151,7 @@ def _check_kinds(used: pd.DataFrame) -> None:
     firsts = used.groupby("peak_memory_kind")["folder"].first()
     if len(firsts) > 1:
         odd, kinds = ", ".join(firsts), " and ".join(firsts.index)
-        raise DataError(
-            f"{odd}: peak memory of the kinds {kinds}, which do not compare. Repeat one on the other device."
-        )
+        raise DataError(f"{odd}: peak memory of the kinds {kinds}, which do not compare. Repeat on one device.")
 
 
 def _with_front(
@@ -197,13 +195,11 @@ def _with_front(
     return frame
 
 
-def _note(
-    settings: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]
-) -> Iterator[str]:
+def _note(table: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]) -> Iterator[str]:
     """Yield the meaning of the columns, and what decides: by `ways`, but no time on the datasets in `apart`."""
     yield (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
-        f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
+        f"that of training in {' and '.join(table.time)}, memory the largest peak there."
     )
     if apart:
         yield f"Trainings on {', '.join(apart)} ran on different hardware: time is shown and does not decide there."
@@ -211,13 +207,11 @@ def _note(
         factors = {dataset: factors[each.name] for dataset, factors in ways.items()}
         unknown = [dataset for dataset, factor in factors.items() if factor is None]
         if absent := [dataset for dataset in unknown if each != MINUTES or dataset not in apart]:
-            yield (
-                f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set: it is shown "
-                "and does not decide there."
-            )
+            unset = f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set"
+            yield f"{unset}: it is shown and does not decide there."
         if known := [f"{dataset} {100 * factor - 100:.1f} %" for dataset, factor in factors.items() if factor]:
             yield f"Differences in {noun} that count as none: {', '.join(known)}."
-    if settings.intervals:
+    if table.intervals:
         yield (
             "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval "
             "of the paired difference includes 0."
@@ -285,7 +279,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
             if dataset not in apart:
                 runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
                 factor = tolerance(runs.set_index("row")["training_seconds"], self.time_tolerance, CONFIDENCE) or 1.0
-                _draw_front(axes, here["time"], here["mean"], made, score, factor)
+                _draw_front(axes, here.loc[made, "time"], here.loc[made, "mean"], score, factor)
         legend_beside(figure, list(handles.values()), list(handles))
         return figure
 
@@ -296,15 +290,13 @@ def _label_of(score: Quantity) -> str:
     return f"test {score.label}" if of_test else score.label
 
 
-def _draw_front(
-    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity, factor: float
-) -> None:
+def _draw_front(axes: Axes, times: pd.Series, scores: pd.Series, score: Quantity, factor: float) -> None:
     """Draw the line between what a model reaches and what none does, to the edges of the panel.
 
     Times that differ by at most `factor` count as equal.
     """
     axes.margins(x=0.1, y=0.1)
-    costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    costs = pd.DataFrame({"time": times, "score": scores * (1 if score.smaller_is_better else -1)})
     ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     axes.autoscale(False)  # to the edges as they are

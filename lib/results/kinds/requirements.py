@@ -76,9 +76,8 @@ class RequirementsTable(TableSettings):
         """
         score, trained = scope.quantity(self.column, self.stage), scope.trained
         reference, baseline = scope.reference, scope.baseline
-        grid = scope.grid(
-            self.stage, [score.source], list(dict.fromkeys([*trained, *filter(None, [reference, baseline])]))
-        )
+        rows_read = list(dict.fromkeys([*trained, *filter(None, [reference, baseline])]))
+        grid = scope.grid(self.stage, [score.source], rows_read)
         cells = without_copies(grid).groupby(["row", "dataset"])[score.source]
         scores = (score.factor * cells.agg(["mean", "max", "min"]).astype(float)).assign(seeds=cells.size())
         others = [model for model in trained if model != reference]

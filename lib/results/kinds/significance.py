@@ -75,7 +75,7 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
         owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
         there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
         if there:
-            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
+            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings.confidence)
             runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
             comparisons.append(frame.assign(runs=runs))
     frame = pd.concat(comparisons, ignore_index=True)
@@ -103,16 +103,14 @@ def _pairs(settings: ComparisonSettings, scope: Scope) -> list[tuple[str, str]]:
     ]
 
 
-def _compared(
-    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonSettings
-) -> pd.DataFrame:
+def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, confidence: float) -> pd.DataFrame:
     """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
     right = None if isinstance(paired, PairedSpans) else paired.right()
     rows = []
     for model, other in pairs:
         ours, theirs = paired.models.index(model), paired.models.index(other)
         difference = paired.difference(ours, theirs)
-        low, high = difference.difference_interval(settings.confidence)
+        low, high = difference.difference_interval(confidence)
         seeds = paired.repetitions(ours, theirs)
         rows.append(
             {
@@ -125,7 +123,7 @@ def _compared(
                 "high": 100 * high,
                 "p": difference.p_value(),
                 "mcnemar_p": float("nan") if right is None else mcnemar_test(right[seeds, ours], right[seeds, theirs]),
-                "of_extremes": difference.of_extremes(1 - settings.confidence),
+                "of_extremes": difference.of_extremes(1 - confidence),
                 "of_spans": isinstance(paired, PairedSpans),
                 **{name: getattr(difference, name) for name in (*VARIANCES, "seeds", "documents")},
             }
