@@ -124,10 +124,9 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         raise RunError(f"{limit} tokens: none of {named} fits into {memory}. Name smaller --limits or --encoder.")
     taken = choose(rows, every[exact], points)
     notes = [*columns.notes, *own.notes, *kept, *_remarks(ngrams, language, spoken, busy, cores)]
-    parts = [
-        opening(encoder, min(encoder.reach, limit), sum(each.seconds for each in of_encoder) * len(SEEDS), name),
-        "\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits, test, shown), *filter(None, [tfidf]))),
-    ]
+    found, whole = facts(own, lengths, limits, test, shown), sum(each.seconds for each in of_encoder) * len(SEEDS)
+    parts = [opening(encoder, min(encoder.reach, limit), whole, name)]
+    parts.append("\n".join(f"- {fact}" for fact in (*found, *filter(None, [tfidf]))))
     if notes:
         parts.append("## Your texts\n\n" + "\n".join(f"- {note}" for note in notes))
     longest = turns[exact][0].classification.longest
@@ -194,15 +193,11 @@ def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float, busy: 
     elif ngrams is None:
         yield "TF-IDF finds no n-gram that two documents have, so the study leaves it out."
     if language != ENGLISH:
-        yield (
-            f"These texts are not English: '{language}' in {share(spoken)}. Scores of English datasets "
-            "say nothing about them, and pretraining on English articles would teach a model little."
-        )
+        said = f"These texts are not English: '{language}' in {share(spoken)}."
+        yield f"{said} Scores of English datasets say nothing about them, nor would pretraining on English help much."
     if busy > BUSY * cores:
-        yield (
-            f"**The machine is busy:** other programs kept {busy:.1f} of {cores} cores busy meanwhile. Minutes are "
-            "lower on a quiet one; the ratios to exact attention hold, since the models took turns."
-        )
+        said = f"**The machine is busy:** other programs kept {busy:.1f} of {cores} cores busy meanwhile."
+        yield f"{said} Minutes are lower on a quiet one; the ratios to exact attention hold."
 
 
 def _worth_measuring(backbones: dict[str, BackboneSettings], exact: str, near: Sequence[str], usual: int) -> list[str]:

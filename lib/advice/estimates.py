@@ -61,12 +61,9 @@ def find_stages(graph: Graph) -> Stages:
 
 def candidates(graph: Graph, stages: Stages) -> list[str]:
     """Return the models that pass both stages on tokens, in order."""
-    both = (stages.adaptation, stages.classification)
-    return [
-        model
-        for model in graph.experiment.models
-        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage, None) for stage in both)
-    ]
+    both = {stages.adaptation, stages.classification}
+    passing = [model for model in graph.experiment.models if both <= set(graph.stages_of(model))]
+    return [model for model in passing if all(graph.reads_tokens(model, stage, None) for stage in both)]
 
 
 def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:

@@ -97,10 +97,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
         alike["".join(seen.casefold().split())].append(f"{name!r} ({count:,})")
     for names in alike.values():
         if len(names) > 1:
-            yield (
-                f"{' and '.join(names)} are classes of their own, but differ only in case, white space, width or "
-                "characters that cannot be seen. If they are one class, give it one name in the file, or by `values`."
-            )
+            said = f"{' and '.join(names)} are classes of their own, but differ only in case, white space, width or "
+            yield f"{said}unseen characters. If they are one class, give it one name in the file, or by `values`."
     pairs = array("q")
     for text, label in documents:
         if text and not text.isspace() and (known := cell_text(label)):
@@ -108,10 +106,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
     numbers = np.asarray(pairs).reshape(-1, 2)
     texts, different = np.unique(np.unique(numbers, axis=0)[:, 0], return_counts=True)
     if count := int(np.isin(numbers[:, 0], texts[different > 1]).sum()):
-        yield (
-            f"{count:,} of {len(numbers):,} documents have the text of another one with another label, so that no "
-            "model can be right about all. `duplicates: drop` keeps the first of each text."
-        )
+        said = f"{count:,} of {len(numbers):,} documents have the text of another one with another label."
+        yield f"{said} No model can be right about all; `duplicates: drop` keeps the first of each text."
 
 
 def _splits(files: Sequence[Path]) -> set[str]:

@@ -258,8 +258,6 @@ def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> lis
     runs = [read(folder) for folder in folders]
     for folder, run in zip(folders, runs, strict=True):
         if not run["label"].equals(runs[0]["label"]):
-            raise DataError(
-                f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}. "
-                "Expected the same ones. Repeat the run that is older than its data."
-            )
+            said = f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}."
+            raise DataError(f"{said} Repeat the run that is older than its data.")
     return runs

@@ -128,10 +128,8 @@ class ParetoTable(CostSettings, TableSettings):
             for each, values in costs.items():
                 frame[each.name] = values.reindex([(dataset, row) for row in made]).to_numpy()
             of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
-            tolerances = {
-                each.name: tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self.confidence)
-                for each, own in of_own.items()
-            }
+            once = here.drop_duplicates("folder").set_index("row")
+            tolerances = {each.name: tolerance(once[each.source], own, self.confidence) for each, own in of_own.items()}
             if dataset in apart:
                 tolerances[MINUTES.name] = None
             ways[dataset] = tolerances

@@ -81,9 +81,9 @@ class RequirementsTable(TableSettings):
         cells = without_copies(grid).groupby(["row", "dataset"])[score.source]
         scores = (score.factor * cells.agg(["mean", "max", "min"]).astype(float)).assign(seeds=cells.size())
         others = [model for model in trained if model != reference]
+        priced = {"time": "total_minutes", "memory": "memory"}
         costs = {
-            name: relative_cost(scope, cost, self.time, others, self.stage).unstack()
-            for name, cost in (("time", "total_minutes"), ("memory", "memory"))
+            name: relative_cost(scope, each, self.time, others, self.stage).unstack() for name, each in priced.items()
         }
         columns, rows = _columns(scope, score), []
         for place in [(model, dataset) for model in trained for dataset in scope.made_for(self.stage, model)]:
