@@ -46,9 +46,7 @@ def lap(computation: Computation, device: torch.device) -> Callable[[], float]:
 
 def processor(device: torch.device) -> str:
     """Return the name of what computes on `device`: that of the GPU, or of the CPU as its maker writes it."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return cpu_name()
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
 class KeptBytes(torch.autograd.graph.saved_tensors_hooks):

@@ -81,15 +81,9 @@ def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None 
     Raises:
         ConfigError: the folder holds no encoder of a known family.
     """
-    if folder is not None:
-        return _at_hand(Path(folder))
-    if multilingual:
-        return MULTILINGUAL
-    return SMALL if labelled else MASKED
-
-
-def _at_hand(folder: Path) -> PublishedEncoder:
-    name, place = _model_name(folder), {"folder": str(folder)}
+    if folder is None:
+        return MULTILINGUAL if multilingual else SMALL if labelled else MASKED
+    name, place = _model_name(Path(folder)), {"folder": str(Path(folder))}
     try:
         backbone = with_published({"published": {name: place}})["backbones"][name]
         found = PublishedEncoder(name, place, backbone["architecture"])

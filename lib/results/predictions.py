@@ -166,14 +166,10 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
         return PairedSpans(list(folders.index), *np.moveaxis(counts, 2, 0), runs=distinct)
     runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
-    return PairedPredictions(
-        models=list(folders.index),
-        labels=runs[0]["label"].to_numpy(),
-        predictions=np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0]))),
-        documents=pd.factorize(runs[0].index)[0],
-        classes=len(class_names(in_order[0])),
-        runs=distinct,
-    )
+    predictions = np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0])))
+    labels, documents = runs[0]["label"].to_numpy(), pd.factorize(runs[0].index)[0]
+    classes = len(class_names(in_order[0]))
+    return PairedPredictions(list(folders.index), labels, predictions, documents, classes, runs=distinct)
 
 
 def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:

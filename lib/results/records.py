@@ -110,31 +110,26 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    facts = [
-        (name, "", value, record.model)
-        for record in records
-        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items()
-    ]
-    facts += [
-        (name, f"{record.stage}/{record.dataset}", value, record.model)
-        for record in records
-        for name, value in ((HARDWARE, _machine(record)), (PRECISION, record.precision))
-        if record.epochs
-    ]
+    facts = []
+    for record in records:
+        place, model = f"{record.stage}/{record.dataset}", record.model
+        facts += [(name, "", value, model) for name, value in record.versions.items()]
+        facts.append((INSTRUCTIONS, "", record.instruction_set, model))
+        if record.epochs:
+            facts += [(HARDWARE, place, _machine(record), model), (PRECISION, place, record.precision, model)]
     frame = pd.DataFrame(facts, columns=["name", "place", "value", "model"]).dropna(subset="value")
     frame = frame[frame.groupby(["name", "place"])["value"].transform("nunique") > 1]
     differing: dict[str, list[str]] = {}
     for (name, value), models in frame.groupby(["name", "value"], sort=False)["model"]:
         differing.setdefault(name, []).append(f"{value} ({', '.join(models.unique())})")
     versions = [f"{package} {value}" for package in COMPARED_PACKAGES for value in differing.get(package, [])]
+    precisions = differing.get(PRECISION, [])
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     sentences = {
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": differing.get(INSTRUCTIONS, []),
         "Trainings ran on different hardware, so their times cannot be compared": differing.get(HARDWARE, []),
-        "Trainings computed in different precision, so their times and memory differ by that, too": differing.get(
-            PRECISION, []
-        ),
+        "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
         "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
         "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }

@@ -176,13 +176,9 @@ def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[st
 
 def show_names(figure: Figure) -> None:
     """Show the texts of a figure as they are: only numbers on axes hold mathematics, names may hold dollar signs."""
-    numbers = {
-        text
-        for axes in figure.axes
-        for axis in (axes.xaxis, axes.yaxis)
-        if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)
-        for text in (*axis.get_ticklabels(which="both"), axis.get_offset_text())
-    }
+    every = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    of_numbers = [axis for axis in every if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)]
+    numbers = {text for axis in of_numbers for text in (*axis.get_ticklabels(which="both"), axis.get_offset_text())}
     for text in figure.findobj(Text):
         if text not in numbers:
             text.set_parse_math(False)

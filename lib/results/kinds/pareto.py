@@ -134,7 +134,8 @@ class ParetoTable(CostSettings, TableSettings):
                 tolerances[MINUTES.name] = None
             ways[dataset] = tolerances
             runs = here.groupby("row")["folder"].first()
-            frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self.confidence).reset_index())
+            deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
+            frames.append(self._with_front(frame, f1.name, runs, deciding, paired).reset_index())
         frame = pd.concat(frames, ignore_index=True)
         columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
         columns |= interval_columns(self.confidence) if self.intervals else {}
@@ -143,6 +144,38 @@ class ParetoTable(CostSettings, TableSettings):
         note = " ".join([*_note(self, ways, apart), *notes])
         return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
 
+    def _with_front(
+        self, frame: pd.DataFrame, f1: str, runs: pd.Series, deciding: Mapping[str, float], paired: Paired | None
+    ) -> pd.DataFrame:
+        """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
+
+        Models with the same run, as `runs` has it by model, have one place among the neighbours.
+        """
+        costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
+        members, dominated = front(costs, deciding), dominance(costs, deciding)
+        # With tolerances, what dominates a model may itself be dominated, and by no more than a tolerance.
+        above = {model: [each for each in frame.index if dominated.loc[model, each]] for model in frame.index}
+        frame = frame.assign(
+            front=["yes" if model in members else "no" for model in frame.index],
+            dominated_by=[", ".join([each for each in members if each in of] or of) for of in above.values()],
+        )
+        if paired:
+            ranked = runs[members].drop_duplicates()
+            ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
+
+            def differs(model: str, other: str) -> bool:
+                difference = paired.difference(paired.models.index(model), paired.models.index(other))
+                low, high = difference.difference_interval(self.confidence)
+                return low > 0 or high < 0
+
+            def like(model: str) -> list[str]:
+                near = [each for each in members if abs(ranks[each] - ranks[model]) == 1]
+                return [each for each in near if not differs(model, each)]
+
+            of_models = [", ".join(like(model)) if model in members else "" for model in frame.index]
+            frame["f1_no_significant_difference_from"] = of_models
+        return frame
+
 
 def _check_kinds(used: pd.DataFrame) -> None:
     """Refuse runs whose memory was measured in different ways."""
@@ -150,47 +183,6 @@ def _check_kinds(used: pd.DataFrame) -> None:
     if len(firsts) > 1:
         odd, kinds = ", ".join(firsts), " and ".join(firsts.index)
         raise DataError(f"{odd}: peak memory of the kinds {kinds}, which do not compare. Repeat on one device.")
-
-
-def _with_front(
-    frame: pd.DataFrame,
-    f1: str,
-    runs: pd.Series,
-    tolerances: Mapping[str, float | None],
-    paired: Paired | None,
-    confidence: float,
-) -> pd.DataFrame:
-    """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
-
-    Models with the same run, as `runs` has it by model, have one place among the neighbours.
-    """
-    deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
-    costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
-    members, dominated = front(costs, deciding), dominance(costs, deciding)
-    # With tolerances, what dominates a model may itself be dominated, and by no more than a tolerance.
-    above = {model: [each for each in frame.index if dominated.loc[model, each]] for model in frame.index}
-    frame = frame.assign(
-        front=["yes" if model in members else "no" for model in frame.index],
-        dominated_by=[", ".join([each for each in members if each in of] or of) for of in above.values()],
-    )
-    if paired:
-        ranked = runs[members].drop_duplicates()
-        ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
-
-        def differs(model: str, other: str) -> bool:
-            difference = paired.difference(paired.models.index(model), paired.models.index(other))
-            low, high = difference.difference_interval(confidence)
-            return low > 0 or high < 0
-
-        frame["f1_no_significant_difference_from"] = [
-            ", ".join(
-                each
-                for each in members
-                if model in members and abs(ranks[each] - ranks[model]) == 1 and not differs(model, each)
-            )
-            for model in frame.index
-        ]
-    return frame
 
 
 def _note(table: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]) -> Iterator[str]:
