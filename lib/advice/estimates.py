@@ -245,13 +245,9 @@ class ModelSteps:
         computing = float(steps.seconds(batch_sizes, batch_lengths).sum())
         computing *= 1 - (1 - steps.forward_share) * idle * frozen_epochs
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
-        return StageCost(
-            seconds=(computing + updating) * documents / simulated,
-            mb=machine.in_use_mb + steps.mb + steps.mb_per_token * budget,
-            fits=budget <= allowed,
-            micro_batch_tokens=budget,
-            reduced=budget < wanted,
-        )
+        seconds = (computing + updating) * documents / simulated
+        mb = machine.in_use_mb + steps.mb + steps.mb_per_token * budget
+        return StageCost(seconds, mb, fits=budget <= allowed, micro_batch_tokens=budget, reduced=budget < wanted)
 
     def predicting(self, lengths: np.ndarray, micro_batch_tokens: int) -> PredictionTimes | None:
         """Return the seconds of predictions of classification; None if no forward pass was measured.

@@ -128,14 +128,9 @@ def row(
     evaluated = epochs[-1] * own.splits["validation" if own.labelled else "held_out"]
     evaluated += own.documents - documents if own.labelled else 0
     passes = turns[0].classification.forward_share * evaluated / documents
-    return Row(
-        model,
-        np.array([[cost.seconds for cost in each] for each in costs]) @ epochs
-        + passes * np.array([each[-1].seconds for each in costs]),
-        costs[0],
-        turns[0].predicting(lengths, hardware.micro_batch_tokens) if own.labelled and pieces == 1 else None,
-        f1,
-    )
+    seconds = np.array([[cost.seconds for cost in each] for each in costs])
+    prediction = turns[0].predicting(lengths, hardware.micro_batch_tokens) if own.labelled and pieces == 1 else None
+    return Row(model, seconds @ epochs + passes * seconds[:, -1], costs[0], prediction, f1)
 
 
 def near_the_best(scores: dict[str, float | None], points: float) -> list[str]:

@@ -39,10 +39,8 @@ def check_documents(path: Path, columns: Mapping[str, Sequence[Any]], *, header:
     for name, values in columns.items():
         inside = sum(str(value).startswith(_FASTTEXT) and " " in str(value) for value in values)
         if labelled and inside:
-            raise DataError(
-                f"{path}: {inside:,} of the first {len(values):,} texts begin with `{_FASTTEXT}`, as fastText writes "
-                "labels. Make label and text two columns (docs/add_dataset.md has the command), or say --unlabelled."
-            )
+            said = f"{path}: {inside:,} of the first {len(values):,} texts begin with `{_FASTTEXT}`, as of fastText."
+            raise DataError(f"{said} Make label and text two columns (docs/add_dataset.md), or say --unlabelled.")
         times = sum(cell_text(value) == cell_text(name) for value in values)
         if header and name.strip() and times:
             raise DataError(

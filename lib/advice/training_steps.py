@@ -161,12 +161,8 @@ class RandomTraining(TrainedModel):
             mb_per_token=self.mb_per_token,
             least_growth=products[1] / products[0] - 1,
         )
-        masked = replace(
-            classification,
-            mb=self.mb + common.head_mb,
-            mb_per_token=self.mb_per_token + common.head_mb_per_token,
-            head_seconds=common.head_seconds,
-        )
+        mb, mb_per_token = self.mb + common.head_mb, self.mb_per_token + common.head_mb_per_token
+        masked = replace(classification, mb=mb, mb_per_token=mb_per_token, head_seconds=common.head_seconds)
         prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
         return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
 
@@ -305,9 +301,6 @@ def _common(model: RandomTraining, masked: RandomTraining | None) -> _Common:
     common = _Common(min(1.0, found["forward"] / found["step"]), model.update_seconds() / model.weights)
     if masked is None:
         return common
-    return replace(
-        common,
-        head_seconds=max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1]),
-        head_mb=max(0.0, masked.mb - model.mb),
-        head_mb_per_token=max(0.0, masked.mb_per_token - model.mb_per_token),
-    )
+    seconds = max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1])
+    mb, mb_per_token = max(0.0, masked.mb - model.mb), max(0.0, masked.mb_per_token - model.mb_per_token)
+    return replace(common, head_seconds=seconds, head_mb=mb, head_mb_per_token=mb_per_token)

@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import (
-    accuracy_score,
-    matthews_corrcoef,
-    mean_absolute_error,
-    mean_squared_error,
-    precision_recall_fscore_support,
-    recall_score,
-)
+from sklearn.metrics import matthews_corrcoef, mean_absolute_error, mean_squared_error, precision_recall_fscore_support
 
 from lib.core.errors import DataError, RunError
 
@@ -76,9 +69,10 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
     """
     labels, classes, names = np.asarray(labels), range(len(label_names)), ("precision", "recall", "f1")
     occurring = np.unique(labels)
+    recall = precision_recall_fscore_support(labels, predictions, labels=occurring, average="macro", zero_division=0)[1]
     metrics = {
-        "accuracy": accuracy_score(labels, predictions),
-        "balanced_accuracy": recall_score(labels, predictions, labels=occurring, average="macro", zero_division=0),
+        "accuracy": np.equal(labels, predictions).mean(),
+        "balanced_accuracy": recall,
         # scikit-learn also gives 0 there, but warns.
         "matthews": matthews_corrcoef(labels, predictions) if min(map(_values, (labels, predictions))) > 1 else 0.0,
     }

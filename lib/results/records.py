@@ -226,13 +226,9 @@ def select_grid(
     grid = grid[pd.Series(named, grid.index, bool) & (grid["stage"] == stage) & grid["variant"].isin(variants)]
     cell = ["model", "dataset", "variant", "seed"]
     keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
-    expected = [
-        key
-        for dataset, names in models.items()
-        for key in itertools.product(
-            names, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
-        )
-    ]
+    seeds = {dataset: sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"] for dataset in models}
+    places = [(names, [dataset], variants, seeds[dataset]) for dataset, names in models.items()]
+    expected = [key for place in places for key in itertools.product(*place)]
     problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
     trained = grid["epochs"].fillna(1) > 0

@@ -82,14 +82,8 @@ def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dic
     styles = {}
     for model, (colour, marker) in chosen.items():
         place = MARKERS.index(marker) % len(LINES)
-        styles[model] = {
-            "color": _paler(colour, PALER * place),
-            "marker": marker,
-            "linestyle": LINES[place],
-            "linewidth": 1.1 + 0.9 * place,
-            "markersize": 4.5 + 2 * place,
-            "zorder": 2 - 0.01 * place,
-        }
+        sizes = {"linewidth": 1.1 + 0.9 * place, "markersize": 4.5 + 2 * place, "zorder": 2 - 0.01 * place}
+        styles[model] = {"color": _paler(colour, PALER * place), "marker": marker, "linestyle": LINES[place], **sizes}
     grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":", "linewidth": 1.1, "markersize": 4.5}
     shared = {"markeredgecolor": "white", "markeredgewidth": 0.4, "dash_capstyle": "butt"}
     return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
@@ -102,7 +96,7 @@ def _paler(colour: str, share: float) -> str:
         return to_hex((red, green, blue))
 
 
-def draw_with_bars(axes: Axes, x: Any, y: Any, name: str | None = None, **style: Any) -> None:
+def draw_points(axes: Axes, x: Any, y: Any, name: str | None = None, **style: Any) -> None:
     """Draw points with their error bars, as `Axes.errorbar`; only the points bear the name, not the caps."""
     points, *_ = axes.errorbar(x, y, **ERROR_BAR, **style)
     if points is not None:

@@ -103,9 +103,7 @@ def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration
     return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
 
 
-def _draw_models(
-    above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, dict[str, Any]]
-) -> None:
+def _draw_models(above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, Any]) -> None:
     above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
     handles, labels = [], []
     for row, (table, points, _, errors) in found.items():

@@ -19,15 +19,7 @@ from lib.results.predictions import interval_notes, paired_predictions, scores_o
 from lib.results.quantities import QUANTITIES, Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
-from lib.results.style import (
-    BEHIND,
-    PANEL_INCHES,
-    STYLE,
-    colours_and_markers,
-    draw_with_bars,
-    legend_beside,
-    panel_grid,
-)
+from lib.results.style import BEHIND, PANEL_INCHES, STYLE, colours_and_markers, draw_points, legend_beside, panel_grid
 from lib.results.table import Column, Table, interval_columns
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
@@ -264,7 +256,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
                 colour, marker = styles[model]
                 size = SIZE + RING * places[:number].count((time, mean))
                 style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": size, "fillstyle": "none"}
-                draw_with_bars(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
+                draw_points(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
                 handles[model] = next(line for line in axes.lines if line.get_gid() == model)
             if dataset not in apart:
                 runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")

@@ -189,14 +189,8 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
     shown, documents, most = [], compared["documents"].iloc[0], compared["seeds"].max()
     for other, rows in compared.groupby("against", sort=False):
         variances = rows[VARIANCES].median()
-        smallest = smallest_difference(
-            seeds=rows["seeds"].max(),
-            documents=documents,
-            level=1 - settings.confidence,
-            power=POWER,
-            of_extremes=rows["of_extremes"].median(),
-            **variances,
-        )
+        given = {"seeds": rows["seeds"].max(), "documents": documents, "of_extremes": rows["of_extremes"].median()}
+        smallest = smallest_difference(**variances, **given, level=1 - settings.confidence, power=POWER)
         if not variances.any():  # as of models that predict the same
             size = "unknown, since it is 0,"
         elif smallest is None:
