@@ -239,8 +239,8 @@ def select_grid(
         unknown = [SCORES.get(column, column) for column in columns if len(grid) and grid[column].isna().all()]
         metrics = [name for name in grid.dropna(axis=1, how="all") if METRIC.match(name) and name not in SCORES]
         others = f" No run has {', '.join(unknown)}: name a quantity such as f1, or of {', '.join(metrics)}."
-        expects = "Expected one complete record for each model, dataset and seed."
-        raise DataError(f"the grid of {stage} has holes: {'; '.join(problems)}. {expects}{others if unknown else ''}")
+        remedy = "Let the missing runs finish, or leave their models or datasets out."
+        raise DataError(f"the grid of {stage} has holes: {'; '.join(problems)}. {remedy}{others if unknown else ''}")
     return grid
 
 
