@@ -174,11 +174,9 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
 
 def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
     """Return F1 in percent and the ends of its interval: `score`, `low` and `high`, a row per model."""
-    scores = {}
-    for number, model in enumerate(paired.models):
-        score = paired.score(number)
-        scores[model] = [score.mean, *score.score_interval(confidence)]
-    return 100 * pd.DataFrame.from_dict(scores, orient="index", columns=["score", "low", "high"])
+    scores = {model: paired.score(number) for number, model in enumerate(paired.models)}
+    rows = {model: [score.mean, *score.score_interval(confidence)] for model, score in scores.items()}
+    return 100 * pd.DataFrame.from_dict(rows, orient="index", columns=["score", "low", "high"])
 
 
 def without_copies(grid: pd.DataFrame) -> pd.DataFrame:

@@ -110,7 +110,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    facts = []
+    facts: list[tuple[str, str, str | None, str]] = []
     for record in records:
         place, model = f"{record.stage}/{record.dataset}", record.model
         facts += [(name, "", value, model) for name, value in record.versions.items()]
@@ -151,10 +151,8 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
     shares: dict[str, float] = {}
     for record in records:
         shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
-    sizes = {
-        name: f"{100 * share:.1f}" if share >= 0.0005 else "less than 0.1" for name, share in shares.items() if share
-    }
-    found = [f"{dataset} {size} %" for dataset, size in sizes.items()]
+    sizes = {dataset: f"{100 * share:.1f}" for dataset, share in shares.items() if share}
+    found = [f"{dataset} {'less than 0.1' if size == '0.0' else size} %" for dataset, size in sizes.items()]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
 
 

@@ -177,11 +177,10 @@ class SignificanceTable(ComparisonSettings, TableSettings):
             "holm_p": Column("Holm p", 4),
             "mcnemar_p": Column("McNemar p of the given models", 4),
         }
-        shown = frame[
-            ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
-        ]
+        order = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
+        shown = frame[order].dropna(axis="columns", how="all")
         notes = interval_notes(grid, self.confidence)
-        return Table(shown.dropna(axis="columns", how="all"), columns, " ".join([*_note(self, frame), *notes, shows]))
+        return Table(shown, columns, " ".join([*_note(self, frame), *notes, shows]))
 
 
 def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
