@@ -24,7 +24,7 @@ from transformers import LlamaForCausalLM
 from benchmarks import options
 from benchmarks.comparison import Case, Counted, compare
 from benchmarks.tables import COLUMNS, OURS
-from lib.advice.cost import interleaved
+from benchmarks.timing import interleaved
 from lib.advice.trained_model import TrainedModel
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig

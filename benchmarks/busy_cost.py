@@ -20,7 +20,7 @@ from benchmarks import options
 from benchmarks.compared import PEERS
 from benchmarks.cost import machine, spread
 from benchmarks.implementations import AttentionCase
-from lib.advice.cost import interleaved
+from benchmarks.timing import interleaved
 
 SPINS = "GOMP_SPINCOUNT"
 """Environment variable that GNU's OpenMP, which torch's packages contain, reads when it is loaded: how often a thread

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import torch
 
 from benchmarks.cost import clock_mhz, machine, matrix_rate, runs, spread, with_peak_mb
-from lib.advice.cost import Computation, host_seconds
+from benchmarks.timing import host_seconds
+from lib.advice.cost import Computation
 from lib.attention.kernels import has_kernels
 from lib.attention.settings import Kernels, Mechanisms, each_of
 

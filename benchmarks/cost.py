@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from lib.advice.cost import Computation, Key, Queue, interleaved, processor, resident_mb, timed, warm_up
+from benchmarks.timing import Key, Queue, interleaved, warm_up
+from lib.advice.cost import Computation, processor, resident_mb, timed
 from lib.core.errors import RunError
 from lib.core.program import resident_peak_mb
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks import options
 from benchmarks.cost import machine, repeated, runs, spread
 from benchmarks.tables import COLUMNS
-from lib.advice.cost import host_seconds
+from benchmarks.timing import host_seconds
 from lib.backbones.settings import BACKBONES
 from lib.backbones.ssm.scan import scan
 from lib.backbones.ssm.settings import Settings

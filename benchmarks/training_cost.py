@@ -34,8 +34,8 @@ from benchmarks.compared import IN_ADDITION_TO_THE_GRID
 from benchmarks.comparison import Case, Counted, Name, compare
 from benchmarks.cost import operation_counter
 from benchmarks.tables import COLUMNS, LEAST
+from benchmarks.timing import interleaved
 from benchmarks.token_lengths import typical_lengths
-from lib.advice.cost import interleaved
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
 from lib.attention.settings import each_of, kinds_of, parse_mechanisms

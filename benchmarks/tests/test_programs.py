@@ -7,12 +7,14 @@ import sys
 
 import pandas as pd
 import pytest
+import torch
 from ready import TRAINING, ready
 
 from benchmarks.cost_page import refresh
 from benchmarks.figures import FIGURES
 from benchmarks.summaries import SUMMARIES
 from benchmarks.tables import COLUMNS
+from benchmarks.timing import interleaved
 from lib.core.errors import DataError
 
 MECHANISMS = json.dumps(
@@ -90,6 +92,14 @@ def test_a_program_measures_its_table_which_is_summed_up_and_drawn(name, run, tm
         drawn = [tmp_path / f"{figure}.{suffix}" for suffix in ("svg", "png")]
         run("figures", figure, "--table", file, "--out", *drawn)
         assert all(each.stat().st_size > 5_000 for each in drawn)
+
+
+def test_computations_take_turns():
+    calls = []
+    each = {name: lambda name=name: calls.append(name) for name in "abc"}
+    seconds = interleaved(each, {"a": 3, "b": 1, "c": 2}, torch.device("cpu"))
+    assert "".join(calls) == "abcaca"
+    assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 1, "c": 2}
 
 
 def test_a_summary_takes_its_place_in_a_page_and_nothing_else(run, tmp_path):

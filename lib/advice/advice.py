@@ -14,7 +14,7 @@ import psutil
 
 from lib.advice.answer import facts, mechanism, opening, share, table
 from lib.advice.columns import find_columns
-from lib.advice.encoders import PublishedEncoder, published_encoder
+from lib.advice.encoders import MULTILINGUAL, PublishedEncoder, published_encoder
 from lib.advice.estimates import Hardware, ModelSteps, candidates, exact_model, find_stages, this_hardware
 from lib.advice.evidence import tfidf_fact
 from lib.advice.preparing import OwnTexts, own_texts
@@ -22,15 +22,7 @@ from lib.advice.question import Question
 from lib.advice.rows import Row, choose, near_the_best, recipe, row, template
 from lib.advice.scores import difference_shown, scores_near
 from lib.advice.studies import SEEDS, advised_study
-from lib.advice.texts import (
-    fetch,
-    find_tokenizer,
-    kept_of,
-    language_of,
-    lost,
-    ngram_settings,
-    token_lengths,
-)
+from lib.advice.texts import fetch, find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
 from lib.advice.training_steps import StepsCase, Turns, measure_turns
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError, DownloadError, RunError
@@ -105,9 +97,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     *other, task = (next(iter(graph.experiment.stages[stage].data.values())).task for stage in passed)
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
-        place, counting, kept = _tokenizers(
-            question, plan, tokenizer, encoder, own.texts, Path(folder), foreign=foreign
-        )
+        place, counting, kept = _tokenizers(question, plan, tokenizer, encoder, own.texts, Path(folder))
         lengths = token_lengths(own.texts, counting)
         limits, limit = _limits(lengths, question.limits)
         cut = np.minimum(lengths, limit)
@@ -125,23 +115,18 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         turns, busy, cores = _measured(exact, cases, masked, cut, seconds)
 
     works = [(recipe(graph, stage, limit), stage == stages.adaptation) for stage in passed]
-    every = {
-        model: row(model, turns[model], works, cut, own, hardware, f1=f1[model]) for model in models if model in turns
-    }
+    every = {each: row(each, turns[each], works, cut, own, hardware, f1=f1[each]) for each in models if each in turns}
     rows = [each for model, each in every.items() if (backbones[model].longest() or limit) >= limit]
     of_encoder = [] if foreign else _rows_of(encoder, turns[encoder.title], cut, own, hardware)
     if not any(each.fits for each in (*of_encoder, *rows)):
         named = ", ".join(each.model for each in (*of_encoder, *rows))
-        raise RunError(
-            f"{limit} tokens: none of {named} fits into {hardware.gibibytes:.1f} GiB. Expected one at least; ask for "
-            "a shorter limit with --limits, or name a smaller encoder with --encoder."
-        )
+        memory = f"{hardware.gibibytes:.1f} GiB"
+        raise RunError(f"{limit} tokens: none of {named} fits into {memory}. Name smaller --limits or --encoder.")
     taken = choose(rows, every[exact], points)
     notes = [*columns.notes, *own.notes, *kept, *_remarks(ngrams, language, spoken, busy, cores)]
-    parts = [
-        opening(encoder, min(encoder.reach, limit), sum(each.seconds for each in of_encoder) * len(SEEDS), name),
-        "\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits, test, shown), *filter(None, [tfidf]))),
-    ]
+    found, whole = facts(own, lengths, limits, test, shown), sum(each.seconds for each in of_encoder) * len(SEEDS)
+    parts = [opening(encoder, min(encoder.reach, limit), whole, name)]
+    parts.append("\n".join(f"- {fact}" for fact in (*found, *filter(None, [tfidf]))))
     if notes:
         parts.append("## Your texts\n\n" + "\n".join(f"- {note}" for note in notes))
     longest = turns[exact][0].classification.longest
@@ -173,14 +158,7 @@ def _measured(
 
 
 def _tokenizers(
-    question: Question,
-    plan: Plan,
-    name: str,
-    encoder: PublishedEncoder,
-    texts: Sequence[str],
-    folder: Path,
-    *,
-    foreign: bool,
+    question: Question, plan: Plan, name: str, encoder: PublishedEncoder, texts: Sequence[str], folder: Path
 ) -> tuple[Path, TextTokenizer, list[str]]:
     """Return the tokeniser of the models that are measured, the one that tokens are counted by, and warnings.
 
@@ -193,17 +171,15 @@ def _tokenizers(
     else:
         from_published(question.encoder, place := folder / "published")
     counting = place
-    if foreign:
+    if encoder is MULTILINGUAL:
         with contextlib.suppress(DownloadError):
             fetch(encoder.place, folder / "fetched")
             from_published(folder / "fetched", counting := folder / "of-encoder")
     backend = TextTokenizer.load(counting)
     empty, warnings = kept_of(texts, backend)
     if empty > MOST_EMPTY:
-        raise ConfigError(
-            f"{question.encoder or question.study}: its tokeniser knows no token of {empty:.0%} of the texts. "
-            "Expected one for their language; name the folder of a published encoder of it with --encoder."
-        )
+        said = f"{question.encoder or question.study}: its tokeniser knows no token of {empty:.0%} of the texts."
+        raise ConfigError(f"{said} Name the folder of a published encoder of their language with --encoder.")
     if question.encoder is None and counting is place and len(backend.backend) != encoder.architecture["vocab_size"]:
         warnings = [f"Lengths are in tokens of the study's `{name}`; in those of {encoder.title} they differ."]
     return place, backend, warnings
@@ -217,15 +193,11 @@ def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float, busy: 
     elif ngrams is None:
         yield "TF-IDF finds no n-gram that two documents have, so the study leaves it out."
     if language != ENGLISH:
-        yield (
-            f"These texts are not English: '{language}' in {share(spoken)}. Scores of English datasets "
-            "say nothing about them, and pretraining on English articles would teach a model little."
-        )
+        said = f"These texts are not English: '{language}' in {share(spoken)}."
+        yield f"{said} Scores of English datasets say nothing about them, nor would pretraining on English help much."
     if busy > BUSY * cores:
-        yield (
-            f"**The machine is busy:** other programs kept {busy:.1f} of {cores} cores busy meanwhile. Minutes are "
-            "lower on a quiet one; the ratios to exact attention hold, since the models took turns."
-        )
+        said = f"**The machine is busy:** other programs kept {busy:.1f} of {cores} cores busy meanwhile."
+        yield f"{said} Minutes are lower on a quiet one; the ratios to exact attention hold."
 
 
 def _worth_measuring(backbones: dict[str, BackboneSettings], exact: str, near: Sequence[str], usual: int) -> list[str]:
@@ -266,8 +238,5 @@ def _execution(file: Path, rows: Sequence[Row], hardware: Hardware) -> dict[str,
     training: dict[str, Any] = {"device": "cpu"} if hardware.device == "cpu" else {}
     if reduced := [cost.micro_batch_tokens for row in rows for cost in row.costs if cost.reduced]:
         training["micro_batch_tokens"] = min(reduced)
-    return (
-        {"results": f"results/{name}"}
-        | ({"training": training} if training else {})
-        | ({"job": {"gpu": 0}} if hardware.device == "cpu" else {})
-    )
+    job = {"job": {"gpu": 0}} if hardware.device == "cpu" else {}
+    return {"results": f"results/{name}"} | ({"training": training} if training else {}) | job

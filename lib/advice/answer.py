@@ -67,10 +67,8 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, 
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
     least = "no difference" if shown is None else f"no difference below {100 * shown:.0f} points"
-    cut = [(limit, *lost(lengths, limit)) for limit in limits]
-    losses = "; ".join(
-        f"{limit:,} loses {share(text)} ({share(documents)} of documents)" for limit, text, documents in cut
-    )
+    cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]
+    losses = "; ".join(f"{limit:,} loses {text} ({of_documents} of documents)" for limit, text, of_documents in cut)
     return [
         f"{documents}. {test:,} test documents can show {least} between two given models (power {POWER:g}, if they "
         "disagree on a fifth).",
@@ -111,19 +109,17 @@ def table(
             | ({score: "-" if row.f1 is None else f"{row.f1:.2f}"} if score else {})
         )
     align = ("left", *["right"] * (len(cells[0]) - 1))
+    scored = "whatever its score, since none is known at this length."
+    if scores:
+        scored = f"and its score is at most {points:.1f} points below the best. Scores are of other texts (published, "
+        scored += "1 seed), so they may differ on yours."
     notes = [
         f"Estimates for {processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), "
         f"{hardware.precision}: steps on random tokens, measured in turns on up to {longest:,} tokens per document "
         "and extrapolated beyond. Training and evaluations are counted; reading and tokenising texts is not. Memory is "
         "that of weights, gradients, the optimiser's state and kept activations; the peak is higher.",
         f"A mechanism is advised in place of `{exact.model}` where the whole interval of its time is below "
-        f"{1 - TOLERANCE:g}, which takes six turns,"
-        + (
-            f" and its score is at most {points:.1f} points below the best. Scores are of other texts (published, 1 "
-            "seed), so they may differ on yours."
-            if scores
-            else " whatever its score, since none is known at this length."
-        ),
+        f"{1 - TOLERANCE:g}, which takes six turns, {scored}",
     ]
     text = pd.DataFrame(cells).to_markdown(index=False, colalign=align, disable_numparse=True)
     return "\n\n".join([f"## Candidates\n\n{text}", *notes])

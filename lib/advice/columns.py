@@ -63,9 +63,8 @@ def find_columns(
         return OwnColumns(text, label, found)
     if text is None and (sign := shown_delimiter(names)):
         raise DataError(
-            f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Expected a "
-            "table whose rows all have the number of fields of the first one. Say how it is written, for instance with "
-            f"--dialect '{{delimiter: {json.dumps(sign)}}}', or, if it has one column, name that with --column."
+            f"{files[0]}: has a single column, {names[0]!r}, whose name shows that there may be several. Say how it is "
+            f"written, for instance with --dialect '{{delimiter: {json.dumps(sign)}}}', or name it with --column."
         )
     if found.document == "file" and labelled and len({path.parent.name for path in files}) > 1:
         return OwnColumns(text or TEXT, label or LABEL, found, ("The labels are the names of the folders.",))
@@ -130,18 +129,13 @@ def _values(path: Path, name: str, dialect: Dialect) -> Iterator[Any]:
 
 def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
     """Return the column with the longest values by far."""
-    lengths = {
-        name: sum(len(value) for value in values if isinstance(value, str)) / max(1, len(values))
-        for name, values in columns.items()
-    }
+    texts = {name: [len(value) if isinstance(value, str) else 0 for value in each] for name, each in columns.items()}
+    lengths = {name: sum(each) / max(1, len(each)) for name, each in texts.items()}
     most = max(lengths.values(), default=0.0)
     near = sorted((name for name in lengths if LONGER * lengths[name] > most), key=lambda name: -lengths[name])
     if len(near) != 1:
         found = ", ".join(f"{name!r} ({lengths[name]:.0f} characters on average)" for name in near) or "no column"
-        raise DataError(
-            f"{path}: {found} may have the texts. Expected one column; name it with --column. The columns are "
-            f"{_named(names)}."
-        )
+        raise DataError(f"{path}: {found} may have the texts. Name one with --column. The columns are {_named(names)}.")
     return near[0]
 
 
@@ -149,10 +143,8 @@ def _classes(files: Sequence[Path], left: Iterable[str], names: Sequence[str], d
     """Return the only one of the columns that are left that may have labels; None if there is none."""
     near = [name for name in left if _has_classes(files, name, dialect)]
     if len(near) > 1:
-        raise DataError(
-            f"{files[0]}: {_named(near)} may have the labels, with few different values. Expected one column; name it "
-            f"with --label, or say with --unlabelled that there is none. The columns are {_named(names)}."
-        )
+        several = f"{files[0]}: {_named(near)} may have the labels, with few different values."
+        raise DataError(f"{several} Name one with --label, or say --unlabelled. The columns are {_named(names)}.")
     return next(iter(near), None)
 
 

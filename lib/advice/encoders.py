@@ -9,6 +9,7 @@ from typing import Any
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
+from lib.core.files import read_mapping
 from lib.study.hub import with_published
 
 UNLIMITED = 2**20
@@ -68,36 +69,10 @@ class PublishedEncoder:
         return recipe | {"warmup_ratio": 0.1} | ({"head_lr_multiplier": 10.0} if labelled else {})
 
 
-_BERT = {"model_type": "bert", "max_position_embeddings": 512, "vocab_size": 30_522}
-
-SMALL = PublishedEncoder(
-    "minilm",
-    {"repository": "sentence-transformers/all-MiniLM-L6-v2", "revision": "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"},
-    _BERT | {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+SMALL, MASKED, MULTILINGUAL = (
+    PublishedEncoder(name, **values) for name, values in read_mapping(Path(__file__).with_suffix(".yaml")).items()
 )
-"""It has no head for masked language modelling, so it is only for labelled texts."""
-
-MASKED = PublishedEncoder(
-    "bert",
-    {"repository": "google-bert/bert-base-uncased", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"},
-    _BERT | {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
-)
-
-MULTILINGUAL = PublishedEncoder(
-    "xlm-r",
-    {"repository": "FacebookAI/xlm-roberta-base", "revision": "e73636d4f797dec63c3081bb6ed5c7b0bb3f2089"},
-    {
-        "model_type": "xlm-roberta",
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-        "max_position_embeddings": 514,
-        "layer_norm_eps": 1.0e-5,
-        "type_vocab_size": 1,
-        "vocab_size": 250_002,
-    },
-)
+"""Encoders of the hub. The small one has no head for masked language modelling, so it is only for labelled texts."""
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
@@ -106,24 +81,16 @@ def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None 
     Raises:
         ConfigError: the folder holds no encoder of a known family.
     """
-    if folder is not None:
-        return _at_hand(Path(folder))
-    if multilingual:
-        return MULTILINGUAL
-    return SMALL if labelled else MASKED
-
-
-def _at_hand(folder: Path) -> PublishedEncoder:
-    name, place = _model_name(folder), {"folder": str(folder)}
+    if folder is None:
+        return MULTILINGUAL if multilingual else SMALL if labelled else MASKED
+    name, place = _model_name(Path(folder)), {"folder": str(Path(folder))}
     try:
         backbone = with_published({"published": {name: place}})["backbones"][name]
         found = PublishedEncoder(name, place, backbone["architecture"])
         found.parameters()
     except ValueError as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(
-            f"{folder}: no encoder to start from ({said}). Name the folder of a published one."
-        ) from error
+        said = f"{folder}: no encoder to start from ({' '.join(str(error).split())})."
+        raise ConfigError(f"{said} Name the folder of a published one.") from error
     return found
 
 

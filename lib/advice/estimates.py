@@ -53,23 +53,17 @@ def find_stages(graph: Graph) -> Stages:
 
     for stage in reversed(graph.experiment.stages):
         if trains(stage, "sequence_classification"):
-            before = [name for name in graph.chain(stage)[1:] if trains(name, "masked_lm")]
-            if before:
-                return Stages(before[0], stage)
-    raise ConfigError(
-        "the study has no stage of sequence_classification that starts from one of masked_lm. Expected both, since "
-        "these two are estimated; name another study with --study."
-    )
+            for before in graph.chain(stage)[1:]:
+                if trains(before, "masked_lm"):
+                    return Stages(before, stage)
+    raise ConfigError("the study has no stage of sequence_classification that starts from one of masked_lm.")
 
 
 def candidates(graph: Graph, stages: Stages) -> list[str]:
     """Return the models that pass both stages on tokens, in order."""
-    both = (stages.adaptation, stages.classification)
-    return [
-        model
-        for model in graph.experiment.models
-        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage, None) for stage in both)
-    ]
+    both = {stages.adaptation, stages.classification}
+    passing = [model for model in graph.experiment.models if both <= set(graph.stages_of(model))]
+    return [model for model in passing if all(graph.reads_tokens(model, stage, None) for stage in both)]
 
 
 def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
@@ -185,10 +179,6 @@ class Steps:
         """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps [n]."""
         return self.fixed + sizes * lengths * self.per_token(lengths)
 
-    def tokens_within(self, mb: float) -> int:
-        """Return the tokens of the largest micro-batches that take at most `mb` MiB, perhaps none."""
-        return int(max(0.0, (mb - self.mb) / self.mb_per_token)) if self.mb_per_token > 0 else sys.maxsize
-
 
 @dataclass(frozen=True)
 class StageCost:
@@ -230,34 +220,34 @@ class ModelSteps:
     """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
 
     def cost(
-        self, hardware: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
+        self, machine: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
     ) -> StageCost:
         """Return the cost of a stage, with the largest micro-batches that fit into memory.
 
         Args:
-            hardware: of the run.
+            machine: of the run.
             recipe: of the stage.
             lengths: tokens of documents like those of the stage, cut to the limit [n].
             documents: number of training documents.
             masked: whether the stage learns masked language modelling, and not classification.
         """
         steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
-        wanted = max(longest, min(hardware.micro_batch_tokens, recipe.batch_size * longest))
-        allowed = steps.tokens_within(hardware.most_mb - hardware.in_use_mb)
+        wanted = max(longest, min(machine.micro_batch_tokens, recipe.batch_size * longest))
+        left = max(0.0, machine.most_mb - machine.in_use_mb - steps.mb)
+        allowed = int(left / steps.mb_per_token) if steps.mb_per_token > 0 else sys.maxsize
         budget = max(longest, min(wanted, allowed))
 
         simulated = min(documents, SIMULATED)
         batch_sizes, batch_lengths = _drawn_up(tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, budget)
+        # Only below embeddings that are frozen, too, there is no backward pass.
+        idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
+        frozen_epochs = min(1.0, recipe.frozen_epochs / recipe.epochs_over(documents))
         computing = float(steps.seconds(batch_sizes, batch_lengths).sum())
-        computing *= self._share_of_work(steps, recipe, documents)
+        computing *= 1 - (1 - steps.forward_share) * idle * frozen_epochs
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
-        return StageCost(
-            seconds=(computing + updating) * documents / simulated,
-            mb=hardware.in_use_mb + steps.mb + steps.mb_per_token * budget,
-            fits=budget <= allowed,
-            micro_batch_tokens=budget,
-            reduced=budget < wanted,
-        )
+        seconds = (computing + updating) * documents / simulated
+        mb = machine.in_use_mb + steps.mb + steps.mb_per_token * budget
+        return StageCost(seconds, mb, fits=budget <= allowed, micro_batch_tokens=budget, reduced=budget < wanted)
 
     def predicting(self, lengths: np.ndarray, micro_batch_tokens: int) -> PredictionTimes | None:
         """Return the seconds of predictions of classification; None if no forward pass was measured.
@@ -274,13 +264,6 @@ class ModelSteps:
         longest = longest_first[[places[0] for places in batches]]
         p50, p99 = np.quantile(steps.seconds(1, lengths), [0.5, 0.99], method="higher")
         return PredictionTimes(float(steps.seconds(sizes, longest).sum()) / len(lengths), float(p50), float(p99))
-
-    def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
-        """Return the time of a step relative to one without freezing, the mean over all epochs."""
-        # Only below embeddings that are frozen, too, there is no backward pass.
-        idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
-        frozen = 1 - (1 - steps.forward_share) * idle
-        return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.epochs_over(documents))
 
 
 @functools.lru_cache(64)

@@ -33,14 +33,7 @@ def tfidf_fact(own: OwnTexts, ngrams: Mapping[str, Any] | None, seconds: float) 
     if not own.labelled or ngrams is None:
         return None
     # There is no validation to choose by, so its penalty is that of C = 1, and classes have no weights.
-    values: dict[str, Any] = {
-        "kind": "tfidf",
-        "C": 1.0,
-        "class_weight": None,
-        "unit": "words",
-        "ngram_max": 1,
-        **ngrams,
-    }
+    values: Any = {"kind": "tfidf", "C": 1.0, "class_weight": None, "unit": "words", "ngram_max": 1, **ngrams}
     frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
     frame = frame.sample(frac=1, random_state=0)  # a file may be sorted by class
     pieces = frame["text"].str.len() if values["unit"] == "characters" else frame["text"].str.split().str.len()
@@ -58,7 +51,7 @@ def tfidf_fact(own: OwnTexts, ngrams: Mapping[str, Any] | None, seconds: float) 
         except DataError:  # a half has no n-gram that two documents have
             return None
         predicted[test] = backbone.class_probabilities(frame["text"].iloc[test], len(counts)).argmax(axis=1)
+    f1 = f"{100 * f1_score(labels, predicted, average='macro'):.1f} % on {len(frame):,} documents"
     return (
-        f"TF-IDF has a macro-F1 of {100 * f1_score(labels, predicted, average='macro'):.1f} % on {len(frame):,} "
-        "documents, each half classified by a model of the other: what an encoder has to surpass."
+        f"TF-IDF has a macro-F1 of {f1}, each half classified by a model of the other: what an encoder has to surpass."
     )

@@ -164,24 +164,17 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnT
             notes += [f"{note}, so `duplicates: drop` keeps one document of each text ({fewer:,} fewer).", *changes]
             target = apart
         except SplitError:
-            notes.append(
-                f"**{note}**, which a model may have memorised. Without copies, too few documents would be left."
-            )
+            notes.append(f"**{note}**, which a model may have memorised. Without copies, too few would be left.")
     summary = read_mapping(target / SUMMARY)
     (part,) = summary["parts"].values()
     if gone := [f"{part[name]:,} {why}" for name, why in _LEFT_OUT.items() if part[name]]:
         notes.append(f"Documents left out: {', '.join(gone)}.")
     counts = [split["labels"] for split in summary["splits"].values()]
     _, sample = _sample([target / f"{SPLITS[0]}.parquet"])
-    return OwnTexts(
-        {"text": settings.text, "label": settings.label}
-        | settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True),
-        _sizes(target),
-        sample["text"],
-        {name: sum(count[name] for count in counts) for name in settings.labels},
-        notes,
-        sample["label"],
-    )
+    written = settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True)
+    chosen = {"text": settings.text, "label": settings.label} | written
+    classes = {name: sum(count[name] for count in counts) for name in settings.labels}
+    return OwnTexts(chosen, _sizes(target), sample["text"], classes, notes, sample["label"])
 
 
 def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:

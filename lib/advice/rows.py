@@ -40,12 +40,9 @@ class Ratio:
         return self.high < 1 - TOLERANCE  # nan is not below anything
 
     def __str__(self) -> str:
-        interval = (
-            f"({self.turns} turn{'s' * (self.turns > 1)})"
-            if math.isnan(self.low)
-            else f"[{self.low:.2f}, {self.high:.2f}]"
-        )
-        return f"{self.median:.2f} {interval}"
+        if math.isnan(self.low):
+            return f"{self.median:.2f} ({self.turns} turn{'s' * (self.turns > 1)})"
+        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:
@@ -124,23 +121,16 @@ def row(
         pieces: segments per document.
     """
     documents = own.splits["train"]
-    costs = [
-        [each.cost(hardware, recipe, lengths, round(pieces * documents), masked=masked) for recipe, masked in works]
-        for each in turns
-    ]
+    read = round(pieces * documents)
+    costs = [[each.cost(hardware, recipe, lengths, read, masked=masked) for recipe, masked in works] for each in turns]
     epochs = [recipe.epochs_over(documents) for recipe, _ in works]
     # Each epoch of the last stage has an evaluation; with labels, validation and test are predicted in the end.
     evaluated = epochs[-1] * own.splits["validation" if own.labelled else "held_out"]
     evaluated += own.documents - documents if own.labelled else 0
     passes = turns[0].classification.forward_share * evaluated / documents
-    return Row(
-        model,
-        np.array([[cost.seconds for cost in each] for each in costs]) @ epochs
-        + passes * np.array([each[-1].seconds for each in costs]),
-        costs[0],
-        turns[0].predicting(lengths, hardware.micro_batch_tokens) if own.labelled and pieces == 1 else None,
-        f1,
-    )
+    seconds = np.array([[cost.seconds for cost in each] for each in costs])
+    prediction = turns[0].predicting(lengths, hardware.micro_batch_tokens) if own.labelled and pieces == 1 else None
+    return Row(model, seconds @ epochs + passes * seconds[:, -1], costs[0], prediction, f1)
 
 
 def near_the_best(scores: dict[str, float | None], points: float) -> list[str]:

@@ -74,9 +74,5 @@ def scores_near(graph: Graph, stage: str, limit: int) -> ModelScores | None:
     f1 = published_runs("grid")[QUANTITIES["f1"].name].dropna()["finetune"].xs(dataset, level="dataset").to_dict()
     models = f1.keys() & graph.experiment.models
     reach = {model: graph.backbone_at(model, stage, None).exact_up_to() for model in models}
-    by_model = {
-        model: score
-        for model, score in f1.items()
-        if (exact := reach.get(model)) is None or (limit > exact) == (tokens > exact)
-    }
-    return ModelScores(by_model, dataset, tokens)
+    other = {name for name, exact in reach.items() if exact is not None and (limit > exact) != (tokens > exact)}
+    return ModelScores({model: score for model, score in f1.items() if model not in other}, dataset, tokens)

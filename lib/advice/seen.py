@@ -39,10 +39,8 @@ def check_documents(path: Path, columns: Mapping[str, Sequence[Any]], *, header:
     for name, values in columns.items():
         inside = sum(str(value).startswith(_FASTTEXT) and " " in str(value) for value in values)
         if labelled and inside:
-            raise DataError(
-                f"{path}: {inside:,} of the first {len(values):,} texts begin with `{_FASTTEXT}`, as fastText writes "
-                "labels. Make label and text two columns (docs/add_dataset.md has the command), or say --unlabelled."
-            )
+            said = f"{path}: {inside:,} of the first {len(values):,} texts begin with `{_FASTTEXT}`, as of fastText."
+            raise DataError(f"{said} Make label and text two columns (docs/add_dataset.md), or say --unlabelled.")
         times = sum(cell_text(value) == cell_text(name) for value in values)
         if header and name.strip() and times:
             raise DataError(
@@ -97,10 +95,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
         alike["".join(seen.casefold().split())].append(f"{name!r} ({count:,})")
     for names in alike.values():
         if len(names) > 1:
-            yield (
-                f"{' and '.join(names)} are classes of their own, but differ only in case, white space, width or "
-                "characters that cannot be seen. If they are one class, give it one name in the file, or by `values`."
-            )
+            said = f"{' and '.join(names)} are classes of their own, but differ only in case, white space, width or "
+            yield f"{said}unseen characters. If they are one class, give it one name in the file, or by `values`."
     pairs = array("q")
     for text, label in documents:
         if text and not text.isspace() and (known := cell_text(label)):
@@ -108,10 +104,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
     numbers = np.asarray(pairs).reshape(-1, 2)
     texts, different = np.unique(np.unique(numbers, axis=0)[:, 0], return_counts=True)
     if count := int(np.isin(numbers[:, 0], texts[different > 1]).sum()):
-        yield (
-            f"{count:,} of {len(numbers):,} documents have the text of another one with another label, so that no "
-            "model can be right about all. `duplicates: drop` keeps the first of each text."
-        )
+        said = f"{count:,} of {len(numbers):,} documents have the text of another one with another label."
+        yield f"{said} No model can be right about all; `duplicates: drop` keeps the first of each text."
 
 
 def _splits(files: Sequence[Path]) -> set[str]:

@@ -68,15 +68,14 @@ def advised_study(
     else:
         stage, task = "tapt", {"kind": "masked_lm"}
         report["tables"] = {stage: {"stage": stage, "columns": ["memory", "minutes", "loss"]}}
+    texts = _texts(question, own, limit if own.labelled else min(limit, encoder.reach))
     settings = encoder.recipe(own.splits["train"], labelled=own.labelled)
     experiment = {
         "seeds": list(SEEDS),
         "precision": precision,
         "published": {encoder.name: dict(encoder.place)},
         "backbones": backbones,
-        "datasets" if own.labelled else "corpora": {
-            TEXTS: _texts(question, own, limit if own.labelled else min(limit, encoder.reach))
-        },
+        "datasets" if own.labelled else "corpora": {TEXTS: texts},
         "stages": {stage: {"task": task, "recipe": settings, "data": {TEXTS: {}}}},
         "models": models,
     }

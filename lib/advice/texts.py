@@ -70,10 +70,8 @@ def kept_of(texts: Sequence[str], tokenizer: TextTokenizer) -> tuple[float, list
     found, words = coverage.warnings(), sum(len(words_of(text)) for text in texts)
     per_word = coverage.counts["tokens"] / max(1, words)
     if per_word > MOST_PER_WORD:
-        found.append(
-            f"The vocabulary splits words into pieces ({per_word:.1f} tokens per word; English has 1.3 to 2.0), so it "
-            "does not suit these texts. Take a published encoder of that language (docs/published_models.md)."
-        )
+        pieces = f"The vocabulary splits words into pieces ({per_word:.1f} tokens per word; English has 1.3 to 2.0)."
+        found.append(f"{pieces} Take a published encoder of that language (docs/published_models.md).")
     return shares(coverage.counts)["empty"] or 0.0, found
 
 

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    BertPreTrainedModel,
-)
+from transformers import BertPreTrainedModel
 
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels

@@ -6,7 +6,6 @@ kept by a forward pass for the backward pass, in addition to weights, gradients 
 """
 
 import inspect
-import logging
 import math
 import statistics
 import time
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lib.advice.cost import Computation, KeptBytes, interleaved, timed
+from lib.advice.cost import KeptBytes, timed
 from lib.advice.estimates import Hardware, ModelSteps, Steps, grows
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
@@ -29,10 +28,11 @@ from lib.tasks.settings import TASKS, TaskSettings
 from lib.tokens.batches import known_beforehand, rounded
 from lib.tokens.tokenizer import TextTokenizer
 
-logger = logging.getLogger(__name__)
-
 TURNS = 15
 """Most turns."""
+
+GPU_WARM_UPS = 3
+"""Turns of predictions on a GPU before one counts: the first compiles and chooses kernels, and fills the allocator."""
 
 DTYPES: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 STATES_MB = 4 * 4 / 2**20
@@ -161,12 +161,8 @@ class RandomTraining(TrainedModel):
             mb_per_token=self.mb_per_token,
             least_growth=products[1] / products[0] - 1,
         )
-        masked = replace(
-            classification,
-            mb=self.mb + common.head_mb,
-            mb_per_token=self.mb_per_token + common.head_mb_per_token,
-            head_seconds=common.head_seconds,
-        )
+        mb, mb_per_token = self.mb + common.head_mb, self.mb_per_token + common.head_mb_per_token
+        masked = replace(classification, mb=mb, mb_per_token=mb_per_token, head_seconds=common.head_seconds)
         prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
         return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
 
@@ -177,16 +173,11 @@ class RandomTraining(TrainedModel):
     def _documents(self, size: int, length: int) -> list[dict[str, Any]]:
         """Return documents of random tokens; all but the first are a little shorter than `length`."""
         first = min(1000, len(self.tokenizer) // 2)  # the special tokens stand before
-        return [
-            {
-                "id": str(index),
-                "input_ids": self.generator.integers(first, len(self.tokenizer), length - bool(index) * (length // 50)),
-                "label": index % 2,
-                "epoch": 0,
-                "index": index,
-            }
-            for index in range(size)
-        ]
+        found = []
+        for index in range(size):
+            ids = self.generator.integers(first, len(self.tokenizer), length - bool(index) * (length // 50))
+            found.append({"id": str(index), "input_ids": ids, "label": index % 2, "epoch": 0, "index": index})
+        return found
 
     def _batch(self, number: int) -> dict[str, torch.Tensor]:
         batch = known_beforehand(self.collate(self.batches[number]), scored=self.scored)  # as in a training
@@ -260,10 +251,8 @@ def measure_turns(
         order = list(models)[:: -1 if len(taken) % 2 else 1]
         taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
         lap = time.monotonic() - begun
-    for name in models:
-        logger.info("%s: milliseconds of %s", name, [[round(1000 * s, 1) for s in turn[name]] for turn in taken])
     return {
-        name: [model.steps(turn[name], common, forward.get(name)) for turn in taken] for name, model in models.items()
+        name: [each.steps(turn[name], common, forward.get(name)) for turn in taken] for name, each in models.items()
     }
 
 
@@ -278,15 +267,13 @@ def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
 
 
-def _turn(
-    computations: Mapping[str, Callable[[int], None]], batches: int, device: torch.device, *, warm: bool = False
-) -> dict[str, list[float]]:
+def _turn(passes: Mapping[str, Callable[[int], None]], batches: int, device: torch.device) -> dict[str, list[float]]:
     """Return the seconds of every model on every batch, by its number; models alternate batch by batch."""
-    pieces: dict[tuple[str, int], Computation] = {
-        (name, number): partial(compute, number) for number in range(batches) for name, compute in computations.items()
-    }
-    found = interleaved(pieces, 1, device, "own", warm=warm)
-    return {name: [found[name, number][0] for number in range(batches)] for name in computations}
+    found: dict[str, list[float]] = {name: [] for name in passes}
+    for number in range(batches):
+        for name, compute in passes.items():
+            found[name].append(timed(partial(compute, number), device))
+    return found
 
 
 def _in_one_thread(models: Mapping[str, RandomTraining], batches: int, device: torch.device) -> dict[str, list[float]]:
@@ -297,7 +284,9 @@ def _in_one_thread(models: Mapping[str, RandomTraining], batches: int, device: t
         model.model.eval()
         model.forward(0)
     forward = {name: model.forward for name, model in models.items()}
-    found = _turn(forward, batches, device, warm=device.type == "cuda")
+    for _ in range(GPU_WARM_UPS if device.type == "cuda" else 0):
+        _turn(forward, batches, device)
+    found = _turn(forward, batches, device)
     for model in models.values():
         model.model.train()
     torch.set_num_threads(threads)
@@ -306,17 +295,12 @@ def _in_one_thread(models: Mapping[str, RandomTraining], batches: int, device: t
 
 def _common(model: RandomTraining, masked: RandomTraining | None) -> _Common:
     """Return the measurements that are the same for all models, from three turns."""
-    pieces: dict[str, Computation] = {"step": partial(model.step, 1), "forward": partial(model.forward, 1)}
-    if masked is not None:
-        pieces["masked"] = partial(masked.step, 1)
-    times = interleaved(pieces, 3, model.device, "own")
-    found = {name: statistics.median(seconds) for name, seconds in times.items()}
+    pieces = {"step": model.step, "forward": model.forward} | ({"masked": masked.step} if masked else {})
+    turns = [{name: timed(partial(each, 1), model.device) for name, each in pieces.items()} for _ in range(3)]
+    found = {name: statistics.median(turn[name] for turn in turns) for name in pieces}
     common = _Common(min(1.0, found["forward"] / found["step"]), model.update_seconds() / model.weights)
     if masked is None:
         return common
-    return replace(
-        common,
-        head_seconds=max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1]),
-        head_mb=max(0.0, masked.mb - model.mb),
-        head_mb_per_token=max(0.0, masked.mb_per_token - model.mb_per_token),
-    )
+    seconds = max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1])
+    mb, mb_per_token = max(0.0, masked.mb - model.mb), max(0.0, masked.mb_per_token - model.mb_per_token)
+    return replace(common, head_seconds=seconds, head_mb=mb, head_mb_per_token=mb_per_token)

@@ -79,15 +79,11 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
         panels[0, 0].set(ylabel="norm of queries and keys", ylim=(0, None))
         panels[1, 0].set(ylabel="relative error of FAVOR+ [%]", ylim=(0, None))
         panels[2, 0].set(ylabel="exact attention within\nwindows of LSH [%]", xlim=(0, 103), ylim=(0, 103))
-        handles = [
-            legend_entry(model, color=colour, marker=marker, markersize=4, linewidth=1)
-            for model, (colour, marker) in styles.items()
-        ]
+        line: dict[str, Any] = {"markersize": 4, "linewidth": 1}
+        handles = [legend_entry(name, color=colour, marker=marker, **line) for name, (colour, marker) in styles.items()]
         fills = {"0.35": "filled: queries, or what\nthe model trained with", "white": "hollow: keys, or others"}
-        handles += [
-            legend_entry(label, color="0.35", marker="o", linestyle="none", markersize=4, markerfacecolor=fill)
-            for fill, label in fills.items()
-        ]
+        grey: dict[str, Any] = {"color": "0.35", "marker": "o", "linestyle": "none", "markersize": 4}
+        handles += [legend_entry(label, markerfacecolor=fill, **grey) for fill, label in fills.items()]
         handles.append(legend_entry("no better than\nrandom order", color="0.35", linestyle=":", linewidth=1))
         figure.legend(handles=handles, loc="outside right upper")
     return figure

@@ -1,7 +1,7 @@
 """Attention heads over many documents: settings, figure and summary of their statistics."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import matplotlib.style
 import pandas as pd
@@ -62,18 +62,15 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
         axes, bars = figure.subplots(1, 2)
         _draw_types(axes, frame, families)
         _draw_targets(bars, layers, frame)
-        handles: list[Artist] = [
-            legend_entry(model, color=colour, marker=marker, linestyle="none", markersize=5)
-            for model, (colour, marker) in colours_and_markers(families).items()
-        ]
-        handles += [
-            legend_entry(label, color="0.35", marker="o", linestyle="none", markersize=5, markerfacecolor=fill)
-            for fill, label in (("0.35", "filled: positional"), ("white", "hollow: not"))
-        ]
-        handles += [
-            Patch(facecolor=shade, edgecolor="black", linewidth=0.5, label=label.format(window=frame["window"].iloc[0]))
-            for label, shade in TARGETS.values()
-        ]
+        point: dict[str, Any] = {"linestyle": "none", "markersize": 5}
+        handles: list[Artist] = []
+        for model, (colour, marker) in colours_and_markers(families).items():
+            handles.append(legend_entry(model, color=colour, marker=marker, **point))
+        for fill, label in (("0.35", "filled: positional"), ("white", "hollow: not")):
+            handles.append(legend_entry(label, color="0.35", marker="o", markerfacecolor=fill, **point))
+        for label, shade in TARGETS.values():
+            named = label.format(window=frame["window"].iloc[0])
+            handles.append(Patch(facecolor=shade, edgecolor="black", linewidth=0.5, label=named))
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 

@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import (
-    accuracy_score,
-    matthews_corrcoef,
-    mean_absolute_error,
-    mean_squared_error,
-    precision_recall_fscore_support,
-    recall_score,
-)
+from sklearn.metrics import matthews_corrcoef, mean_absolute_error, mean_squared_error, precision_recall_fscore_support
 
 from lib.core.errors import DataError, RunError
 
@@ -53,10 +46,9 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
 
     ranking = np.argsort(-probabilities, axis=1, kind="stable")  # [n, C], best class first
     predictions = ranking[:, 0]
-    metrics = decision_metrics(labels, predictions, label_names) | {
-        "mean_confidence": probabilities.max(axis=1).mean(),
-        "mean_entropy": entr(probabilities).sum(axis=1).mean(),
-    }
+    metrics = decision_metrics(labels, predictions, label_names)
+    metrics["mean_confidence"] = probabilities.max(axis=1).mean()
+    metrics["mean_entropy"] = entr(probabilities).sum(axis=1).mean()
     for k in (3, 5):
         if len(label_names) > k:
             metrics[f"top_{k}_accuracy"] = (ranking[:, :k] == labels[:, None]).any(axis=1).mean()
@@ -76,11 +68,11 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         `{precision,recall,f1}_{macro,micro}`; up to 10 classes also `{precision,recall,f1}_class_<name>`.
     """
     labels, classes, names = np.asarray(labels), range(len(label_names)), ("precision", "recall", "f1")
+    occurring = np.unique(labels)
+    recall = precision_recall_fscore_support(labels, predictions, labels=occurring, average="macro", zero_division=0)[1]
     metrics = {
-        "accuracy": accuracy_score(labels, predictions),
-        "balanced_accuracy": recall_score(
-            labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
-        ),
+        "accuracy": np.equal(labels, predictions).mean(),
+        "balanced_accuracy": recall,
         # scikit-learn also gives 0 there, but warns.
         "matthews": matthews_corrcoef(labels, predictions) if min(map(_values, (labels, predictions))) > 1 else 0.0,
     }
@@ -136,15 +128,13 @@ def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequenc
 
 def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
     if not len(labels) or probabilities.shape != (len(labels), classes):
+        shape = probabilities.shape
         raise DataError(
-            f"{len(labels)} labels and probabilities of shape {probabilities.shape} do not fit; expected at least one "
-            f"document, and {classes} classes."
+            f"{len(labels)} labels and probabilities of shape {shape} do not fit each other or {classes} classes."
         )
     if labels.min() < 0 or labels.max() >= classes:
-        raise DataError(
-            f"labels run from {labels.min()} to {labels.max()}; expected 0 to {classes - 1} for {classes} class names. "
-            "Fix the labels, or list every class in `labels`."
-        )
+        found = f"labels run from {labels.min()} to {labels.max()}"
+        raise DataError(f"{found}; expected 0 to {classes - 1}. Fix the labels, or list every class in `labels`.")
     _check_finite(probabilities)
 
 
@@ -155,11 +145,9 @@ def _values(numbers: ArrayLike) -> int:
 
 def _check_finite(predictions: np.ndarray) -> None:
     """Refuse predictions [n, C] that are NaN or inf."""
-    if not np.isfinite(predictions).all():
-        raise RunError(
-            f"{(~np.isfinite(predictions)).any(axis=1).sum()} of {len(predictions)} predictions are NaN or "
-            "inf: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
-        )
+    if broken := (~np.isfinite(predictions)).any(axis=1).sum():
+        found = f"{broken} of {len(predictions)} predictions are NaN or inf: the training has diverged."
+        raise RunError(f"{found} Lower the learning rate, or train in fp32 or bf16.")
 
 
 def perplexity(loss: float) -> float:

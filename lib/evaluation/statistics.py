@@ -46,16 +46,17 @@ class Paired(ABC):
 
     def f1(self) -> np.ndarray:
         """Return F1 of every seed and model, the mean over classes, as fractions [S, M]."""
-        return _f1(self.counts.sum(axis=0))
+        return _f1(self._totals)
 
     def right(self) -> np.ndarray:
         """Return which documents are right in all of their items [S, M, n]."""
         twice_right, predicted_and_true = np.moveaxis(self.counts.sum(axis=-1), 1, 0)  # [n, S, M]
         return np.moveaxis(twice_right == predicted_and_true, 0, -1)
 
+    @functools.cached_property
     def left_out(self) -> np.ndarray:
-        """Return F1 of every seed and model without each of the documents [n, S, M]."""
-        return _f1(self.counts.sum(axis=0) - self.counts)
+        """F1 of every seed and model without each of the documents [n, S, M]."""
+        return _f1(self._totals - self.counts)
 
     def score(self, model: int) -> "Estimate":
         """Return F1 of a model, by its number."""
@@ -69,7 +70,7 @@ class Paired(ABC):
     def combined(self, weights: np.ndarray) -> "Estimate":
         """Return the sum of F1 of the models with these weights [M], seed by seed on the same documents."""
         seeds = self.repetitions(*np.flatnonzero(weights))
-        return Estimate(self.f1()[seeds] @ weights, self._left_out[:, seeds] @ weights, self._extremes(weights))
+        return Estimate(self.f1()[seeds] @ weights, self.left_out[:, seeds] @ weights, self._extremes(weights))
 
     def repetitions(self, *models: int) -> np.ndarray:
         """Return the seeds, numbered from 0, without those whose runs of all these models are copies of other seeds."""
@@ -99,10 +100,6 @@ class Paired(ABC):
     def _totals(self) -> np.ndarray:
         """The counts of all documents [2, S, M, C]."""
         return self.counts.sum(axis=0)
-
-    @functools.cached_property
-    def _left_out(self) -> np.ndarray:
-        return self.left_out()
 
 
 class Extreme(NamedTuple):
@@ -289,9 +286,8 @@ def _f1(counts: np.ndarray) -> np.ndarray:
     One that neither occurs nor is predicted counts as 0.
     """
     twice_right, predicted_and_true = np.moveaxis(counts, -4, 0)
-    return np.divide(
-        twice_right, predicted_and_true, out=np.zeros_like(twice_right, dtype=float), where=predicted_and_true > 0
-    ).mean(axis=-1)
+    zeros = np.zeros_like(twice_right, dtype=float)
+    return np.divide(twice_right, predicted_and_true, out=zeros, where=predicted_and_true > 0).mean(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -371,10 +367,8 @@ def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
     """
     from statsmodels.stats.contingency_tables import mcnemar
 
-    tables = [
-        np.histogram2d(ours, theirs, bins=2, range=[[0, 1], [0, 1]])[0]
-        for ours, theirs in zip(right, other, strict=True)
-    ]
+    pairs = zip(right, other, strict=True)
+    tables = [np.histogram2d(ours, theirs, bins=2, range=[[0, 1], [0, 1]])[0] for ours, theirs in pairs]
     values = sorted(float(mcnemar(table, exact=True).pvalue) for table in tables)
     k = math.ceil(len(values) / 2)
     return min(values[k - 1] * len(values) / k, 1.0)

@@ -112,30 +112,19 @@ def front(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) ->
 def tolerance(costs: pd.Series, own: float | None, confidence: float) -> float | None:
     """Return the factor up to which costs of two models count as equal; None = they do not decide.
 
+    It is the factor that their means may differ by, through chance: the deviation of log costs is pooled over the
+    models; the factor is the half-width of the t interval of a difference of two means.
+
     Args:
-        costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.
+        costs: of the runs of one stage on one dataset, each once, by `row`: earlier stages may be shared by the seeds.
         own: what the settings allow where no model has two runs, in per cent.
         confidence: of the interval of a difference between repeated runs.
-    """
-    repeated = _repetition_factor(costs, confidence)
-    return repeated if repeated is not None else None if own is None else 1 + own / 100
-
-
-def _repetition_factor(costs: pd.Series, confidence: float) -> float | None:
-    """Return the factor that two models' mean costs may differ by, through chance; None where no model has two runs.
-
-    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
-    of two means.
-
-    Args:
-        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
-        confidence: of the interval.
     """
     from scipy.special import stdtrit
 
     logs = np.log(costs.dropna().astype(float)).groupby("row")
     degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
     if degrees == 0:
-        return None
+        return None if own is None else 1 + own / 100
     deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
     return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))

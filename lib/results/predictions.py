@@ -166,23 +166,17 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
         return PairedSpans(list(folders.index), *np.moveaxis(counts, 2, 0), runs=distinct)
     runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
-    return PairedPredictions(
-        models=list(folders.index),
-        labels=runs[0]["label"].to_numpy(),
-        predictions=np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0]))),
-        documents=pd.factorize(runs[0].index)[0],
-        classes=len(class_names(in_order[0])),
-        runs=distinct,
-    )
+    predictions = np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0])))
+    labels, documents = runs[0]["label"].to_numpy(), pd.factorize(runs[0].index)[0]
+    classes = len(class_names(in_order[0]))
+    return PairedPredictions(list(folders.index), labels, predictions, documents, classes, runs=distinct)
 
 
 def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
     """Return F1 in percent and the ends of its interval: `score`, `low` and `high`, a row per model."""
-    scores = {}
-    for number, model in enumerate(paired.models):
-        score = paired.score(number)
-        scores[model] = [score.mean, *score.score_interval(confidence)]
-    return 100 * pd.DataFrame.from_dict(scores, orient="index", columns=["score", "low", "high"])
+    scores = {model: paired.score(number) for number, model in enumerate(paired.models)}
+    rows = {model: [score.mean, *score.score_interval(confidence)] for model, score in scores.items()}
+    return 100 * pd.DataFrame.from_dict(rows, orient="index", columns=["score", "low", "high"])
 
 
 def without_copies(grid: pd.DataFrame) -> pd.DataFrame:
@@ -236,10 +230,8 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
             few.append(f"{dataset} ({documents} {held})")
     if few:
-        yield (
-            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of F1 can be too "
-            "short there."
-        )
+        said = f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}"
+        yield f"{said}. Intervals of F1 can be too short there."
 
 
 def shared_starts(grid: pd.DataFrame) -> set[tuple[str, str]]:
@@ -260,8 +252,6 @@ def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> lis
     runs = [read(folder) for folder in folders]
     for folder, run in zip(folders, runs, strict=True):
         if not run["label"].equals(runs[0]["label"]):
-            raise DataError(
-                f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}. "
-                "Expected the same ones. Repeat the run that is older than its data."
-            )
+            said = f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}."
+            raise DataError(f"{said} Repeat the run that is older than its data.")
     return runs

@@ -1,4 +1,4 @@
-"""The values that reproduced studies printed, to compare with ours: a file of `printed/` for each study."""
+"""The values that reproduced studies printed, to compare with ours: two files of `printed/` for each study."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pandas as pd
+
+from lib.core.files import read_mapping
 
 MACHINE = {"peak_memory_gib", "minutes_per_epoch", "minutes"}
 """Quantities that depend on the hardware."""
@@ -27,37 +29,9 @@ class Notes(NamedTuple):
     """Word in the name of the hardware that it ran on; None = it printed nothing that depends on that."""
 
 
-NOTES = {
-    "grid": Notes(
-        "Published: what the study printed, from one seed.",
-        {
-            "machine": "It ran on one NVIDIA A100 (40 GB); other hardware gives other times and memory. Its minutes "
-            "are the wall time of the whole run, evaluations included; ours leave them out.",
-            "loss": "It pretrained in dataset order, the short part before the long one in every epoch; here the order "
-            "is drawn for each epoch and grouped by length, so losses are comparable, not equal.",
-            "training": "In its code positions are no rotation, LSH sees padding, and FAVOR+ loses features of great "
-            "norm; docs/fidelity.md has the sizes.",
-        },
-        hardware="A100",
-    ),
-    "decoders": Notes(
-        "Published: F1 of one seed on test posts of the competition that are not public; ours are of a fold that its "
-        "authors trained on, so that the two are no reproduction of each other.",
-        {},
-    ),
-    "hate_speech": Notes(
-        "Published: one run each; which average F1 is of is not said.",
-        {
-            "machine": "It ran on one NVIDIA RTX 3060 (12 GB); 26 and 43 hours stand here in minutes.",
-            "training": "Published scores of trained models are of 20 % of the comments, which also chose the epoch; "
-            "the set was augmented before its split, so that they hold near copies of training texts.",
-            "untrained": "Published scores of models that do not train are of all comments; ours are of the test "
-            "documents, as all others here.",
-        },
-        hardware="RTX 3060",
-    ),
-}
-"""Notes by the study's name in `report.published`."""
+def notes_of(study: str) -> Notes:
+    """Return the notes of a study, by its name in `report.published`."""
+    return Notes(**read_mapping(Path(__file__).with_name("printed") / f"{study}.yaml"))
 
 
 @functools.cache
@@ -67,7 +41,7 @@ def published(study: str) -> pd.DataFrame:
     Numbers that a table repeats from another one are left out.
 
     Args:
-        study: one of `NOTES`.
+        study: name of a file of `printed/`.
 
     Returns:
         `table` and `page` where it stands; `stage` (`tapt+finetune`: both together) and `model`, null for tokens of a
@@ -78,9 +52,8 @@ def published(study: str) -> pd.DataFrame:
     says that it shows scores on test, but these are on validation (docs/fidelity.md), and so they are called. The
     decoders' study, table 4.1. The seminar paper on hate speech, tables 1 and 2, rounded as it rounds.
     """
-    facts = pd.read_csv(
-        Path(__file__).with_name("printed") / f"{study}.csv", dtype={"table": str, "page": "Int64", "value": str}
-    )
+    file = Path(__file__).with_name("printed") / f"{study}.csv"
+    facts = pd.read_csv(file, dtype={"table": str, "page": "Int64", "value": str})
     return facts.rename(columns={"value": "printed"}).assign(value=facts["value"].astype(float))
 
 
@@ -116,7 +89,7 @@ def note(study: str, runs: pd.DataFrame, quantities: Iterable[str]) -> str:
     """
     if runs["imported"].notna().all():
         return IMPORTED
-    shown, notes = set(quantities), NOTES[study]
+    shown, notes = set(quantities), notes_of(study)
     shows = {
         "machine": bool(shown & MACHINE),
         "loss": "loss" in shown,

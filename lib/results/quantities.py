@@ -50,11 +50,8 @@ class Quantity:
         """Return it under the name of the metric that `score` is, if it shows the score."""
         if not self.source.endswith("_score") or score == MACRO:
             return self
-        return replace(
-            self,
-            name=self.name.replace("f1_macro", "f1_characters"),
-            label=self.label.replace(F1_NAMES[MACRO], F1_NAMES[score]),
-        )
+        label = self.label.replace(F1_NAMES[MACRO], F1_NAMES[score])
+        return replace(self, name=self.name.replace("f1_macro", "f1_characters"), label=label)
 
     def of_characters_on(self, datasets: Iterable[str]) -> Quantity:
         """Return it with a label that names the datasets where it is of characters, if it shows the score."""
@@ -109,10 +106,8 @@ _VALIDATED = {
 }
 PARTS = ("embeddings", "attention", "feed_forward", "recurrence", "norms", "other", "backbone", "head", "trainable")
 """Parts of a model whose weights run records count; `backbone` is all but the head, `trainable` what adapters leave."""
-_COUNTED = {
-    name: Quantity(name, name, name.replace("_", " "), 1, 0, 0, of_part=True)
-    for name in (f"parameters_{part}" for part in PARTS)
-}
+_COUNTS = [f"parameters_{part}" for part in PARTS]
+_COUNTED = {name: Quantity(name, name, name.replace("_", " "), 1, 0, 0, of_part=True) for name in _COUNTS}
 QUANTITIES = _MEASURED | _VALIDATED | _COUNTED
 
 

@@ -61,9 +61,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             "trained_parameters": trained if record.epochs else None,
             "trained_share": trained / record.parameters["total"] if record.epochs and trained is not None else None,
         }
-        rows.append(
-            {"folder": str(folder), **fields, **training, **parameters, **record.metrics, **_scores(record.metrics)}
-        )
+        metrics = record.metrics | _scores(record.metrics)
+        rows.append({"folder": str(folder), **fields, **training, **parameters, **metrics})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
@@ -111,31 +110,26 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
         The sentences, with the models of each version, instruction set, machine and precision; None if there are none.
     """
     records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
-    facts = [
-        (name, "", value, record.model)
-        for record in records
-        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items()
-    ]
-    facts += [
-        (name, f"{record.stage}/{record.dataset}", value, record.model)
-        for record in records
-        for name, value in ((HARDWARE, _machine(record)), (PRECISION, record.precision))
-        if record.epochs
-    ]
+    facts: list[tuple[str, str, str | None, str]] = []
+    for record in records:
+        place, model = f"{record.stage}/{record.dataset}", record.model
+        facts += [(name, "", value, model) for name, value in record.versions.items()]
+        facts.append((INSTRUCTIONS, "", record.instruction_set, model))
+        if record.epochs:
+            facts += [(HARDWARE, place, _machine(record), model), (PRECISION, place, record.precision, model)]
     frame = pd.DataFrame(facts, columns=["name", "place", "value", "model"]).dropna(subset="value")
     frame = frame[frame.groupby(["name", "place"])["value"].transform("nunique") > 1]
     differing: dict[str, list[str]] = {}
     for (name, value), models in frame.groupby(["name", "value"], sort=False)["model"]:
         differing.setdefault(name, []).append(f"{value} ({', '.join(models.unique())})")
     versions = [f"{package} {value}" for package in COMPARED_PACKAGES for value in differing.get(package, [])]
+    precisions = differing.get(PRECISION, [])
     mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
     sentences = {
         "The runs were made with different versions": versions,
         "The processors had different instruction sets": differing.get(INSTRUCTIONS, []),
         "Trainings ran on different hardware, so their times cannot be compared": differing.get(HARDWARE, []),
-        "Trainings computed in different precision, so their times and memory differ by that, too": differing.get(
-            PRECISION, []
-        ),
+        "Trainings computed in different precision, so their times and memory differ by that, too": precisions,
         "Hardly learnt": _listed([f"{each.id.path} ({each.hardly_learnt})" for each in records if each.hardly_learnt]),
         "Trainings resumed under other conditions": _listed(mixed, ", which make verify names"),
     }
@@ -157,11 +151,8 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
     shares: dict[str, float] = {}
     for record in records:
         shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
-    found = [
-        f"{dataset} {f'{100 * share:.1f}' if share >= 0.0005 else 'less than 0.1'} %"
-        for dataset, share in shares.items()
-        if share
-    ]
+    sizes = {dataset: f"{100 * share:.1f}" for dataset, share in shares.items() if share}
+    found = [f"{dataset} {'less than 0.1' if size == '0.0' else size} %" for dataset, size in sizes.items()]
     return f"Test documents whose text is in training, too: {', '.join(found)}." if found else None
 
 
@@ -176,10 +167,8 @@ def copies_note(files: Iterable[str | Path]) -> str | None:
         return None
     cells = runs.groupby(["stage", "model", "dataset", "variant"], sort=False)
     counts = pd.DataFrame({"runs": cells["original"].nunique(), "seeds": cells.size()}).reset_index()
-    found = [
-        f"{each.model} on {each.dataset} ({each.runs} of {each.seeds} seeds)"
-        for each in counts[counts["runs"] < counts["seeds"]].itertuples()
-    ]
+    copied = counts[counts["runs"] < counts["seeds"]].itertuples()
+    found = [f"{each.model} on {each.dataset} ({each.runs} of {each.seeds} seeds)" for each in copied]
     return f"Seeds that repeat one evaluation count once: {', '.join(dict.fromkeys(found))}." if found else None
 
 
@@ -235,13 +224,9 @@ def select_grid(
     grid = grid[pd.Series(named, grid.index, bool) & (grid["stage"] == stage) & grid["variant"].isin(variants)]
     cell = ["model", "dataset", "variant", "seed"]
     keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
-    expected = [
-        key
-        for dataset, names in models.items()
-        for key in itertools.product(
-            names, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
-        )
-    ]
+    seeds = {dataset: sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"] for dataset in models}
+    places = [(names, [dataset], variants, seeds[dataset]) for dataset, names in models.items()]
+    expected = [key for place in places for key in itertools.product(*place)]
     problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
     trained = grid["epochs"].fillna(1) > 0
@@ -252,11 +237,8 @@ def select_grid(
         unknown = [SCORES.get(column, column) for column in columns if len(grid) and grid[column].isna().all()]
         metrics = [name for name in grid.dropna(axis=1, how="all") if METRIC.match(name) and name not in SCORES]
         others = f" No run has {', '.join(unknown)}: name a quantity such as f1, or of {', '.join(metrics)}."
-        raise DataError(
-            f"the grid of {stage} has holes: {'; '.join(problems)}. Expected one complete record for each model, "
-            "dataset and seed. Let the missing runs finish, or leave their models or datasets out."
-            + (others if unknown else "")
-        )
+        remedy = "Let the missing runs finish, or leave their models or datasets out."
+        raise DataError(f"the grid of {stage} has holes: {'; '.join(problems)}. {remedy}{others if unknown else ''}")
     return grid
 
 

@@ -121,11 +121,8 @@ class Scope:
         Raises:
             DataError: runs are missing, lack a value, or exist twice; all of them are named.
         """
-        cells = [
-            (row, dataset, owner)
-            for row in (self.models if models is None else models)
-            for dataset, owner in self.made_for(stage, row).items()
-        ]
+        shown = self.models if models is None else models
+        cells = [(row, dataset, owner) for row in shown for dataset, owner in self.made_for(stage, row).items()]
         rows = pd.DataFrame(cells, columns=["row", "dataset", "model"])
         wanted = {dataset: rows["model"][rows["dataset"] == dataset].unique() for dataset in self.stages[stage]}
         variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
@@ -222,14 +219,14 @@ class Scope:
         return cells.sum(min_count=1) if how == "sum" else cells.max()
 
     def _behind(
-        self, priced: str, row: str, dataset: str, stage: str
+        self, of: str, row: str, dataset: str, stage: str
     ) -> tuple[tuple[str, str, str], dict[int, int]] | None:
         """Return the runs of a stage behind those of a row at the stage that is priced.
 
         Returns:
             Stage, model and entry of these runs; and by seed of the priced run their seed, where it is another one.
         """
-        if origin := self.origins.get(priced, {}).get(row, {}).get(dataset, {}).get(stage):
+        if origin := self.origins.get(of, {}).get(row, {}).get(dataset, {}).get(stage):
             owner, entry, seeds = origin
             return (stage, owner, entry), dict(seeds)
         made = self.made_for(stage, row)
@@ -267,15 +264,10 @@ def result_arguments(
         `settings` (typed), `scope`, `records` and `out` (paths).
     """
     parser = program.parser(documentation)
-    parser.add_argument(
-        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"settings of the {noun}"
-    )
-    parser.add_argument(
-        "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or files on texts"
-    )
-    parser.add_argument(
-        "--out", required=True, nargs="+", metavar="FILE", help="files to write, in the format that each suffix names"
-    )
+    files: dict[str, Any] = {"required": True, "nargs": "+", "metavar": "FILE"}
+    parser.add_argument(f"--{noun}", required=True, type=program.json_value, metavar="JSON", help="what it shows")
+    parser.add_argument("--records", **files, help="run.json of each run, or files on texts")
+    parser.add_argument("--out", **files, help="files to write, in the format that each suffix names")
     arguments = parser.parse_args(argv)
     shown = getattr(arguments, noun)
     arguments.settings = axis.parse(shown["settings"])

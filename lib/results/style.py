@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib.style
 import numpy as np
-import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -20,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
+from numpy.typing import ArrayLike
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
@@ -82,14 +82,8 @@ def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dic
     styles = {}
     for model, (colour, marker) in chosen.items():
         place = MARKERS.index(marker) % len(LINES)
-        styles[model] = {
-            "color": _paler(colour, PALER * place),
-            "marker": marker,
-            "linestyle": LINES[place],
-            "linewidth": 1.1 + 0.9 * place,
-            "markersize": 4.5 + 2 * place,
-            "zorder": 2 - 0.01 * place,
-        }
+        sizes = {"linewidth": 1.1 + 0.9 * place, "markersize": 4.5 + 2 * place, "zorder": 2 - 0.01 * place}
+        styles[model] = {"color": _paler(colour, PALER * place), "marker": marker, "linestyle": LINES[place], **sizes}
     grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":", "linewidth": 1.1, "markersize": 4.5}
     shared = {"markeredgecolor": "white", "markeredgewidth": 0.4, "dash_capstyle": "butt"}
     return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
@@ -102,7 +96,7 @@ def _paler(colour: str, share: float) -> str:
         return to_hex((red, green, blue))
 
 
-def draw_with_bars(axes: Axes, x: Any, y: Any, name: str | None = None, **style: Any) -> None:
+def draw_points(axes: Axes, x: Any, y: Any, name: str | None = None, **style: Any) -> None:
     """Draw points with their error bars, as `Axes.errorbar`; only the points bear the name, not the caps."""
     points, *_ = axes.errorbar(x, y, **ERROR_BAR, **style)
     if points is not None:
@@ -122,10 +116,7 @@ def panel_grid(number: int, inches: tuple[float, float], in_a_row: int = PANELS)
         DataError: there is no panel.
     """
     if number == 0:
-        raise DataError(
-            "the figure has no panel: no run that it shows has what it draws, such as a training or an evaluation. "
-            "Name other stages, models or datasets in its settings."
-        )
+        raise DataError("the figure has no panel: no run has what it draws. Name other stages, models or datasets.")
     columns = min(number, in_a_row)
     rows = math.ceil(number / columns)
     figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
@@ -141,11 +132,9 @@ def name_above(axes: Axes, x: float, name: str) -> None:
     axes.annotate(name, (x, 1), **place, ha="center", fontsize=7, color=BASELINE_COLOUR)
 
 
-def draw_histogram(
-    axes: Axes, lengths: np.ndarray | pd.Series, edges: np.ndarray, place: int, name: str, label: str
-) -> None:
+def draw_histogram(axes: Axes, lengths: ArrayLike, edges: np.ndarray, place: int, name: str, label: str) -> None:
     """Draw which share of the documents is how long, as the outline number `place` of its panel."""
-    shares = 100 * np.histogram(lengths, edges)[0] / max(1, len(lengths))
+    shares = 100 * np.histogram(lengths, edges)[0] / max(1, np.size(lengths))
     style: dict[str, Any] = {"color": f"C{place}", "linestyle": LINES[place % len(LINES)], "linewidth": 1.2}
     axes.stairs(shares, edges, **style, label=label, gid=name)
 
@@ -181,13 +170,9 @@ def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[st
 
 def show_names(figure: Figure) -> None:
     """Show the texts of a figure as they are: only numbers on axes hold mathematics, names may hold dollar signs."""
-    numbers = {
-        text
-        for axes in figure.axes
-        for axis in (axes.xaxis, axes.yaxis)
-        if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)
-        for text in (*axis.get_ticklabels(which="both"), axis.get_offset_text())
-    }
+    every = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    of_numbers = [axis for axis in every if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)]
+    numbers = {text for axis in of_numbers for text in (*axis.get_ticklabels(which="both"), axis.get_offset_text())}
     for text in figure.findobj(Text):
         if text not in numbers:
             text.set_parse_math(False)

@@ -13,12 +13,7 @@ from lib.core.files import csv_cell, write_text
 from lib.results.escapes import latex, markdown, page, unquoted
 from lib.results.quantities import shown_decimals, time_unit, times_note
 
-HTML_STYLE = (
-    ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
-    ".table td {white-space: nowrap} .table td:has(.long) {white-space: normal; min-width: 11em} "
-    ".table th {vertical-align: bottom} "
-    ".table :is(th, td) {padding: .25em .8em; border-bottom: 1px solid #ddd} .table p {max-width: 48em; color: #444}"
-)
+STYLE = Path(__file__).with_suffix(".css")
 """Style of tables only, since the first page of a report embeds them."""
 
 
@@ -38,6 +33,11 @@ class Column:
     decimals: int
     signed: bool = False
     """Whether numbers above zero have a sign as well, as differences do; a number printed as zero has none."""
+
+
+def interval_columns(confidence: float) -> dict[str, Column]:
+    """Return the columns of both ends of an interval, `low` and `high`."""
+    return {"low": Column(f"{100 * confidence:g} % interval from", 2), "high": Column("to", 2)}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Table:
     """What standard deviations are over, as the sentence under the table says."""
 
     def __post_init__(self) -> None:
-        labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
+        labels = [self._label(name) for name in self._shown_columns]
         for names in (labels, list(map(str, self.frame))):
             if len(set(names)) < len(names):
                 raise DataError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
@@ -89,26 +89,22 @@ class Table:
 
     def to_csv(self) -> str:
         """Return the table as CSV, with all decimals of times, and a standard deviation in a column of its own."""
-        text = {
-            str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
-            for name in self.frame
-        }
+        formats = {name: self._mean_of(name) if self._is_deviation(name) else name for name in self.frame}
+        text = {str(name): self._printed(name, format_of, missing="") for name, format_of in formats.items()}
         return pd.DataFrame(text).map(csv_cell).rename(columns=csv_cell).to_csv(index=False, lineterminator="\n")
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, a standard deviation behind its mean."""
         shown = self._shown().map(markdown).rename(columns=markdown)
-        lines = self._with_bold(shown, "**{}**").to_markdown(
-            index=False, disable_numparse=True, colalign=self._alignment("left", "right")
-        )
+        alignment = self._alignment("left", "right")
+        lines = self._with_bold(shown, "**{}**").to_markdown(index=False, disable_numparse=True, colalign=alignment)
         return f"{lines}\n" + (f"\n{_escaped(note)}\n" if (note := self._footnote) else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
         escaped = self._shown().map(latex).rename(columns=latex)
-        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
-            index=False, column_format="".join(self._alignment("l", "r"))
-        )
+        alignment = "".join(self._alignment("l", "r"))
+        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(index=False, column_format=alignment)
         return lines + (f"\n\\par {latex(unquoted(note))}\n" if (note := self._footnote) else "")
 
     def to_html(self) -> str:
@@ -119,7 +115,7 @@ class Table:
         styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
         lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
         below = f"<p>{page(unquoted(note))}</p>" if (note := self._footnote) else ""
-        style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
+        style = f"<meta charset='utf-8'>\n<style>{' '.join(STYLE.read_text(encoding='utf-8').split())}</style>"
         return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{below}\n</div>\n"
 
     @property
@@ -127,9 +123,8 @@ class Table:
         """The note, and what times, and a number behind ±, are if there are any."""
         times = times_note(column.label for name, column in self.columns.items() if name in self.frame)
         deviates = any(self._is_deviation(name) and self.frame[name].notna().any() for name in self.frame)
-        return " ".join(
-            filter(None, [self.note, times, f"±: standard deviation over {self.deviations_over}." * deviates])
-        )
+        spread = f"±: standard deviation over {self.deviations_over}." * deviates
+        return " ".join(filter(None, [self.note, times, spread]))
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""
@@ -137,9 +132,9 @@ class Table:
 
     def _texts(self) -> pd.DataFrame:
         text = {}
-        for name in [name for name in self.frame if not self._is_deviation(name)]:
+        for name in self._shown_columns:
             cells = self._printed(name, name, missing="-", read=True)
-            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
+            spread = _deviation_of(name)
             if spread in self.frame and self._is_deviation(spread):
                 deviations = self._printed(spread, name, missing="", read=True)
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
@@ -151,8 +146,7 @@ class Table:
         frame, columns = self.frame.copy(), dict(self.columns)
         for name in [name for name, column in columns.items() if "[min" in column.label and name in frame]:
             unit, factor = time_unit(frame[name].abs().max())
-            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
-            for each in [each for each in (name, spread) if each in frame]:
+            for each in [each for each in (name, _deviation_of(name)) if each in frame]:
                 frame[each] = factor * frame[each]
             columns[name] = replace(columns[name], label=columns[name].label.replace("[min", f"[{unit}"))
         return replace(self, frame=frame, columns=columns)
@@ -161,14 +155,18 @@ class Table:
         return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
 
     def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
-        names = [name for name in self.frame if not self._is_deviation(name)]
-        for place, name in enumerate(names):
+        for place, name in enumerate(self._shown_columns):
             cells = zip(shown.iloc[:, place], self.bold.get(name, [False] * len(shown)), strict=True)
             shown.isetitem(place, [form.format(cell) if marked else cell for cell, marked in cells])
         return shown
 
     def _alignment(self, text: str, number: str) -> list[str]:
-        return [number if name in self.columns else text for name in self.frame if not self._is_deviation(name)]
+        return [number if name in self.columns else text for name in self._shown_columns]
+
+    @property
+    def _shown_columns(self) -> list[Any]:
+        """The labels of the columns that people read, deviations being part of them."""
+        return [name for name in self.frame if not self._is_deviation(name)]
 
     def _is_deviation(self, name: Hashable) -> bool:
         return name not in self.columns and self._mean_of(name) in self.columns
@@ -187,6 +185,11 @@ class Table:
             missing if pd.isna(value) else number(value, shown_decimals(label, column.decimals, value), signed)
             for value in self.frame[name]
         ]
+
+
+def _deviation_of(name: Hashable) -> Hashable:
+    """Return the label of the standard deviation of a column."""
+    return name.sd if isinstance(name, Key) else f"{name}_sd"
 
 
 def number(value: float, decimals: int, signed: bool = False) -> str:

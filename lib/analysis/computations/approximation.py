@@ -69,10 +69,7 @@ def analyse(
 
 
 def approximations(
-    model: PreTrainedModel,
-    texts: Sequence[Sequence[int]],
-    features: Sequence[int],
-    windows: Sequence[tuple[int, int]],
+    model: PreTrainedModel, texts: Sequence[Sequence[int]], features: Sequence[int], windows: Sequence[tuple[int, int]]
 ) -> pd.DataFrame:
     """Return what `measured` finds in every layer and head of a model, as means over documents, and norms.
 

@@ -132,13 +132,9 @@ def head_figures(rows: dict[str, np.ndarray]) -> dict[str, Any]:
         kind = "positional"
     else:
         kind = "local" if distance_share < LOCAL_DISTANCE else "mixed"
-    return {
-        "type": kind,
-        "place": f"{place} {number:+d}" if number else f"{place} 0",
-        "agreement": agreement,
-        **means,
-        "distance_share": float(distance_share),
-    }
+    shared_place = f"{place} {number:+d}" if number else f"{place} 0"
+    found = {"type": kind, "place": shared_place, "agreement": agreement}
+    return found | means | {"distance_share": float(distance_share)}
 
 
 def _most_frequent(numbers: np.ndarray) -> tuple[float, int]:

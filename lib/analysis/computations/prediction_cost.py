@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,19 +21,6 @@ WARM_UP = 8
 PASSES = 3
 SECONDS = 1.0
 """Passes over all documents, and seconds of all passes, at least."""
-
-
-class PredictionCost(NamedTuple):
-    """The cost of predictions on the machine that measured it."""
-
-    documents: int
-    """Documents that were predicted."""
-    documents_per_second: float
-    """Documents that one core predicts in a second, many at once: the median over passes, of CPU time."""
-    latency_p50_ms: float
-    """Median of the milliseconds that one document takes by itself, of wall time."""
-    latency_p99_ms: float
-    """The milliseconds that 99 % of the documents do not exceed."""
 
 
 def analyse(
@@ -55,9 +41,8 @@ def analyse(
         text_baseline: has a row of its own.
 
     Returns:
-        `processor`, `instruction_set` and `measured` (the day, UTC), the fields of
-        `PredictionCost` and, with a price, `price_per_hour`, `price_per_million` and
-        `currency`.
+        `processor`, `instruction_set` and `measured` (the day, UTC), what `prediction_cost` returns and, with a price,
+        `price_per_hour`, `price_per_million` and `currency`.
     """
     texts: Sequence[str] = subject.texts
     if len(texts) > documents:
@@ -70,24 +55,26 @@ def analyse(
         cost = prediction_cost(predict, texts)
     finally:
         torch.set_num_threads(threads)
-    machine = {
-        "processor": cpu_name(),
-        "instruction_set": torch.backends.cpu.get_cpu_capability(),
-        "measured": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
+    day, instructions = f"{datetime.now(UTC):%Y-%m-%d}", torch.backends.cpu.get_cpu_capability()
+    machine = {"processor": cpu_name(), "instruction_set": instructions, "measured": day}
     price: dict[str, object] = {}
     if price_per_hour is not None:
-        of_million = price_per_hour * 1_000_000 / cost.documents_per_second / 3600
+        of_million = price_per_hour * 1_000_000 / cost["documents_per_second"] / 3600
         price = {"price_per_hour": price_per_hour, "price_per_million": of_million, "currency": currency}
-    return pd.DataFrame([machine | cost._asdict() | price])
+    return pd.DataFrame([machine | cost | price])
 
 
-def prediction_cost(predict: Callable[[Sequence[str]], object], texts: Sequence[str]) -> PredictionCost:
+def prediction_cost(predict: Callable[[Sequence[str]], object], texts: Sequence[str]) -> dict[str, float]:
     """Measure the cost of a prediction, the way from the text to the scores included.
 
     Args:
         predict: predicts texts; it computes in one thread, so that the core that waits is the core that computes.
         texts: at least one.
+
+    Returns:
+        `documents`, the number of texts; `documents_per_second`, what one core predicts in a second, many at once: the
+        median over passes, of CPU time; `latency_p50_ms`, the median of the milliseconds that one document takes by
+        itself, of wall time; and `latency_p99_ms`, those that 99 % of the documents do not exceed.
     """
     for text in texts[:WARM_UP]:
         predict([text])
@@ -105,4 +92,6 @@ def prediction_cost(predict: Callable[[Sequence[str]], object], texts: Sequence[
         latencies.append(1000 * (time.perf_counter() - begun))
     # A quantile that was measured, not one between two.
     p50, p99 = np.quantile(latencies, [0.5, 0.99], method="higher")
-    return PredictionCost(len(texts), len(texts) / float(np.median(seconds)), float(p50), float(p99))
+    speed = len(texts) / float(np.median(seconds))
+    named = {"documents": len(texts), "documents_per_second": speed}
+    return named | {"latency_p50_ms": float(p50), "latency_p99_ms": float(p99)}

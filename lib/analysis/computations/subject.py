@@ -61,12 +61,8 @@ class Subject(NamedTuple):
         """
         places = [place for place, found in enumerate(self.tokens["length"][:]) if found > 1][:count]
         if not places:
-            raise DataError(
-                f"{self.dataset}: no document has two tokens, which could attend to each other. Check the dataset."
-            )
+            raise DataError(f"{self.dataset}: no document has two tokens to attend to each other. Check the dataset.")
         texts = self.tokens.select(places)["input_ids"][:]
         end = self.tokenizer.sep_token_id
-        return [
-            ids if len(ids) <= length else [*ids[: length - 1], ids[-1] if ids[-1] == end else ids[length - 1]]
-            for ids in texts
-        ]
+        kept = length - 1
+        return [ids if len(ids) <= length else [*ids[:kept], end if ids[-1] == end else ids[kept]] for ids in texts]

@@ -52,9 +52,8 @@ class CalibrationFigure(FigureSettings):
         width, height = PANEL_INCHES
         height += LEGEND_LINE_INCHES * len(styles)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
-        panels = figure.subplots(
-            2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
-        )
+        shared: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": [3, 1]}
+        panels = figure.subplots(2, len(datasets), squeeze=False, **shared)
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
             above.set_title(scope.title(dataset))
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
@@ -84,11 +83,7 @@ class Calibration(NamedTuple):
 
 
 def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration:
-    from lib.evaluation.calibration import (  # scikit-learn starts slowly
-        expected_calibration_error,
-        joined,
-        reliability,
-    )
+    from lib.evaluation import calibration  # scikit-learn starts slowly
 
     outcomes, errors = [], []
     for folder in folders:
@@ -97,21 +92,18 @@ def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration
             probabilities = np.stack(documents["probabilities"].to_list())
             right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
             outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
-            errors.append(
-                100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], settings.bins))
-            )
+            table = calibration.reliability(outcome["right"], outcome["confidence"], settings.bins)
         except (ValueError, TypeError) as error:
             raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
         outcomes.append(outcome)
+        errors.append(100 * calibration.expected_calibration_error(table))
     together = pd.concat(outcomes)
-    table = reliability(together["right"], together["confidence"], settings.bins)
-    points = joined(table, settings.least_documents * len(folders))
+    table = calibration.reliability(together["right"], together["confidence"], settings.bins)
+    points = calibration.joined(table, settings.least_documents * len(folders))
     return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
 
 
-def _draw_models(
-    above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, dict[str, Any]]
-) -> None:
+def _draw_models(above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, Any]) -> None:
     above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
     handles, labels = [], []
     for row, (table, points, _, errors) in found.items():

@@ -54,11 +54,7 @@ class ClassesTable(TableSettings):
                 frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
                 columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
         shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
-        return Table(
-            frame[["label", *shown, "support"]],
-            {**columns, "support": Column("support", 0)},
-            footnote,
-        )
+        return Table(frame[["label", *shown, "support"]], {**columns, "support": Column("support", 0)}, footnote)
 
 
 def _class_scores(folder: str) -> pd.DataFrame:
@@ -66,14 +62,10 @@ def _class_scores(folder: str) -> pd.DataFrame:
     from lib.evaluation.metrics import class_report  # scikit-learn starts slowly
 
     items = load_items(folder)
-    classes = pd.DataFrame(class_report(items["label"], items["prediction"], class_names(folder)))
-    classes = classes[[*SCORES, "support"]]
-    support = classes["support"].sum()
+    report = class_report(items["label"], items["prediction"], class_names(folder))
+    classes = pd.DataFrame(report)[[*SCORES, "support"]]
+    support, macro = classes["support"].sum(), classes[list(SCORES)].mean().to_dict()
     accuracy = (items["label"] == items["prediction"]).mean()
-    macro = classes[list(SCORES)].mean()
-    summary = [
-        # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
-        {**dict.fromkeys(SCORES, accuracy), "support": support},
-        {**macro, "support": support},
-    ]
-    return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)
+    # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
+    summary = pd.DataFrame([dict.fromkeys(SCORES, accuracy), macro]).assign(support=support)
+    return pd.concat([classes, summary], ignore_index=True)

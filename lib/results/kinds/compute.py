@@ -64,18 +64,16 @@ class ComputeTable(TableSettings):
         runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in self.time).fillna({"hardware": "unknown"})
         together = runs.drop_duplicates("folder").assign(row=TOGETHER)
         order = [*scope.models, TOGETHER]
-        hours = pd.concat([runs, together]).assign(
-            hours=lambda run: run["processes"].where(run["device"] != "cpu", 1) * run["seconds"] / 3600
-        )
+        hours = pd.concat([runs, together])
+        hours["hours"] = hours["processes"].where(hours["device"] != "cpu", 1) * hours["seconds"] / 3600
         frame = hours.pivot_table(index=["row", "hardware"], columns="stage", values="hours", aggfunc="sum")
         frame = frame.reindex(columns=self.time).add_suffix("_hours")
         frame = frame.reindex([row for name in order for row in frame.index if row[0] == name])
         frame["hours"] = frame.sum(axis=1)
         printed = {f"{stage}_hours": Column(f"{stage} [h]", 3) for stage in self.time} | {"hours": Column("all [h]", 3)}
         rates = [_rates(self, hardware) for hardware in frame.index.get_level_values("hardware")]
-        price, watts = (
-            pd.Series([getattr(each, name) for each in rates], frame.index, float) for name in Rates.model_fields
-        )
+        price = pd.Series([each.price_per_hour for each in rates], frame.index, float)
+        watts = pd.Series([each.watts for each in rates], frame.index, float)
         if price.notna().any():
             frame["price"], printed["price"] = price * frame["hours"], Column(f"price [{self.currency}]", 2)
         if watts.notna().any():

@@ -71,9 +71,7 @@ class ConfusionFigure(FigureSettings):
         for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
             axes.set_title(row)
             image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
-            axes.set_xticks(
-                range(len(predicted)), predicted if axes in lowest else [], rotation=90 if longest > 2 else 0
-            )
+            axes.set_xticks(range(len(predicted)), predicted if axes in lowest else [], rotation=90 * (longest > 2))
             axes.set_yticks(range(len(names)), names if place % in_a_row == 0 else [])
             axes.tick_params(length=0)
         for axes in lowest:

@@ -68,10 +68,7 @@ class HistoryTable(HistorySettings, TableSettings):
         epochs = self.evaluations(scope)
         if epochs[self.column].isna().all():
             known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY], errors="ignore"))
-            raise DataError(
-                f"the history of {self.stage} has no value of '{self.column}'. Known: {known or 'none'}. Name one "
-                "of these in the table's setting `column`."
-            )
+            raise DataError(f"the history of {self.stage} has no value of '{self.column}'. Known: {known or 'none'}.")
         curves = self.over_seeds(scope, epochs, epochs["epoch"]).droplevel("dataset")
         means, deviations = curves["mean"].unstack("row"), curves["std"].unstack("row")
         decimals = 0 if (means.index % 1 == 0).all() else 2
@@ -170,10 +167,7 @@ def _evaluated(epochs: pd.Series) -> list[float]:
 def _require(present: pd.Series, stage: str, problem: str) -> None:
     lacking = [f"{stage}/{row}/{dataset}/seed-{seed}" for dataset, row, seed in present.index[~present]]
     if lacking:
-        raise DataError(
-            f"history.csv of {', '.join(lacking)}: {problem}. Name another column of the histories in the figure's "
-            "settings, or repeat the runs."
-        )
+        raise DataError(f"history.csv of {', '.join(lacking)}: {problem}. Name another column, or repeat the runs.")
 
 
 def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Which models are worth their cost: their scores, times and memory, and the Pareto front of these."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -19,16 +19,8 @@ from lib.results.predictions import interval_notes, paired_predictions, scores_o
 from lib.results.quantities import QUANTITIES, Quantity, time_unit
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, ResultSettings, TableSettings
-from lib.results.style import (
-    BEHIND,
-    PANEL_INCHES,
-    STYLE,
-    colours_and_markers,
-    draw_with_bars,
-    legend_beside,
-    panel_grid,
-)
-from lib.results.table import Column, Table
+from lib.results.style import BEHIND, PANEL_INCHES, STYLE, colours_and_markers, draw_points, legend_beside, panel_grid
+from lib.results.table import Column, Table, interval_columns
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
 
@@ -59,10 +51,8 @@ class CostSettings(ResultSettings):
         of_seeds = scope.totals(MINUTES.source, self.time, scope.trained, "sum", self.stage)
         minutes = MINUTES.factor * of_seeds.groupby(["dataset", "row"]).mean().dropna()
         if minutes.empty:
-            raise DataError(
-                f"{self.stage}: no model of {', '.join(scope.trained)} has a training time at {', '.join(self.time)}. "
-                "Name other stages under `time`, or other models."
-            )
+            named, stages = ", ".join(scope.trained), ", ".join(self.time)
+            raise DataError(f"{self.stage}: no model of {named} has a training time at {stages}. Name other stages.")
         return minutes
 
     def on_different_hardware(self, scope: Scope) -> list[str]:
@@ -130,84 +120,68 @@ class ParetoTable(CostSettings, TableSettings):
             for each, values in costs.items():
                 frame[each.name] = values.reindex([(dataset, row) for row in made]).to_numpy()
             of_own = {MINUTES: self.time_tolerance, MEMORY: self.memory_tolerance}
-            tolerances = {
-                each.name: tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, self.confidence)
-                for each, own in of_own.items()
-            }
+            once = here.drop_duplicates("folder").set_index("row")
+            tolerances = {each.name: tolerance(once[each.source], own, self.confidence) for each, own in of_own.items()}
             if dataset in apart:
                 tolerances[MINUTES.name] = None
             ways[dataset] = tolerances
             runs = here.groupby("row")["folder"].first()
-            frames.append(_with_front(frame, f1.name, runs, tolerances, paired, self).reset_index())
+            deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
+            frames.append(self._with_front(frame, f1.name, runs, deciding, paired).reset_index())
         frame = pd.concat(frames, ignore_index=True)
-        percent = f"{100 * self.confidence:g} %"
         columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
-        columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if self.intervals else {}
+        columns |= interval_columns(self.confidence) if self.intervals else {}
         shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
         notes = interval_notes(scores, self.confidence) if self.intervals else []
         note = " ".join([*_note(self, ways, apart), *notes])
         return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
 
+    def _with_front(
+        self, frame: pd.DataFrame, f1: str, runs: pd.Series, deciding: Mapping[str, float], paired: Paired | None
+    ) -> pd.DataFrame:
+        """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
+
+        Models with the same run, as `runs` has it by model, have one place among the neighbours.
+        """
+        costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
+        members, dominated = front(costs, deciding), dominance(costs, deciding)
+        # With tolerances, what dominates a model may itself be dominated, and by no more than a tolerance.
+        above = {model: [each for each in frame.index if dominated.loc[model, each]] for model in frame.index}
+        frame = frame.assign(
+            front=["yes" if model in members else "no" for model in frame.index],
+            dominated_by=[", ".join([each for each in members if each in of] or of) for of in above.values()],
+        )
+        if paired:
+            ranked = runs[members].drop_duplicates()
+            ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
+
+            def differs(model: str, other: str) -> bool:
+                difference = paired.difference(paired.models.index(model), paired.models.index(other))
+                low, high = difference.difference_interval(self.confidence)
+                return low > 0 or high < 0
+
+            def like(model: str) -> list[str]:
+                near = [each for each in members if abs(ranks[each] - ranks[model]) == 1]
+                return [each for each in near if not differs(model, each)]
+
+            of_models = [", ".join(like(model)) if model in members else "" for model in frame.index]
+            frame["f1_no_significant_difference_from"] = of_models
+        return frame
+
 
 def _check_kinds(used: pd.DataFrame) -> None:
     """Refuse runs whose memory was measured in different ways."""
-    kinds = used["peak_memory_kind"].unique()
-    if len(kinds) > 1:
-        odd = ", ".join(used.groupby("peak_memory_kind")["folder"].first())
-        raise DataError(
-            f"{odd}: peak memory of the kinds {' and '.join(sorted(kinds))}. Expected one kind, since others cannot be "
-            "compared. Repeat those runs on the device of the others."
-        )
+    firsts = used.groupby("peak_memory_kind")["folder"].first()
+    if len(firsts) > 1:
+        odd, kinds = ", ".join(firsts), " and ".join(firsts.index)
+        raise DataError(f"{odd}: peak memory of the kinds {kinds}, which do not compare. Repeat on one device.")
 
 
-def _with_front(
-    frame: pd.DataFrame,
-    f1: str,
-    runs: pd.Series,
-    tolerances: Mapping[str, float | None],
-    paired: Paired | None,
-    settings: ParetoTable,
-) -> pd.DataFrame:
-    """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
-
-    Models with the same run, as `runs` has it by model, have one place among the neighbours.
-    """
-    deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
-    costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
-    members, dominated = front(costs, deciding), dominance(costs, deciding)
-    # With tolerances, what dominates a model may itself be dominated, and by no more than a tolerance.
-    above = {model: [each for each in frame.index if dominated.loc[model, each]] for model in frame.index}
-    frame = frame.assign(
-        front=["yes" if model in members else "no" for model in frame.index],
-        dominated_by=[", ".join([each for each in members if each in of] or of) for of in above.values()],
-    )
-    if paired:
-        ranked = runs[members].drop_duplicates()
-        ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
-
-        def differs(model: str, other: str) -> bool:
-            difference = paired.difference(paired.models.index(model), paired.models.index(other))
-            low, high = difference.difference_interval(settings.confidence)
-            return low > 0 or high < 0
-
-        frame["f1_no_significant_difference_from"] = [
-            ", ".join(
-                each
-                for each in members
-                if model in members and abs(ranks[each] - ranks[model]) == 1 and not differs(model, each)
-            )
-            for model in frame.index
-        ]
-    return frame
-
-
-def _note(
-    settings: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]
-) -> Iterator[str]:
+def _note(table: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]) -> Iterator[str]:
     """Yield the meaning of the columns, and what decides: by `ways`, but no time on the datasets in `apart`."""
     yield (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
-        f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
+        f"that of training in {' and '.join(table.time)}, memory the largest peak there."
     )
     if apart:
         yield f"Trainings on {', '.join(apart)} ran on different hardware: time is shown and does not decide there."
@@ -215,13 +189,11 @@ def _note(
         factors = {dataset: factors[each.name] for dataset, factors in ways.items()}
         unknown = [dataset for dataset, factor in factors.items() if factor is None]
         if absent := [dataset for dataset in unknown if each != MINUTES or dataset not in apart]:
-            yield (
-                f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set: it is shown "
-                "and does not decide there."
-            )
+            unset = f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set"
+            yield f"{unset}: it is shown and does not decide there."
         if known := [f"{dataset} {100 * factor - 100:.1f} %" for dataset, factor in factors.items() if factor]:
             yield f"Differences in {noun} that count as none: {', '.join(known)}."
-    if settings.intervals:
+    if table.intervals:
         yield (
             "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval "
             "of the paired difference includes 0."
@@ -259,8 +231,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
         """
         score = scope.quantity(self.column, self.stage)
         baseline = scope.baseline
-        drawn = [*scope.trained, *([baseline] if baseline else [])]
-        grid = scope.grid(self.stage, [score.source], drawn)
+        grid = scope.grid(self.stage, [score.source], [*scope.trained, *filter(None, [baseline])])
         minutes = self.mean_minutes(scope)
         cells = without_copies(grid).groupby(["dataset", "row"])[score.source]
         scores = score.factor * cells.agg(["mean", "std"]).fillna({"std": 0})
@@ -273,8 +244,7 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
         apart = self.on_different_hardware(scope)
         handles: dict[str, Artist] = {}
         for axes, dataset in zip(panels, datasets, strict=True):
-            axes.set_title(scope.title(dataset))
-            axes.set_xlabel(f"training time, {' + '.join(self.time)} [{unit}]")
+            axes.set(title=scope.title(dataset), xlabel=f"training time, {' + '.join(self.time)} [{unit}]")
             axes.set_ylabel(_label_of(scope.quantity(self.column, self.stage, dataset)))
             here = points.loc[dataset]
             made = [model for model in styles if model in here.index[here["time"].notna()]]
@@ -286,12 +256,12 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
                 colour, marker = styles[model]
                 size = SIZE + RING * places[:number].count((time, mean))
                 style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": size, "fillstyle": "none"}
-                draw_with_bars(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
+                draw_points(axes, time, mean, model, yerr=here.loc[model, "std"] or None, **style)
                 handles[model] = next(line for line in axes.lines if line.get_gid() == model)
             if dataset not in apart:
                 runs = grid[(grid["dataset"] == dataset) & grid["row"].isin(made)].drop_duplicates("folder")
                 factor = tolerance(runs.set_index("row")["training_seconds"], self.time_tolerance, CONFIDENCE) or 1.0
-                _draw_front(axes, here["time"], here["mean"], made, score, factor)
+                _draw_front(axes, here.loc[made, "time"], here.loc[made, "mean"], score, factor)
         legend_beside(figure, list(handles.values()), list(handles))
         return figure
 
@@ -302,15 +272,13 @@ def _label_of(score: Quantity) -> str:
     return f"test {score.label}" if of_test else score.label
 
 
-def _draw_front(
-    axes: Axes, times: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity, factor: float
-) -> None:
+def _draw_front(axes: Axes, times: pd.Series, scores: pd.Series, score: Quantity, factor: float) -> None:
     """Draw the line between what a model reaches and what none does, to the edges of the panel.
 
     Times that differ by at most `factor` count as equal.
     """
     axes.margins(x=0.1, y=0.1)
-    costs = pd.DataFrame({"time": times[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    costs = pd.DataFrame({"time": times, "score": scores * (1 if score.smaller_is_better else -1)})
     ordered = times[front(costs, {"time": factor})].sort_values(kind="stable").index
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     axes.autoscale(False)  # to the edges as they are

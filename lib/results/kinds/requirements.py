@@ -10,7 +10,6 @@ from pydantic import Field
 from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveFloat
 from lib.results.costs import relative_cost
 from lib.results.predictions import without_copies
-from lib.results.quantities import Quantity
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table, number
@@ -76,17 +75,26 @@ class RequirementsTable(TableSettings):
         """
         score, trained = scope.quantity(self.column, self.stage), scope.trained
         reference, baseline = scope.reference, scope.baseline
-        grid = scope.grid(
-            self.stage, [score.source], list(dict.fromkeys([*trained, *filter(None, [reference, baseline])]))
-        )
+        rows_read = list(dict.fromkeys([*trained, *filter(None, [reference, baseline])]))
+        grid = scope.grid(self.stage, [score.source], rows_read)
         cells = without_copies(grid).groupby(["row", "dataset"])[score.source]
         scores = (score.factor * cells.agg(["mean", "max", "min"]).astype(float)).assign(seeds=cells.size())
         others = [model for model in trained if model != reference]
+        priced = {"time": "total_minutes", "memory": "memory"}
         costs = {
-            name: relative_cost(scope, cost, self.time, others, self.stage).unstack()
-            for name, cost in (("time", "total_minutes"), ("memory", "memory"))
+            name: relative_cost(scope, each, self.time, others, self.stage).unstack() for name, each in priced.items()
         }
-        columns, rows = _columns(scope, score), []
+        than_baseline, than_reference = f"against {baseline}", f"against {reference}"
+        columns = {
+            "score": Column(score.label, score.decimals),
+            "above_baseline": Column(score.difference_label(than_baseline), score.decimals, signed=True),
+            "above_reference": Column(score.difference_label(than_reference), score.decimals, signed=True),
+            "time": Column(f"time {than_reference} [%]", 1, signed=True),
+            "memory": Column(f"memory {than_reference} [%]", 1, signed=True),
+            "spread": Column(score.difference_label("spread"), score.decimals),
+            "seeds": Column("seeds", 0),
+        }
+        rows = []
         for place in [(model, dataset) for model in trained for dataset in scope.made_for(self.stage, model)]:
             own, is_reference = scores.loc[place], place[0] == reference
             above = {name: own["mean"] - scores["mean"].get((name, place[1]), nan) for name in (baseline, reference)}
@@ -130,19 +138,6 @@ class RequirementsTable(TableSettings):
             + (f"Cost: {cost}; {near}. " if savings else "")
             + f"Stability: best and worst of at least {self.seeds} seeds at most {self.spread:g} apart."
         )
-
-
-def _columns(scope: Scope, score: Quantity) -> dict[str, Column]:
-    against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
-    return {
-        "score": Column(score.label, score.decimals),
-        "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),
-        "above_reference": Column(score.difference_label(against["reference"]), score.decimals, signed=True),
-        "time": Column(f"time {against['reference']} [%]", 1, signed=True),
-        "memory": Column(f"memory {against['reference']} [%]", 1, signed=True),
-        "spread": Column(score.difference_label("spread"), score.decimals),
-        "seeds": Column("seeds", 0),
-    }
 
 
 def _at_least(value: float, limit: float) -> Any:

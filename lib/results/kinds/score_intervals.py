@@ -60,10 +60,9 @@ class ScoreIntervalsFigure(FigureSettings):
             scores = scores_of(paired_predictions(grid[grid["dataset"] == dataset]), self.confidence)
             axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
-            of = "documents and seeds" if repeated[dataset] else "documents"
-            axes.set_xlabel(
-                f"test {f1.label}, {100 * self.confidence:g} % interval\nover {of}", loc="right"
-            )  # may be wide
+            over = "over documents and seeds" if repeated[dataset] else "over documents"
+            label = f"test {f1.label}, {100 * self.confidence:g} % interval\n{over}"
+            axes.set_xlabel(label, loc="right")  # may be wide
             made = [row for row in styles if row in scores.index]
             _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:

@@ -1,7 +1,7 @@
 """Tried settings of a search, their validation scores, and the best."""
 
 import itertools
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import matplotlib
 import matplotlib.style
@@ -51,11 +51,8 @@ class SearchTable(SearchSettings, TableSettings):
         """
         score = scope.quantity(self.column, self.stage)
         scores, variants = variant_scores(scope, self.stage, score), scope.variants.get(self.stage, [{}])
-        rows = [
-            {MODEL: model, **{short_name(name): value for name, value in variant.items()}}
-            for model in scope.models
-            for variant in variants
-        ]
+        named = [{short_name(name): value for name, value in variant.items()} for variant in variants]
+        rows = [{MODEL: model, **variant} for model in scope.models for variant in named]
         frame, columns, bold = pd.DataFrame(rows, dtype=object), {}, {}
         if len(scope.models) == 1 and len(variants) > 1:
             frame = frame.drop(columns=MODEL)
@@ -184,9 +181,8 @@ def _draw_map(
     axes: Axes, part: pd.DataFrame, shape: tuple[int, int], scale: tuple[float, float], decimals: int
 ) -> AxesImage:
     """Draw the scores of a map, written into their cells, in the colours of a scale between two scores."""
-    image = axes.imshow(
-        part["mean"].to_numpy().reshape(shape), cmap=COLOURS, vmin=scale[0], vmax=scale[1], aspect="auto"
-    )
+    means, (least, greatest) = part["mean"].to_numpy().reshape(shape), scale
+    image = axes.imshow(means, cmap=COLOURS, vmin=least, vmax=greatest, aspect="auto")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     for place, cell in enumerate(part.itertuples()):
@@ -198,7 +194,6 @@ def _draw_map(
             color="white" if dark else "black", fontweight="bold" if cell.best else "normal",
         )  # fmt: skip
         if cell.best:
-            axes.add_patch(
-                Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor="C2", linewidth=2, gid="best")
-            )
+            frame: dict[str, Any] = {"fill": False, "edgecolor": "C2", "linewidth": 2, "gid": "best"}
+            axes.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, **frame))
     return image

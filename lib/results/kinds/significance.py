@@ -12,11 +12,13 @@ from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, s
 from lib.results.predictions import interval_notes, paired_predictions, scores_of, shared_starts, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
-from lib.results.table import SMALL_P, Column, Table
+from lib.results.table import SMALL_P, Column, Table, interval_columns
 from lib.results.variants import EQUAL_DECIMALS
 
 RUNS = ["dataset", "runs"]
 """Columns with the two runs of a comparison, the same for both directions."""
+VARIANCES = ["of_seeds", "of_documents", "of_documents_given_models"]
+"""Parts of the variance of a difference, as `lib.evaluation.statistics.Estimate` has them."""
 
 
 class ComparisonSettings(ResultSettings):
@@ -73,7 +75,7 @@ def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, 
         owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
         there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
         if there:
-            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
+            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings.confidence)
             runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
             comparisons.append(frame.assign(runs=runs))
     frame = pd.concat(comparisons, ignore_index=True)
@@ -101,16 +103,14 @@ def _pairs(settings: ComparisonSettings, scope: Scope) -> list[tuple[str, str]]:
     ]
 
 
-def _compared(
-    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonSettings
-) -> pd.DataFrame:
+def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, confidence: float) -> pd.DataFrame:
     """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
     right = None if isinstance(paired, PairedSpans) else paired.right()
     rows = []
     for model, other in pairs:
         ours, theirs = paired.models.index(model), paired.models.index(other)
         difference = paired.difference(ours, theirs)
-        low, high = difference.difference_interval(settings.confidence)
+        low, high = difference.difference_interval(confidence)
         seeds = paired.repetitions(ours, theirs)
         rows.append(
             {
@@ -123,13 +123,9 @@ def _compared(
                 "high": 100 * high,
                 "p": difference.p_value(),
                 "mcnemar_p": float("nan") if right is None else mcnemar_test(right[seeds, ours], right[seeds, theirs]),
-                "of_seeds": difference.of_seeds,
-                "of_documents": difference.of_documents,
-                "of_documents_given_models": difference.of_documents_given_models,
-                "of_extremes": difference.of_extremes(1 - settings.confidence),
-                "seeds": difference.seeds,
-                "documents": difference.documents,
+                "of_extremes": difference.of_extremes(1 - confidence),
                 "of_spans": isinstance(paired, PairedSpans),
+                **{name: getattr(difference, name) for name in (*VARIANCES, "seeds", "documents")},
             }
         )
     return pd.DataFrame(rows)
@@ -170,34 +166,30 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         """
         frame, grid = compared(self, scope)
         powers = [_power(dataset, rows, self) for dataset, rows in distinct(frame).groupby("dataset", sort=False)]
+        shows = (
+            f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %, by "
+            f"the median variance of the comparisons: {'; '.join(powers)}."
+        )
         columns = {
             "f1_difference": Column("F1 difference [points]", 2),
-            "low": Column(f"{100 * self.confidence:g} % interval from", 2),
-            "high": Column("to", 2),
+            **interval_columns(self.confidence),
             "p": Column("p", 4),
             "holm_p": Column("Holm p", 4),
             "mcnemar_p": Column("McNemar p of the given models", 4),
         }
-        absent = [name for name in ("f1_difference_sd", "mcnemar_p") if frame[name].isna().all()]
-        shown = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
-        shown = [name for name in shown if name not in absent]
+        order = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
+        shown = frame[order].dropna(axis="columns", how="all")
         notes = interval_notes(grid, self.confidence)
-        return Table(frame[shown], columns, " ".join([*_note(self, frame), *notes, *_shows(powers)]))
+        return Table(shown, columns, " ".join([*_note(self, frame), *notes, shows]))
 
 
 def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
     """Return in words how small a difference the test documents and seeds of a dataset can show."""
     shown, documents, most = [], compared["documents"].iloc[0], compared["seeds"].max()
     for other, rows in compared.groupby("against", sort=False):
-        variances = rows[["of_seeds", "of_documents", "of_documents_given_models"]].median()
-        smallest = smallest_difference(
-            seeds=rows["seeds"].max(),
-            documents=documents,
-            level=1 - settings.confidence,
-            power=POWER,
-            of_extremes=rows["of_extremes"].median(),
-            **variances,
-        )
+        variances = rows[VARIANCES].median()
+        given = {"seeds": rows["seeds"].max(), "documents": documents, "of_extremes": rows["of_extremes"].median()}
+        smallest = smallest_difference(**variances, **given, level=1 - settings.confidence, power=POWER)
         if not variances.any():  # as of models that predict the same
             size = "unknown, since it is 0,"
         elif smallest is None:
@@ -231,11 +223,6 @@ def _score(compared: pd.DataFrame) -> str:
     return " and ".join(f"{name} ({', '.join(datasets)})" for name, datasets in found.items())
 
 
-def _shows(powers: Sequence[str]) -> Iterator[str]:
-    yield f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %, by"
-    yield f"the median variance of the comparisons: {'; '.join(powers)}."
-
-
 class AnswerTable(ComparisonSettings, TableSettings):
     """One row per dataset: which of the compared models has the highest F1 on test, and which are better or worse."""
 
@@ -255,25 +242,18 @@ class AnswerTable(ComparisonSettings, TableSettings):
                 continue  # the models are not made for the dataset
             scores = scores_of(paired_predictions(here), self.confidence)
             mean = scores["score"].round(EQUAL_DECIMALS)
-            highest = scores.loc[mean.idxmax()]
             significant = pairs["holm_p"] <= 1 - self.confidence
             rows.append(
                 {
                     "dataset": dataset,
                     "highest": ", ".join(mean.index[mean == mean.max()]),
-                    "f1": highest["score"],
-                    "low": highest["low"],
-                    "high": highest["high"],
+                    **scores.loc[mean.idxmax()].rename({"score": "f1"}),
                     "shown_better": _in_words(pairs, significant & (pairs["f1_difference"] > 0), "than"),
                     "shown_worse": _in_words(pairs, significant & (pairs["f1_difference"] < 0), "than"),
                     "no_significant_difference": _in_words(pairs, ~significant, "from"),
                 }
             )
-        columns = {
-            "f1": Column(scope.quantity("f1", self.stage).label, 2),
-            "low": Column(f"{100 * self.confidence:g} % interval from", 2),
-            "high": Column("to", 2),
-        }
+        columns = {"f1": Column(scope.quantity("f1", self.stage).label, 2), **interval_columns(self.confidence)}
         notes = interval_notes(grid, self.confidence)
         return Table(pd.DataFrame(rows), columns, " ".join([*_answer_note(comparisons), *notes]))
 

@@ -1,6 +1,6 @@
 """Costs and scores of the runs of one or several stages: a row per model."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -131,10 +131,10 @@ class StageTable(TableSettings):
             for column in self.columns_shown(group[-1]):
                 each = scope.quantity(column, group[-1], dataset)
                 for other, values, form in self._numbers(scope, column, each, group, dataset, runs):
-                    key, of_rows = _key(place, each, quantities), values.reindex(scope.models)
-                    name, decimals = each.name, each.printed
+                    key = Key(place if len(quantities) == 1 else (*place, each.name))
+                    of_rows, name, decimals = values.reindex(scope.models), each.name, each.printed
                     if other is not None:
-                        key, decimals = _against(key, other), form.decimals
+                        key, decimals = Key((*key.parts, "against", other)), form.decimals
                         name = PRINTED_DIFFERENCES.get((column, other), "")
                     frame[key] = of_rows.mean(axis=1).to_numpy()
                     printed[key] = replace(form, label=f"{'/'.join(place)} {form.label}")
@@ -145,8 +145,9 @@ class StageTable(TableSettings):
                     if name in published:
                         rows = pd.MultiIndex.from_product([["+".join(group)], scope.models, [dataset]])
                         if (theirs := published[name].reindex(rows)).notna().any():
-                            frame[_published(key)] = theirs.to_numpy()
-                            printed[_published(key)] = Column(f"{printed[key].label}, published", decimals)
+                            beside = Key((*key.parts, PUBLISHED))
+                            frame[beside] = theirs.to_numpy()
+                            printed[beside] = Column(f"{printed[key].label}, published", decimals)
         if QUANTITIES["memory"] in quantities:
             kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
             frame[KIND] = kinds.reindex(scope.models).to_numpy()
@@ -187,18 +188,3 @@ def _runs(scope: Scope, stage: str, quantities: Sequence[Quantity]) -> pd.DataFr
 def _once(values: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """Return values by row and seed without repetitions of the same evaluation."""
     return values.mask(made.apply(pd.Series.duplicated, axis=1))
-
-
-def _key(place: tuple[str, ...], shown: Quantity, quantities: Collection[Quantity]) -> Key:
-    """Return the label of the column of a quantity, one of those that the table shows."""
-    return Key(place if len(quantities) == 1 else (*place, shown.name))
-
-
-def _published(key: Key) -> Key:
-    """Return the label of the column of the published values."""
-    return Key((*key.parts, PUBLISHED))
-
-
-def _against(key: Key, other: str) -> Key:
-    """Return the label of the column of the difference from another model."""
-    return Key((*key.parts, "against", other))

@@ -18,11 +18,7 @@ from lib.results.style import BASELINE_COLOUR, STYLE, draw_histogram, label_hist
 from lib.results.table import Column, Table
 
 STATISTICS = ("documents", "mean", "std", "median", "min", "max")
-LOST = {
-    "unknown": "unknown tokens [%]",
-    "empty": "without a known token [%]",
-    "dropped": "characters dropped [%]",
-}
+LOST = {"unknown": "unknown tokens [%]", "empty": "without a known token [%]", "dropped": "characters dropped [%]"}
 """Column of each share of lost text; blank in statistics that were made without it."""
 
 
@@ -84,10 +80,8 @@ class TokenLengthsFigure(FigureSettings):
         corpora = [corpus for corpus, _ in scope.tokenised]
         figure, panels = panel_grid(len(scope.tokenised), PANEL_INCHES)
         for axes, (corpus, tokenizer), file in zip(panels, scope.tokenised, scope.files, strict=True):
-            title = scope.title(corpus)
-            axes.set_title(
-                f"{title}, {tokenizer}" if corpora.count(corpus) > 1 else title, pad=14
-            )  # above the names of limits
+            title = f"{scope.title(corpus)}, {tokenizer}" if corpora.count(corpus) > 1 else scope.title(corpus)
+            axes.set_title(title, pad=14)  # above the names of limits
             _draw_parts(axes, list(_parts(Path(file))))
         return figure
 
@@ -106,6 +100,8 @@ class Part(NamedTuple):
 
 def _parts(file: Path) -> Iterator[Part]:
     """Yield the splits; in place of one that has parts (`train_short`, `train_long`) these, in their order."""
+    from datasets import load_from_disk  # which starts slowly
+
     try:
         statistics: Mapping[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
         splits = [name for name in statistics if (file.parent / name).is_dir()]
@@ -114,19 +110,13 @@ def _parts(file: Path) -> Iterator[Part]:
         for split in splits:
             names = [name for name in statistics if name.startswith(f"{split}_")] or [split]
             ends = np.cumsum([statistics[name]["documents"] for name in names])
-            lengths = _lengths(file.parent / split)
+            lengths = np.asarray(load_from_disk(str(file.parent / split)).with_format("numpy")["length"][:], dtype=int)
             if len(lengths) != ends[-1]:
                 raise ValueError(f"{ends[-1]} documents counted in {split}, {len(lengths)} found")
             for name, part in zip(names, np.split(lengths, ends[:-1]), strict=True):
                 yield Part(name, statistics[name]["max_tokens"], statistics[name]["at_limit"], part)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file}: not token lengths ({error!r}). Tokenise {file.parent} again.") from error
-
-
-def _lengths(split: Path) -> np.ndarray:
-    from datasets import load_from_disk  # which starts slowly
-
-    return np.asarray(load_from_disk(str(split)).with_format("numpy")["length"][:], dtype=int)
 
 
 def _draw_parts(axes: Axes, parts: list[Part]) -> None:

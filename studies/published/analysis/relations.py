@@ -12,7 +12,7 @@ from lib.analysis.settings import AnalysisSettings
 from lib.analysis.table import TIMES
 from lib.backbones.settings import Ability
 from lib.core.settings import Size
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, draw_with_bars, legend_entry
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, draw_points, legend_entry
 from lib.results.table import Column, Table
 
 LONGEST = 64
@@ -63,7 +63,7 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
             now = chosen[chosen["relation"] == relation]
             offset = 100 * now[now["by"] == "offset"].iloc[0][["accuracy", "low", "high"]].astype(float)
             ends = [offset["accuracy"] - offset["low"]], [offset["high"] - offset["accuracy"]]
-            draw_with_bars(
+            draw_points(
                 axes, offset["accuracy"], place - SPREAD / 2, f"{relation}, offset", xerr=ends, color=BASELINE_COLOUR,
                 marker="|", markersize=9,
             )  # fmt: skip
@@ -71,7 +71,7 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
                 colour, marker = styles[model]
                 of_head = now[(now["by"] == "head") & (now["model"] == model) & (now["when"] == when)]
                 head = 100 * of_head.iloc[0][["accuracy", "low", "high"]].astype(float)
-                draw_with_bars(
+                draw_points(
                     axes, head["accuracy"], place - SPREAD / 2 + SPREAD * number / len(lines),
                     f"{relation}, {model}, {when}",
                     xerr=([head["accuracy"] - head["low"]], [head["high"] - head["accuracy"]]), color=colour,

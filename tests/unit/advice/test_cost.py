@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from lib.advice.cost import KeptBytes, interleaved, processor
+from lib.advice.cost import KeptBytes, processor
 
 CPU = torch.device("cpu")
 
@@ -19,11 +19,3 @@ def test_kept_bytes_counts_each_storage_once_and_no_parameters():
 
 def test_the_processor_has_a_name():
     assert processor(CPU).strip()
-
-
-def test_computations_take_turns():
-    calls = []
-    seconds = interleaved({name: lambda name=name: calls.append(name) for name in "abc"}, {"a": 3, "b": 1, "c": 2}, CPU)
-    assert "".join(calls) == "abcaca"
-    assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 1, "c": 2}
-    assert all(time >= 0 for times in seconds.values() for time in times)

@@ -104,7 +104,7 @@ def test_more_than_ten_classes_have_no_figures_per_class_in_the_metrics():
 @pytest.mark.parametrize(
     ("labels", "probabilities", "message"),
     [
-        ([], np.empty((0, 2)), "at least one document"),
+        ([], np.empty((0, 2)), "0 labels .* do not fit"),
         ([0, 1], one_hot([0], 2), "do not fit"),
         ([0, 1], one_hot([0, 1], 3), "do not fit"),
         ([0, 2], one_hot([0, 1], 2), "from 0 to 2; expected 0 to 1"),

@@ -60,7 +60,7 @@ def test_a_document_is_right_if_all_of_its_items_are():
 @pytest.mark.parametrize("documents", [[0, 1, 2, 3], [0, 0, 1, 2]])
 def test_leaving_a_document_out_is_scoring_the_others(documents):
     labels, predictions = np.array([0, 1, 1, 2]), np.array([[0, 1, 2, 2], [1, 1, 1, 0]])
-    found = paired(labels, predictions, documents).left_out()
+    found = paired(labels, predictions, documents).left_out
     assert found.shape == (max(documents) + 1, 1, 2)
     for document, scores in enumerate(found[:, 0]):
         others = np.array(documents) != document
@@ -309,4 +309,4 @@ def test_f1_of_spans_is_that_of_their_characters():
     assert (spans.right() == (found == labels).all(axis=-1)).all()
     assert spans.right()[0, 0, 1]
     one = PairedSpans(["c"], *(each[:, 2:] for each in counts))
-    assert one.left_out()[..., 0] == pytest.approx(spans.left_out()[..., 2])
+    assert one.left_out[..., 0] == pytest.approx(spans.left_out[..., 2])

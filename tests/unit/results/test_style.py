@@ -90,7 +90,7 @@ def test_all_error_bars_have_caps_of_one_style():
     draw = {name: code for name, code in modules.items() if drawing.search(code)}
     kinds = {f"{place}/results/kinds/{name}.py" for place, name in DRAWN}
     assert kinds | {"studies/published/analysis/relations.py"} <= draw.keys()
-    assert [name for name, code in draw.items() if not re.search(r"draw_with_bars\(|\*\*ERROR_BAR", code)] == []
+    assert [name for name, code in draw.items() if not re.search(r"draw_points\(|\*\*ERROR_BAR", code)] == []
     assert [name for name, code in modules.items() if ".errorbar(" in code] == ["lib/results/style.py"]
     assert ERROR_BAR["capsize"] > 0
 

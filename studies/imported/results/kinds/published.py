@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.printed_values import MACHINE, NOTES, note, published
+from lib.results.printed_values import MACHINE, note, notes_of, published
 from lib.results.quantities import CHARACTERS, MACRO, QUANTITIES
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
@@ -55,7 +55,7 @@ class PublishedTable(TableSettings):
         assert study is not None  # the report was checked
         known = published(study).merge(_ours(scope), on=PLACE, suffixes=("_printed", ""))
         alike = ~known["quantity"].isin(MACHINE)
-        if (hardware := NOTES[study].hardware) is not None:
+        if (hardware := notes_of(study).hardware) is not None:
             alike |= known["hardware"].str.contains(hardware, na=False)
         decimals = known["printed"].str.partition(".")[2].str.len()
         rounded = [f"{value:.{places}f}" for value, places in zip(known["value"], decimals, strict=True)]

@@ -19,7 +19,7 @@ from lib.results.style import (
     CHANCE,
     STYLE,
     colours_and_markers,
-    draw_with_bars,
+    draw_points,
     legend_beside,
     legend_entry,
     panel_grid,
@@ -171,7 +171,7 @@ def _draw_models(
             deviation = scores.loc[row, "std"]
             style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
             yerr = None if pd.isna(deviation) else deviation
-            draw_with_bars(axes, sizes[row], scores.loc[row, "mean"], row, yerr=yerr, **style)
+            draw_points(axes, sizes[row], scores.loc[row, "mean"], row, yerr=yerr, **style)
     axes.set_xscale("log", base=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.4g}"))
     axes.minorticks_off()

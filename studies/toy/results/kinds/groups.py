@@ -15,7 +15,7 @@ from lib.core.settings import BoundedFloat, Fraction
 from lib.results.predictions import accuracy_by_group, load_items
 from lib.results.scope import Scope
 from lib.results.settings import MODEL, FigureSettings, TableSettings
-from lib.results.style import BEHIND, CHANCE, STYLE, draw_with_bars, legend_beside, line_styles, name_above
+from lib.results.style import BEHIND, CHANCE, STYLE, draw_points, legend_beside, line_styles, name_above
 from lib.results.table import Column, Key, Table
 
 MOST_GROUPS = 20
@@ -155,7 +155,7 @@ def _draw_groups(
         axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if labels else {}))
         if line["std"].notna().any():
             bars: dict[str, Any] = {"ecolor": style["color"], "alpha": 0.6}
-            draw_with_bars(axes, x, line["mean"], yerr=line["std"], fmt="none", **bars)
+            draw_points(axes, x, line["mean"], yerr=line["std"], fmt="none", **bars)
     if logarithmic:
         axes.set_xscale("log")
     if labels:
