@@ -48,23 +48,28 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
     """Return the input tensors of a batch, as long as its longest example.
 
     Args:
-        examples: each with `id` and `input_ids`, perhaps with `token_type_ids`.
+        examples: each with `id` and `input_ids`, perhaps with `token_type_ids`, or `pair_ids`.
         pad_token_id: id of the padding.
 
     Returns:
-        input_ids [B, N], attention_mask [B, N] and, if the examples have any, token_type_ids [B, N], 0 at padding.
+        input_ids [B, N], attention_mask [B, N] and, if the examples have any, token_type_ids [B, N], 0 at padding, or
+        pair_ids and pair_mask [B, M].
 
     Raises:
-        DataError: an example has no token: attention over padding only means nothing.
+        DataError: a text has no token: attention over padding only means nothing.
     """
     if empty := [example["id"] for example in examples if not len(example["input_ids"])]:
-        raise DataError(f"document(s) {empty} have no token. Expected at least one; remove them and tokenise again.")
+        raise DataError(f"document(s) {empty} have no token. Remove them and tokenise again.")
     rows = [example["input_ids"] for example in examples]
     length = max(map(len, rows))
     ids, mask = pad_ids(rows, length, pad_token_id)
     batch = {"input_ids": ids, "attention_mask": mask}
     if "token_type_ids" in examples[0]:
         batch["token_type_ids"], _ = pad_ids([example["token_type_ids"] for example in examples], length, 0)
+    if "pair_ids" in examples[0]:
+        seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
+        second = pad_examples(seconds, pad_token_id)
+        batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
     return batch
 
 
@@ -136,10 +141,6 @@ class ClassificationCollator:
             DataError: a text has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        if "pair_ids" in examples[0]:
-            seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
-            second = pad_examples(seconds, self._pad_token_id)
-            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
         if "labels" in examples[0]:
             labels, _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
             return batch | {"labels": labels}

@@ -50,10 +50,6 @@ class History:
         for name, value in state.items():
             setattr(self, name, value)
 
-    def add_loss(self, loss: torch.Tensor) -> None:
-        """Add a micro-batch's share of an optimiser step's loss, without a transfer from the device."""
-        self.loss = self.loss + loss
-
     def under_way(self, tokens: int) -> dict[str, float | None]:
         """Return mean loss and speed since the last row, or those of that row before the next step.
 

@@ -123,26 +123,9 @@ def explained_size() -> Iterator[None]:
         if not should_reduce_batch_size(error):
             raise
         raise RunError(
-            f"out of memory ({str(error).splitlines()[0]}), before any document was read. Expected the weights of the "
-            "model to fit: take a smaller backbone (hidden_size, num_hidden_layers) or vocabulary, or a machine with "
-            "more memory."
+            f"out of memory ({str(error).splitlines()[0]}), before any document was read. Expected the weights to fit: "
+            "take a smaller backbone (hidden_size, num_hidden_layers) or vocabulary, or a machine with more memory."
         ) from error
-
-
-@contextlib.contextmanager
-def _with_its_signal() -> Iterator[None]:
-    """Wait for the signal of a dead data loader worker whose connection broke first.
-
-    Otherwise the error that torch raises at the signal would come later, from any call.
-
-    Raises:
-        RuntimeError: the signal came; see `died_of_worker`.
-    """
-    try:
-        yield
-    except (ConnectionError, EOFError):
-        time.sleep(SECONDS)
-        raise
 
 
 @contextlib.contextmanager
@@ -167,16 +150,15 @@ def explained_memory(execution: Training, documents: int, longest: int, *, evalu
         most = min(documents * longest, execution.micro_batch_tokens)
         if most <= longest:
             raise OutOfMemoryError(
-                f"{cause}, with 1 document of up to {longest} tokens at once. Expected it to fit: cut documents "
-                "shorter (max_tokens), take a smaller backbone or precision bf16, or a device with more memory.",
+                f"{cause}, with 1 document of up to {longest} tokens at once. Make it fit: cut documents shorter "
+                "(max_tokens), take a smaller backbone or precision bf16, or a device with more memory.",
                 fitting=None,
             ) from error
         fitting = max(longest, most // 2)
         raise OutOfMemoryError(
             f"{cause}, with up to {most} tokens at once, in documents of up to {longest} "
             f"(execution.training.micro_batch_tokens: {execution.micro_batch_tokens}). Lower it to {fitting}, or "
-            "set execution.training.auto_micro_batch to true, which does this automatically. The size of an "
-            "optimiser step stays the same. The next start of a training resumes from its last checkpoint.",
+            "set execution.training.auto_micro_batch to true, which does this; optimiser steps stay the same.",
             fitting=fitting if distributed.count() == 1 else None,
         ) from error
 
@@ -211,18 +193,20 @@ def explained_workers(execution: Training, interruption: Interruption | None = N
     if execution.workers and interruption is not None:
         _spare_workers()
     try:
-        with _with_its_signal():
+        try:
             yield
+        except (ConnectionError, EOFError):
+            time.sleep(SECONDS)  # here the signal raises torch's error, which would come later from any call
+            raise
     except RuntimeError as error:
         if not died_of_worker(error):
             raise
         if interruption is not None and interruption.is_wanted:
             interruption.leave()
         raise RunError(
-            f"a data loader worker died ({str(error).splitlines()[0]}). Expected "
-            f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. Raise "
-            "execution.job.mem_mb, or lower the workers. The next start of a training resumes from its last "
-            "checkpoint."
+            f"a data loader worker died ({str(error).splitlines()[0]}); usually memory ran out. Raise "
+            f"execution.job.mem_mb, or lower execution.training.workers = {execution.workers}. The next start of a "
+            "training resumes from its last checkpoint."
         ) from error
 
 

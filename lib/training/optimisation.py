@@ -64,8 +64,7 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
     for part, multiplier in factors.items():
         if multiplier != 1 and part not in {found for found, _ in groups}:
             raise RunError(
-                f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no trainable "
-                "weights of its own. Leave it out."
+                f"recipe.{part}_lr_multiplier: {multiplier:g}, but the {part} has no trainable weights. Leave it out."
             )
     weights = trained(model)
     parts: list[dict[str, Any]] = [
@@ -190,10 +189,7 @@ def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
         epoch: epoch that begins, counted from 0.
     """
     if recipe.freezes and not recipe.frozen_epochs and epoch == 0:
-        logger.warning(
-            "recipe: freeze_layers and freeze_embeddings freeze nothing, since half of epochs = 1, rounded down, is 0. "
-            "Set freeze_epochs, raise epochs, or leave them out",
-        )
+        logger.warning("recipe: freezes nothing, since half of epochs = 1, rounded down, is 0. Set freeze_epochs")
     if not recipe.frozen_epochs:
         return
     for module in _frozen(model, recipe):

@@ -55,10 +55,6 @@ BATCH_SIZE = 8
 LARGEST = 2_048
 """Most tokens of a batch on a CPU, whose cache larger ones leave."""
 
-_OPTIONS = (
-    "Here, --column is 'text', --pair-column is 'text_pair', --id is 'id', and --dialect '{...}' has the settings of "
-    "'dialect'."
-)
 
 Example = dict[str, Any]
 
@@ -122,7 +118,7 @@ def predict(
     try:  # finds what cannot be read before anything is computed
         empty = Counter("" in (record.text.strip(), (record.text_pair or "-").strip()) for record in records())
     except DataError as error:
-        raise DataError(f"{error} {_OPTIONS}") from error
+        raise DataError(f"{error} Here, say so by --column, --pair-column, --id and --dialect '{{...}}'.") from error
     if empty[True]:
         logger.warning("%s: %d documents without text get a row all the same", source, empty[True])
     total, arguments = empty.total(), [column, pair_column, id, repr(dialect), classifier.limit, batch_size]
@@ -168,9 +164,7 @@ def _parts(target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> Ite
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 lock.stat()  # the other process may have just removed it
             except (BlockingIOError, FileNotFoundError) as error:
-                raise RunError(
-                    f"{target}: another process predicts into it. Expected one at a time; wait, or name another file."
-                ) from error
+                raise RunError(f"{target}: another process predicts into it. Wait, or name another file.") from error
             except OSError:
                 logger.warning("%s: its file system has no locks; give each prediction a file of its own", target)
             if note.exists() and json.loads(note.read_text(encoding="utf-8")) == made_from:
@@ -185,14 +179,6 @@ def _parts(target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> Ite
 def _run_of(model: Path) -> Path | None:
     """Return the folder of the run that left a model, which is in `model` or `model/best` there; None = unknown."""
     return next((folder for folder in model.resolve().parents[:2] if (folder / RUN).is_file()), None)
-
-
-def _require_unchanged(model: Path, run: Path) -> None:
-    """Refuse a model that differs from the record of its run."""
-    if problems := differing_files(run, read_record(run), f"{model.resolve().relative_to(run)}/"):
-        raise RunError(
-            f"{run}: {', '.join(problems)}. Expected what the run left; change a copy of the model, elsewhere."
-        )
 
 
 def _columns_of(run: Path, source: Path, dialect: Dialect) -> dict[str, str]:
@@ -249,28 +235,24 @@ class Classifier:
             batch_size: documents at once.
             device: to compute on.
         """
-        if run := _run_of(folder):
-            _require_unchanged(folder, run)
+        run = _run_of(folder)
+        if run and (problems := differing_files(run, read_record(run), f"{folder.resolve().relative_to(run)}/")):
+            raise RunError(f"{run}: {', '.join(problems)}. Change a copy of the model, elsewhere.")
         config = open_config(folder)
         head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
         if head is None:
-            raise RunError(
-                f"{folder}: holds a model of {', '.join(config.architectures or []) or 'no known kind'}, which does "
-                "not classify documents. Expected that of a run of sequence_classification, pair_classification or "
-                "regression."
-            )
+            kinds = ", ".join(config.architectures or []) or "no known kind"
+            raise RunError(f"{folder}: holds a model of {kinds}, which does not classify documents. Name another one.")
         if not isinstance(config, BackboneConfig):
             raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
-        if head is PairClassification and not paired:
-            raise RunError(_lacks_pairs(folder))
         if head is SequenceClassification and paired and not config.parameters.takes_pairs:
-            raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no column of second ones.")
+            raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no second column.")
         tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
         trained_on = tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
-        if trained_on == "together" and not paired:
-            raise RunError(_lacks_pairs(folder))
+        if not paired and (head is PairClassification or trained_on == "together"):
+            raise RunError(f"{folder}: was trained on pairs of texts. Name the second column (--pair-column).")
         if trained_on == "single" and paired:
-            raise RunError(f"{folder}: was trained on single texts. Expected no column of second ones; leave it out.")
+            raise RunError(f"{folder}: was trained on single texts. Name no second column.")
         longest, stored = config.parameters.longest(), tokenizer.backend.model_max_length
         limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
         if longest is not None and limit > longest:
@@ -297,7 +279,8 @@ class Classifier:
         """
         found: dict[int, dict[str, float | str]] = {}
         examples = self._examples(records)
-        lengths = [_length(example) for example in examples]
+        # Of pairs, the longer text counts.
+        lengths = [max(len(each["input_ids"]), len(each.get("pair_ids", ()))) for each in examples]
         # Shows a lack of memory at once.
         longest_first = sorted(range(len(examples)), key=lambda place: -lengths[place])
         for batch in within_budget([lengths[place] for place in longest_first], self.budget):
@@ -305,11 +288,8 @@ class Classifier:
             scores = self._scores([examples[place] for place in places])
             for place, row in zip(places, scores, strict=True):
                 if not all(map(math.isfinite, row)):
-                    raise RunError(
-                        f"{self.config.name_or_path}: its scores of the document {records[place].id} are NaN or inf. "
-                        "Expected finite ones; run the stage again with precision fp32 or bf16, or with a lower "
-                        "learning rate."
-                    )
+                    where = f"{self.config.name_or_path}: its scores of the document {records[place].id}"
+                    raise RunError(f"{where} are NaN or inf. Train it in fp32 or bf16, or with a lower learning rate.")
                 found[place] = {"id": records[place].id, **self._named(row)}
             predicted(len(places))
         return [found[place] for place in range(len(records))]
@@ -325,11 +305,7 @@ class Classifier:
 
     @torch.inference_mode()
     def _scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        padding = self.tokenizer.backend.pad_token_id
-        batch = pad_examples(examples, padding)
-        if "pair_ids" in examples[0]:
-            second = pad_examples([{"id": each["id"], "input_ids": each["pair_ids"]} for each in examples], padding)
-            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        batch = pad_examples(examples, self.tokenizer.backend.pad_token_id)
         logits = self.model(**send_to_device(batch, self.device)).logits.float()
         return (logits if self.config.problem_type == "regression" else logits.softmax(-1)).tolist()
 
@@ -353,25 +329,13 @@ class Classifier:
         return examples
 
 
-def _lacks_pairs(folder: Path) -> str:
-    return f"{folder}: was trained on pairs of texts. Expected two columns; name the second one (--pair-column)."
-
-
-def _length(example: Example) -> int:
-    """Return the tokens of the longer text of a document."""
-    return max(len(example["input_ids"]), len(example.get("pair_ids", ())))
-
-
 def _device(name: str | None) -> torch.device:
     try:
         device = torch.device(name or torch.accelerator.current_accelerator() or "cpu")
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise RunError(
-            f"device {name}: cannot be used ({reason}). Expected one such as cpu or cuda; leave it out for a "
-            "GPU if there is one."
-        ) from error
+        raise RunError(f"device {name}: cannot be used ({reason}). Expected one such as cpu or cuda.") from error
     return device
 
 

@@ -30,19 +30,10 @@ from lib.core.record import Stretch, with_stretch
 from lib.study.run import RunSettings
 from lib.tokens.batches import LengthGroupedSampler, Share
 from lib.tokens.stored import TokenDataset
-from lib.training import checkpoints, distributed
+from lib.training import checkpoints, distributed, optimisation
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
-from lib.training.optimisation import (
-    advance,
-    freeze,
-    load_moments,
-    make_optimizer,
-    make_schedule,
-    multipliers,
-    trained,
-)
 from lib.training.predictor import Batch, Components, Observer, Predictor, items
 from lib.training.record import stretch
 
@@ -105,7 +96,7 @@ class Trainer(Predictor):
         self.steps = min(epochs, self.recipe.steps or epochs)
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
         self.progress = Progress()
-        self.history = History(multipliers(self.recipe))
+        self.history = History(optimisation.multipliers(self.recipe))
         self.stretches: list[Stretch] = []
         self.loss = self.grad_norm = 0.0
         self.add_gradients: Callable[[Batch], torch.Tensor] = self._add_gradients
@@ -131,8 +122,8 @@ class Trainer(Predictor):
         Raises:
             RunError: no evaluation had a finite score, or the loss is NaN or inf.
         """
-        self.optimizer = self.accelerator.prepare(make_optimizer(self.model, self.recipe))
-        self.schedule = make_schedule(self.optimizer, self.recipe, self.steps)
+        self.optimizer = self.accelerator.prepare(optimisation.make_optimizer(self.model, self.recipe))
+        self.schedule = optimisation.make_schedule(self.optimizer, self.recipe, self.steps)
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
@@ -146,7 +137,7 @@ class Trainer(Predictor):
         )
         while self.progress.step < self.steps:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
-            freeze(self.model, self.recipe, epoch)
+            optimisation.freeze(self.model, self.recipe, epoch)
             if self.graphs is not None and self.recipe.frozen_epochs:
                 self.graphs.clear()  # other weights may train now
             self.history.start_clock()
@@ -225,7 +216,7 @@ class Trainer(Predictor):
         step_loss: torch.Tensor | float = 0.0
         for batch in batches:
             loss = distributed.total(self.training_step(batch, labels))
-            self.history.add_loss(loss)
+            self.history.loss = self.history.loss + loss  # without a transfer from the device
             step_loss = step_loss + loss
         distributed.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
@@ -341,7 +332,7 @@ class Trainer(Predictor):
         with checkpoints.writing(self.work, self.progress) as folder:
             if not distributed.index():
                 # With adapters, all other weights are frozen, so the start of the run has them.
-                weights = {name: each.detach() for name, each in trained(self.model).items()}
+                weights = {name: each.detach() for name, each in optimisation.trained(self.model).items()}
                 self.model.save_pretrained(folder, state_dict=weights if self.recipe.lora else None)
                 for name, part in self._stateful().items():
                     torch.save(part.state_dict(), folder / name)
@@ -363,8 +354,8 @@ class Trainer(Predictor):
             for name in self._stateful()
             if (checkpoint / name).exists()  # a run in another precision has no scaler
         }
-        load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
-        advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
+        optimisation.load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
+        optimisation.advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
         if self.accelerator.scaler and "scaler.pt" in saved:
             self.accelerator.scaler.load_state_dict(saved["scaler.pt"])
         state = checkpoints.read_state(checkpoint)
@@ -391,7 +382,7 @@ class Trainer(Predictor):
             RunError: a weight is missing.
         """
         missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
-        refuse(trained(self.model).keys() & set(missing), checkpoint, "are missing")
+        refuse(optimisation.trained(self.model).keys() & set(missing), checkpoint, "are missing")
 
     def load_best(self) -> None:
         """Load the weights of the best evaluation.
