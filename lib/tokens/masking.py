@@ -138,10 +138,8 @@ class TokenMasker:
 def _mask_token_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int:
     found = tokenizer.mask_token_id if token is None else tokenizer.get_vocab().get(token)
     if found is None:
-        raise ConfigError(
-            f"mask_token = {token!r}: {tokenizer.name_or_path or 'the tokeniser'} has no such token, or none of its "
-            "own. Name a token as its vocabulary spells it, which texts hardly need, such as '_'."
-        )
+        name = tokenizer.name_or_path or "the tokeniser"
+        raise ConfigError(f"mask_token = {token!r}: {name} has no such token, or none of its own. Name one of it.")
     return found
 
 

@@ -81,11 +81,8 @@ def train_wordpiece(
     _require_words(alphabet, tokenizer_dir)
     vocabulary = core.get_vocab()
     if len(vocabulary) > vocab_size:
-        logger.warning(
-            "vocab_size = %d: the vocabulary has %d entries, two for each of %d characters. Set algorithm: bpe, whose "
-            "smallest vocabulary has 262 entries",
-            *(vocab_size, len(vocabulary), len(alphabet)),
-        )
+        sizes = vocab_size, len(vocabulary), len(alphabet)
+        logger.warning("vocab_size = %d: has %d entries, two for each of %d characters. Set algorithm: bpe", *sizes)
     return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
 
 
@@ -172,10 +169,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         if name in names and core.token_to_id(names[name]) is not None
     }
     if "pad_token" not in special and "eos_token" not in special:
-        raise DataError(
-            f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in its "
-            "tokenizer_config.json to any token that texts do not need."
-        )
+        raise DataError(f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in it.")
     special.setdefault("pad_token", special.get("eos_token"))
     if mask_token is not None:
         (special["mask_token"],) = _add(core, [mask_token], "mask_token")
@@ -271,8 +265,7 @@ def _require_lowercase(vocabulary: Iterable[str], path: str | Path) -> None:
     if len(capitals) > _STRAY * len(words):
         raise DataError(
             f"{path}: lowercase is true, but {len(capitals):,} of {len(words):,} tokens have capitals, such as "
-            f"{capitals[-1]!r}, and no lower-cased text has them. Set 'lowercase: false' (usually with "
-            "'strip_accents: false') for the tokeniser, or take the vocabulary of lower-cased texts."
+            f"{capitals[-1]!r}. Set 'lowercase: false' (usually with 'strip_accents: false') for the tokeniser."
         )
 
 

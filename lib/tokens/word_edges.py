@@ -43,11 +43,8 @@ def word_edges(tokenizer: PreTrainedTokenizerBase, is_special: np.ndarray) -> Wo
         text = join([_BEFORE, token])[len(_BEFORE) :]
         begins[number], ends[number] = text[:1].isspace(), text[-1:].isspace()
     if not (begins & ~is_special).any():
-        raise ConfigError(
-            f"masking = words: the tokens of {tokenizer.name_or_path or 'the tokeniser'} "
-            f"({type(core.model).__name__}) do not tell where a word begins. Expected WordPiece, whole words, or "
-            "tokens that keep the space before them; choose masking: random or spans."
-        )
+        name = f"{tokenizer.name_or_path or 'the tokeniser'} ({type(core.model).__name__})"
+        raise ConfigError(f"masking = words: the tokens of {name} do not tell words. Choose masking: random or spans.")
     return WordEdges(begins | is_special, ends | is_special)
 
 

@@ -86,11 +86,8 @@ class History:
         """
         loss = float(self.loss) / max(self.steps, 1)
         if not math.isfinite(loss):
-            raise RunError(
-                f"the training loss up to step {step} is {loss}; expected a finite number. Lower the "
-                "learning rate, or use precision bf16 or fp32.",
-                diverged=True,
-            )
+            found = f"the training loss up to step {step} is {loss}"
+            raise RunError(f"{found}. Lower the learning rate, or use precision bf16 or fp32.", diverged=True)
         seconds = self._elapsed()
         self.peak_memory_mb = distributed.largest(self.measured_peak())
         # The recipe's rate is that of a part with multiplier 1, or follows from the part with the largest one.

@@ -86,10 +86,7 @@ class Trainer(Predictor):
         self.lengths = splits["train"]["length"][:]
         size, processes = self.recipe.batch_size, distributed.count()
         if size < processes:
-            raise RunError(
-                f"recipe.batch_size: {size} documents cannot be shared by {processes} processes. Expected one for each "
-                "at least; lower execution.gpus_per_run."
-            )
+            raise RunError(f"recipe.batch_size: {size} for {processes} processes. Expected at least one for each.")
         self.documents = math.ceil(size / processes)
         self.steps_per_epoch = math.ceil(len(self.lengths) / size)
         epochs = self.recipe.epochs * self.steps_per_epoch
@@ -127,6 +124,7 @@ class Trainer(Predictor):
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
+        every = self.recipe.evaluate_every or self.steps_per_epoch
         conditions = stretch(self.run, self.environment, self.progress.step, torch.get_num_threads())
         self.stretches = with_stretch(self.stretches, conditions)
         self.model.zero_grad()
@@ -149,7 +147,7 @@ class Trainer(Predictor):
                 self._read(figures)
                 bar.update()
                 request = self._request()
-                if is_due := self._is_evaluation_due():
+                if is_due := self.progress.step % every == 0 or self.progress.step == self.steps:
                     self._evaluate()
                 if is_due or request:
                     self.save()
@@ -162,7 +160,12 @@ class Trainer(Predictor):
             checkpoint = None
         bar.close()
         if self.keeps_best:
-            self.load_best()
+            if self.progress.best_step is None:
+                raise RunError(
+                    f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate, or use "
+                    "precision bf16 or fp32."
+                )
+            self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
         self.interruption.waits = False
 
     def _steps_of_epoch(self, epoch: int, begun: int, checkpoint: Path | None) -> Iterator[list[Batch]]:
@@ -235,7 +238,9 @@ class Trainer(Predictor):
         """Read the figures of the last step, which waits for a GPU until it has done the step."""
         self.loss, self.grad_norm, tokens = figures.tolist()
         self.progress.tokens += int(tokens)
-        self._check_finite(self.grad_norm + self.loss)
+        self.non_finite = 0 if math.isfinite(self.grad_norm + self.loss) else self.non_finite + 1
+        if self.non_finite == NON_FINITE_STEPS:
+            self._refuse_non_finite(last=self.progress.step)
         self.notify("stepped")
 
     def training_step(self, batch: Batch, labels: torch.Tensor) -> torch.Tensor:
@@ -278,10 +283,6 @@ class Trainer(Predictor):
         is_time = time.monotonic() - self.saved_at >= 60 * self.run.execution.checkpoint_minutes
         return int(distributed.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
 
-    def _is_evaluation_due(self) -> bool:
-        every = self.recipe.evaluate_every or self.steps_per_epoch
-        return self.progress.step % every == 0 or self.progress.step == self.steps
-
     def _evaluate(self) -> None:
         """Evaluate on validation, add a row to the history, and note whether it is the best one."""
         progress = self.progress
@@ -297,16 +298,6 @@ class Trainer(Predictor):
         self.backbone.set_step(self.model, None)
         return super().predict(tokens, prefix)
 
-    def _check_finite(self, norm_and_loss: float) -> None:
-        """Stop if gradients or loss have been NaN or inf for many steps.
-
-        Raises:
-            RunError: they were NaN or inf in each of the last steps.
-        """
-        self.non_finite = 0 if math.isfinite(norm_and_loss) else self.non_finite + 1
-        if self.non_finite == NON_FINITE_STEPS:
-            self._refuse_non_finite(last=self.progress.step)
-
     def _refuse_non_finite(self, last: int) -> None:
         """Raise an error that names the first step with NaN or inf in loss or gradients, and its documents."""
         first = last - self.non_finite + 1
@@ -315,9 +306,9 @@ class Trainer(Predictor):
         rows = [row for _, row in itertools.islice(self._order(epoch), start, start + self.recipe.batch_size)]
         names = ", ".join(map(str, self.tokens.tokens.select(rows)["id"]))
         raise RunError(
-            f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Expected finite "
-            "ones: lower recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last "
-            f"checkpoint is older than that. If nothing helps, look at the documents of step {first}: {names}",
+            f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Lower "
+            "recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last checkpoint is older "
+            f"than that. If nothing helps, look at the documents of step {first}: {names}",
             diverged=True,
         )
 
@@ -341,7 +332,9 @@ class Trainer(Predictor):
                     "history": self.history.state(),
                     "stretches": [each.model_dump(mode="json") for each in self.stretches],
                 }
-                checkpoints.write_state(folder, self.progress, state | self._observed())
+                states = {type(observer).__name__: observer.state() for observer in self.observers}
+                state |= {name: found for name, found in states.items() if found is not None}
+                checkpoints.write_state(folder, self.progress, state)
             checkpoints.save_random_states(folder)
 
     def _restore(self, checkpoint: Path) -> None:
@@ -371,10 +364,6 @@ class Trainer(Predictor):
         parts = {"optimizer.pt": self.optimizer, "scheduler.pt": self.schedule}
         return parts | ({"scaler.pt": self.accelerator.scaler} if self.accelerator.scaler else {})
 
-    def _observed(self) -> dict[str, Any]:
-        states = {type(observer).__name__: observer.state() for observer in self.observers}
-        return {name: state for name, state in states.items() if state is not None}
-
     def load_weights(self, checkpoint: Path) -> None:
         """Load the weights of a checkpoint; one with adapters holds only the trainable weights.
 
@@ -383,19 +372,6 @@ class Trainer(Predictor):
         """
         missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
         refuse(optimisation.trained(self.model).keys() & set(missing), checkpoint, "are missing")
-
-    def load_best(self) -> None:
-        """Load the weights of the best evaluation.
-
-        Raises:
-            RunError: no evaluation had a finite score.
-        """
-        if self.progress.best_step is None:
-            raise RunError(
-                f"{self.work}: no evaluation had a finite {self.task.best}. Expected one, since its model is kept; "
-                "lower recipe.learning_rate, or use precision bf16 or fp32."
-            )
-        self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
 
 
 def _real_tokens(batch: Mapping[str, torch.Tensor]) -> torch.Tensor | int:
