@@ -49,7 +49,7 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
             if (len(header) > 1 or not quoted) and _fits(path, columns, other, may_be_cut=may_be_cut):
                 raise DataError(
                     f"{where}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
-                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
+                    f"text or of the table. Set 'dialect.{key}'."
                 )
         yield tuple(None if place is None else row[place] for place in places)
 

@@ -66,7 +66,7 @@ class Coverage:
             )
         if lost["dropped"] > MOST_LOST:
             found.append(
-                f"the tokeniser drops {lost['dropped']:.1%} of the characters, such as accents, which makes different words "
+                f"the tokeniser drops {lost['dropped']:.1%} of the characters, such as accents, so that words become "
                 f"one. {DROPPED_REMEDY}"
             )
         return found
