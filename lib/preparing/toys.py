@@ -32,10 +32,7 @@ class ToyOptions(GeneratorOptions):
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.preparing.generators.GeneratorOptions.obstacles`."""
         if documents <= self.validation + self.test:
-            yield (
-                f"{documents:,} leave none for training after {self.validation:,} for validation and {self.test:,} for "
-                "the test. Raise it, or lower options.validation or options.test"
-            )
+            yield f"{documents:,} leave none for training after {self.validation:,} for validation and {self.test:,} for test"
 
     def sizes(self, documents: int) -> list[int]:
         """Return the documents of each of `SPLITS`."""
