@@ -48,15 +48,12 @@ class FoldSplits:
         if self._of is not None:
             fold = self._of.get(identity)
             self._without_document.discard(identity)
-        name = cell_text(fold)
+        name, column = cell_text(fold), self._settings.column
         if name == MISSING:
-            raise DataError(
-                f"{where}: {self._settings.file or 'the source'} has no fold of the document {identity!r} in '{self._settings.column}'."
-            )
+            source = self._settings.file or "the source"
+            raise DataError(f"{where}: {source} has no fold of the document {identity!r} in '{column}'.")
         if name is None:
-            raise DataError(
-                f"{where}: the fold in '{self._settings.column}' is {cut(repr(fold), MOST_OF_VALUE)}, no number or name."
-            )
+            raise DataError(f"{where}: the fold in '{column}' is {cut(repr(fold), MOST_OF_VALUE)}, no number or name.")
         self._met[name] += 1
         return self._splits.get(name, 0)
 

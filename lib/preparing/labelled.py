@@ -236,7 +236,7 @@ def _collect(
                 text, *second = texts
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
-                        f"{where}: has {len(label)} labels for {found} words. Expected one per word, after 'remove' (null = none)."
+                        f"{where}: has {len(label)} labels for {found} words. Expected one each (null = none)."
                     )
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)

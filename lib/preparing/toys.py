@@ -31,8 +31,9 @@ class ToyOptions(GeneratorOptions):
 
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.preparing.generators.GeneratorOptions.obstacles`."""
+        held_out = f"{self.validation:,} for validation and {self.test:,} for the test"
         if documents <= self.validation + self.test:
-            yield f"{documents:,} leave none for training after {self.validation:,} for validation and {self.test:,} for test"
+            yield f"{documents:,} leave none for training after {held_out}. Raise it, or lower options.test"
 
     def sizes(self, documents: int) -> list[int]:
         """Return the documents of each of `SPLITS`."""

@@ -175,37 +175,7 @@ def at_previous(labels: torch.Tensor) -> torch.Tensor:
     return torch.cat([labels[:, 1:], labels.new_full((len(labels), 1), IGNORED)], dim=1)
 
 
-class KeyedSampler(Sampler[tuple[int, int]]):
-    """A new shuffle each epoch.
-
-    Args:
-        size: documents.
-        seed: the run's seed.
-    """
-
-    def __init__(self, size: int, seed: int) -> None:
-        self._size = size
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
-        self._epoch = epoch
-
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        """Return the documents' indices [size] in the order that `generator` draws."""
-        return generator.permutation(self._size)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        generator = np.random.default_rng(derive_seed("order", self._seed, self._epoch))
-        epoch = self._epoch
-        return ((epoch, index) for index in self.order(generator).tolist())
-
-    def __len__(self) -> int:
-        return self._size
-
-
-class LengthGroupedSampler(KeyedSampler):
+class LengthGroupedSampler(Sampler[tuple[int, int]]):
     """A new order each epoch that puts documents of similar length into a batch.
 
     The shuffled documents are cut into runs of `batches_per_group` batches; each run is sorted by length and cut
@@ -220,15 +190,21 @@ class LengthGroupedSampler(KeyedSampler):
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, batches_per_group: int = 50) -> None:
-        super().__init__(len(lengths), seed)
         self._lengths = np.asarray(lengths)
         self._batch_size = batch_size
         self._group_size = batch_size * batches_per_group
+        self._seed = seed
+        self._epoch = 0
 
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        """Return the documents' indices [size] in the order that `generator` draws."""
-        shuffled = super().order(generator)
-        whole = self._size - self._size % self._batch_size
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        epoch = self._epoch
+        generator = np.random.default_rng(derive_seed("order", self._seed, epoch))
+        shuffled = generator.permutation(len(self))
+        whole = len(self) - len(self) % self._batch_size
         batches: list[np.ndarray] = []
         for start in range(0, whole, self._group_size):
             group = shuffled[start : min(start + self._group_size, whole)]
@@ -238,7 +214,10 @@ class LengthGroupedSampler(KeyedSampler):
         if batches:
             longest = max(range(len(batches)), key=lambda i: self._lengths[batches[i][0]])
             batches[0], batches[longest] = batches[longest], batches[0]
-        return np.concatenate([*batches, shuffled[whole:]])
+        return ((epoch, index) for index in np.concatenate([*batches, shuffled[whole:]]).tolist())
+
+    def __len__(self) -> int:
+        return len(self._lengths)
 
 
 class Share(Sampler[list[tuple[int, int]]]):
@@ -259,7 +238,7 @@ class Share(Sampler[list[tuple[int, int]]]):
 
     def __init__(
         self,
-        sampler: KeyedSampler,
+        sampler: LengthGroupedSampler,
         lengths: Sequence[int],
         batch_size: int,
         budget: int,

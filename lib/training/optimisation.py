@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
@@ -155,27 +154,6 @@ def advance(schedule: LRScheduler, steps: int) -> None:
     schedule.last_epoch = steps - 1
     with warnings.catch_warnings(action="ignore"):  # torch wants the optimiser to have done a step before
         schedule.step()
-
-
-def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:
-    """Return the learning rate of every optimiser step by the recipe, without the factors of parts.
-
-    Args:
-        settings: the section `recipe` of the run.
-        steps: optimiser steps of the whole training.
-
-    Raises:
-        pydantic.ValidationError: `settings` are not a complete recipe.
-    """
-    recipe = Recipe.model_validate(settings)
-    optimizer = AdamW([nn.Parameter(torch.zeros(1))], lr=recipe.learning_rate)
-    schedule = make_schedule(optimizer, recipe, steps)
-    rates = []
-    for _ in range(steps):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    return rates
 
 
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:

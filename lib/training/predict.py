@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 import torch
@@ -108,7 +108,7 @@ def predict(
     run = _run_of(path)
     own = _columns_of(run, source, dialect or Dialect()) if run and source.is_file() else {}
     column, pair_column = column or own.get("text", "text"), pair_column or own.get("text_pair")
-    classifier = Classifier.open(
+    classifier = Classifier(
         path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
 
@@ -193,48 +193,25 @@ def _columns_of(run: Path, source: Path, dialect: Dialect) -> dict[str, str]:
 
 
 class Classifier:
-    """A model, and how it reads documents.
+    """A model, and how it reads documents; errors are those of `predict`.
 
     Args:
-        model: with a head for documents.
-        tokenizer: of the model.
-        limit: tokens that a text is cut to.
-        budget: tokens of a batch, padding included.
+        folder: model folder of a fine-tuning run.
+        paired: whether documents are pairs of texts.
+        max_tokens: as of `predict`, like the next two.
+        batch_size: documents at once.
         device: to compute on.
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: TextTokenizer, limit: int, budget: int, device: torch.device
-    ) -> None:
-        self.model, self.tokenizer, self.limit, self.device = model.to(device), tokenizer, limit, device
-        self.budget = min(budget, max(limit, LARGEST)) if device.type == "cpu" else budget
-        self.config = model.config
-        use_onednn(self.model)
-        self.names = _columns(self.config.id2label.values())
-        regression = self.config.problem_type == "regression"
-        classes = ["label", *(self.names[label] for label in sorted(self.names))]
-        self.columns = ["id", "prediction"] if regression else ["id", *classes]
-        """Columns of a prediction."""
-
-    @classmethod
-    def open(
-        cls,
+        self,
         folder: Path,
         *,
         paired: bool = False,
         max_tokens: int | None = None,
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
-    ) -> Self:
-        """Return the model in a folder; arguments and errors are those of `predict`.
-
-        Args:
-            folder: model folder of a fine-tuning run.
-            paired: whether documents are pairs of texts.
-            max_tokens: as of `predict`, like the next two.
-            batch_size: documents at once.
-            device: to compute on.
-        """
+    ) -> None:
         run = _run_of(folder)
         if run and (problems := differing_files(run, read_record(run), f"{folder.resolve().relative_to(run)}/")):
             raise RunError(f"{run}: {', '.join(problems)}. Change a copy of the model, elsewhere.")
@@ -247,23 +224,28 @@ class Classifier:
             raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
         if head is SequenceClassification and paired and not config.parameters.takes_pairs:
             raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no second column.")
-        tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
-        trained_on = tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
-        if not paired and (head is PairClassification or trained_on == "together"):
+        self.tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
+        trained_on = self.tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
+        self.reads_separately = head is PairClassification
+        if not paired and (self.reads_separately or trained_on == "together"):
             raise RunError(f"{folder}: was trained on pairs of texts. Name the second column (--pair-column).")
         if trained_on == "single" and paired:
             raise RunError(f"{folder}: was trained on single texts. Name no second column.")
-        longest, stored = config.parameters.longest(), tokenizer.backend.model_max_length
-        limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
-        if longest is not None and limit > longest:
-            raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
-        return cls(
-            open_model(getattr(transformers, head.auto_model), folder).eval(),
-            tokenizer,
-            limit,
-            batch_size * (limit if limit < WHOLE else LARGEST),
-            _device(device),
-        )
+        longest, stored = config.parameters.longest(), self.tokenizer.backend.model_max_length
+        self.limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
+        if longest is not None and self.limit > longest:
+            raise ConfigError(f"max_tokens = {self.limit}, but {folder} reads at most {longest}. Expected no more.")
+        self.device = _device(device)
+        self.model: PreTrainedModel = open_model(getattr(transformers, head.auto_model), folder).eval().to(self.device)
+        use_onednn(self.model)
+        budget = batch_size * (self.limit if self.limit < WHOLE else LARGEST)
+        self.budget = min(budget, max(self.limit, LARGEST)) if self.device.type == "cpu" else budget
+        self.config = self.model.config
+        self.names = _columns(self.config.id2label.values())
+        regression = self.config.problem_type == "regression"
+        classes = ["label", *(self.names[label] for label in sorted(self.names))]
+        self.columns = ["id", "prediction"] if regression else ["id", *classes]
+        """Columns of a prediction."""
 
     def rows(
         self, records: Sequence[Record], predicted: Callable[[int], object] = lambda number: None
@@ -314,14 +296,14 @@ class Classifier:
         examples: list[Example] = [{"id": record.id} for record in records]
         texts, seconds = [record.text for record in records], [record.text_pair or "" for record in records]
         columns: dict[str, list[list[int]]] = {}
-        if records and records[0].text_pair is not None and not _has(PairClassification, self.config):
+        if records and records[0].text_pair is not None and not self.reads_separately:
             pairs = list(zip(texts, seconds, strict=True))
             columns["input_ids"], segments = encode_cut_pairs(self.tokenizer, pairs, self.limit)
             if getattr(self.config, "token_types", 0) > 1:
                 columns["token_type_ids"] = segments
         else:
             columns["input_ids"] = encode_cut(self.tokenizer, texts, self.limit)
-            if _has(PairClassification, self.config):
+            if self.reads_separately:
                 columns["pair_ids"] = encode_cut(self.tokenizer, seconds, self.limit)
         for name, rows in columns.items():
             for example, row in zip(examples, rows, strict=True):

@@ -14,10 +14,10 @@ from lib.core.files import write_json
 from lib.core.record import read_record
 from lib.study.run import Start
 from lib.training.checkpoints import STATE, read_state, seal
-from lib.training.optimisation import learning_rates
 from lib.training.predict import predict
 from lib.training.predictor import Observer
 from lib.training.run import train
+from studies.hate_speech.schedule import learning_rates
 
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
 AUTO_MODELS = {"pretrain": AutoModelForMaskedLM, "finetune": AutoModelForSequenceClassification}

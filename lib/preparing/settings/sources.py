@@ -86,7 +86,7 @@ class RemoteFile(BaseSettings):
     @check
     def _file_has_a_safe_address_and_is_pinned(self) -> Iterator[str]:
         if has_secret := _SECRET.search(self.url):
-            yield "url: holds a secret. Write name and password in ~/.netrc; with a token, fetch and name it as a local source"
+            yield "url: holds a secret. Write name and password in ~/.netrc; with a token, name it as a local source"
         elif not self.url.isprintable() or not is_safe_address(self.url):
             yield f"url: {self.url!r} is no address that nobody can change on the way. Give an https address"
         elif self.name in ("", ".."):
