@@ -70,9 +70,7 @@ class FoldSplits:
             raise DataError(f"split.folds: no document is in fold {' or '.join(absent)}, of {_counted(self._met)}.")
         others = Counter({name: count for name, count in self._met.items() if name not in self._splits})
         if unknown := self._unknown(others):
-            raise DataError(
-                f"split.folds: no setting gives a split to {_counted(unknown)}. Name all under 'split.folds.train'."
-            )
+            raise DataError(f"split.folds: no setting gives a split to {_counted(unknown)}. Set 'split.folds.train'.")
         folds = {split: Counter[str]() for split in SPLITS}
         for name, count in self._met.items():
             folds[SPLITS[self._splits.get(name, 0)]][name] = count

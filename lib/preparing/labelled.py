@@ -218,8 +218,7 @@ def _collect(
                 texts = texts if remove is None else [remove.sub("", text, timeout=MOST_SECONDS) for text in texts]
             except TimeoutError as error:
                 raise DataError(
-                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Expected no "
-                    "repetitions of repetitions, such as (a+)+."
+                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Simplify it."
                 ) from error
             counts, label, per = index.counts[record.part], record.label, settings.label_per
             counts["read"] += 1
@@ -235,9 +234,7 @@ def _collect(
             else:
                 text, *second = texts
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
-                    raise DataError(
-                        f"{where}: has {len(label)} labels for {found} words. Expected one each (null = none)."
-                    )
+                    raise DataError(f"{where}: has {len(label)} labels for {found} words. Expected one each.")
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)
                 index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
@@ -376,9 +373,8 @@ def _halves(
         size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
         return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
-        raise SplitError(
-            f"{_by_class(labels[group], names)} are too few to split by class, at a share of {second_share:g}."
-        ) from error
+        found = _by_class(labels[group], names)
+        raise SplitError(f"{found} are too few to split by class, at a share of {second_share:g}.") from error
 
 
 def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:

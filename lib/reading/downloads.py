@@ -71,8 +71,7 @@ def download_hub(
     if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := file_digest(blob)) != blob.name:
         blob.unlink()
         raise DownloadError(
-            f"{place}: the content's sha256 is {found}, but the hub announced {blob.name}. The damaged file was "
-            "deleted from the cache; run again."
+            f"{place}: the content's sha256 is {found}, but the hub announced {blob.name}. It was deleted; run again."
         )
     with atomic_path(target) as partial:
         try:
@@ -82,9 +81,10 @@ def download_hub(
     commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
     if not re.fullmatch("[0-9a-f]{40}", revision):
         logger.warning(
-            "%s: the revision is not a commit, so its content may change. To pin it, set 'revision: %s' next to "
-            "'repository: %s' in the configuration",
-            *(place, commit, repository),
+            "%s: the revision is not a commit. To pin it, set 'revision: %s' next to 'repository: %s'",
+            place,
+            commit,
+            repository,
         )
     return commit
 
@@ -154,21 +154,14 @@ def download_url(
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
             what = said if answer is None else f"the server answered {answer.status_code} {answer.reason}"
             raise DownloadError(
-                f"{url}: cannot be fetched ({what}); {transfer.received:,} bytes came. Check the URL and the "
-                "connection, or name the file as a local source."
+                f"{url}: cannot be fetched ({what}); {transfer.received:,} bytes came. Check it, or use a local source."
             ) from error
         found = {"size": transfer.received, "sha256": file_digest(partial)}
         for name, wanted in (("size", size), ("sha256", sha256)):
             if wanted not in (None, found[name]):
-                raise DownloadError(
-                    f"{url}: the {name} of the file is {found[name]}, expected {wanted}. It was not kept; if the "
-                    "publisher replaced it, correct 'size' and 'sha256'."
-                )
+                raise DownloadError(f"{url}: the {name} of the file is {found[name]}, expected {wanted}. Correct it.")
     if sha256 is None:
-        logger.warning(
-            "%s: no sha256 is given, so its content may change. To pin it, set 'size: %s' and 'sha256: %s' here",
-            *(url, *found.values()),
-        )
+        logger.warning("%s: no sha256 is given. To pin it, set 'size: %s' and 'sha256: %s'", url, *found.values())
 
 
 class _Transfer:

@@ -182,9 +182,7 @@ def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dia
 
 def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
     if extra := [name for name, value in columns._asdict().items() if value is not None and name not in allowed]:
-        raise DataError(
-            f"{path}: the format has no columns, so {', '.join(extra)} cannot be read from it. Leave it out."
-        )
+        raise DataError(f"{path}: the format has no columns, so {', '.join(extra)} cannot be read. Leave it out.")
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:

@@ -39,8 +39,7 @@ def download_model(repository: str, folder: str | Path, *, revision: str) -> Non
                 break
         else:
             raise DownloadError(
-                f"{repository}, revision {revision}: holds neither {' nor '.join(FORMS)}, in one piece or in shards. "
-                "Name another one."
+                f"{repository}, revision {revision}: holds neither {' nor '.join(FORMS)}, whole or in shards."
             )
         for shard in shards(partial / name) if name.endswith(".index.json") else ():
             try:

@@ -191,9 +191,7 @@ class _Classes:
                 f"{self._column}' and 'labels'; 'values' says what other values mean."
             )
         if text in self._unexpected:
-            logger.warning(
-                "'label: %s': false is read as %r, true as %r; 'values' says otherwise", self._column, *self._names
-            )
+            logger.warning("'label: %s': false is read as %r, true as %r; see 'values'", self._column, *self._names)
             self._unexpected = set()  # one warning is enough
         return self._spellings[text]
 

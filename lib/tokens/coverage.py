@@ -83,9 +83,7 @@ class Coverage:
         documents, empty = self.counts["documents"], self.counts["empty"]
         if empty > MOST_EMPTY * documents:
             remedy = UNKNOWN_REMEDY if self.counts["tokens"] else "Raise max_tokens, or check the texts."
-            raise DataError(
-                f"{place}: {empty:,} of {documents:,} documents have no token that the vocabulary knows. {remedy}"
-            )
+            raise DataError(f"{place}: {empty:,} of {documents:,} documents have no token of the vocabulary. {remedy}")
         for warning in self.warnings():
             logger.warning("%s: %s", place, warning)
 

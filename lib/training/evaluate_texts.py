@@ -68,9 +68,6 @@ def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:
     if not labelled and not documents.empty and documents["label"].isna().all():
         return documents
     if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
-        labels = sorted(documents["label"].unique().tolist())
-        raise DataError(
-            f"{path}: {len(documents)} documents with the labels {labels}; expected at least one, labelled 0 to "
-            f"{classes - 1}. List every class in `labels`."
-        )
+        labels = f"documents with the labels {sorted(documents['label'].unique().tolist())}"
+        raise DataError(f"{path}: {len(documents)} {labels}; expected at least one, labelled 0 to {classes - 1}.")
     return documents

@@ -264,9 +264,7 @@ class RunFolders:
             self._put(staged)
         except OSError as error:
             self.refuse_later(error)
-            raise RunError(
-                f"{explained(self.out, error)} The finished results wait in {self.work}; the next start moves them."
-            ) from error
+            raise RunError(f"{explained(self.out, error)} The finished results wait in {self.work}.") from error
 
     def _put(self, staged: Path) -> None:
         self.out.parent.mkdir(parents=True, exist_ok=True)

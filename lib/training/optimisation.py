@@ -62,9 +62,7 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
     factors = multipliers(recipe)
     for part, multiplier in factors.items():
         if multiplier != 1 and part not in {found for found, _ in groups}:
-            raise RunError(
-                f"recipe.{part}_lr_multiplier: {multiplier:g}, but the {part} has no trainable weights. Leave it out."
-            )
+            raise RunError(f"recipe.{part}_lr_multiplier: {multiplier:g}, but the {part} has no trainable weights.")
     weights = trained(model)
     parts: list[dict[str, Any]] = [
         {

@@ -75,9 +75,7 @@ def _train(
         from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
 
         targets(model, recipe.lora)  # refuses unknown layer names before weights and documents are read
-    splits: dict[str, Dataset] = {
-        split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
-    }
+    splits: dict[str, Dataset] = {name: load_split(path, sort=name != "train") for name, path in run.data.items()}
     lengths = splits["train"]["length"][:]
     if run.start is not None and run.start.load_only_model_state:
         check_vocabulary(tokenizer, run.start.checkpoint)

@@ -130,9 +130,8 @@ class Trainer(Predictor):
         self.model.zero_grad()
         self.notify("began")
         self.interruption.waits = True  # a signal stops the training only after a checkpoint
-        bar = tqdm(
-            total=self.steps, initial=self.progress.step, disable=not sys.stderr.isatty() or distributed.index() > 0
-        )
+        is_silent = not sys.stderr.isatty() or distributed.index() > 0
+        bar = tqdm(total=self.steps, initial=self.progress.step, disable=is_silent)
         while self.progress.step < self.steps:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             optimisation.freeze(self.model, self.recipe, epoch)
@@ -161,10 +160,7 @@ class Trainer(Predictor):
         bar.close()
         if self.keeps_best:
             if self.progress.best_step is None:
-                raise RunError(
-                    f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate, or use "
-                    "precision bf16 or fp32."
-                )
+                raise RunError(f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate.")
             self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
         self.interruption.waits = False
 
@@ -307,8 +303,8 @@ class Trainer(Predictor):
         names = ", ".join(map(str, self.tokens.tokens.select(rows)["id"]))
         raise RunError(
             f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Lower "
-            "recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last checkpoint is older "
-            f"than that. If nothing helps, look at the documents of step {first}: {names}",
+            "recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. Documents of the first step: "
+            f"{names}",
             diverged=True,
         )
 
