@@ -86,8 +86,11 @@ def prepare_dataset(
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
+        for number, counts in enumerate(index.counts.values()):
+            counts["candidates"] = index.class_counts(index.parts == number)
+            counts["kept"] = index.class_counts((index.parts == number) & (assignment >= 0))
         columns = settings.model_dump(include={"text", "text_pair"})
-        write_json(folder / SUMMARY, _summarise(index, assignment) | columns)
+        write_json(folder / SUMMARY, {"parts": index.counts} | summarise_splits(index, assignment) | columns)
 
 
 class SplitError(DataError):
@@ -411,15 +414,6 @@ def distribute(candidates: Path, assignment: np.ndarray, folder: Path, schema: p
             for *row, number in zip(*columns, numbers, strict=False):
                 if number >= 0:
                     writers[number].write(*row)
-
-
-def _summarise(index: Index, assignment: np.ndarray) -> dict[str, Any]:
-    """Count the documents by part and by split."""
-    for number, counts in enumerate(index.counts.values()):
-        of_part = index.parts == number
-        counts["candidates"] = index.class_counts(of_part)
-        counts["kept"] = index.class_counts(of_part & (assignment >= 0))
-    return {"parts": index.counts} | summarise_splits(index, assignment)
 
 
 def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Shapes: B batch, N tokens, M tokens of second texts, C classes.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,7 @@ class LengthGroupedSampler(Sampler[tuple[int, int]]):
         return len(self._lengths)
 
 
+@dataclass(eq=False)
 class Share(Sampler[list[tuple[int, int]]]):
     """One process's micro-batches of every batch; all processes have the same number of them.
 
@@ -236,38 +238,29 @@ class Share(Sampler[list[tuple[int, int]]]):
         begun: batches of the epoch that are left out.
     """
 
-    def __init__(
-        self,
-        sampler: LengthGroupedSampler,
-        lengths: Sequence[int],
-        batch_size: int,
-        budget: int,
-        *,
-        index: int = 0,
-        count: int = 1,
-        begun: int = 0,
-    ) -> None:
-        self._sampler = sampler
-        self._lengths = lengths
-        self._batch_size = batch_size
-        self._budget = budget
-        self._index, self._count, self._begun = index, count, begun
+    sampler: LengthGroupedSampler
+    lengths: Sequence[int]
+    batch_size: int
+    budget: int
+    index: int = 0
+    count: int = 1
+    begun: int = 0
 
     def batches(self) -> Iterator[list[list[tuple[int, int]]]]:
         """Yield the micro-batches of each batch."""
-        keys = itertools.islice(self._sampler, self._begun * self._batch_size, None)
-        while batch := list(itertools.islice(keys, self._batch_size)):
-            batch.sort(key=lambda key: -self._lengths[key[1]])
-            shares = [self._within_budget(batch[index :: self._count]) for index in range(self._count)]
-            own = shares[self._index]
+        keys = itertools.islice(self.sampler, self.begun * self.batch_size, None)
+        while batch := list(itertools.islice(keys, self.batch_size)):
+            batch.sort(key=lambda key: -self.lengths[key[1]])
+            shares = [self._within_budget(batch[index :: self.count]) for index in range(self.count)]
+            own = shares[self.index]
             yield own + [[] for _ in range(max(map(len, shares)) - len(own))]
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         return itertools.chain.from_iterable(self.batches())
 
     def _within_budget(self, keys: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        lengths = [self._lengths[index] for _, index in keys]
-        return [[keys[place] for place in places] for places in within_budget(lengths, self._budget)]
+        lengths = [self.lengths[index] for _, index in keys]
+        return [[keys[place] for place in places] for places in within_budget(lengths, self.budget)]
 
 
 def within_budget(lengths: Sequence[int], budget: int) -> Iterator[range]:

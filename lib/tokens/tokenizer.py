@@ -229,13 +229,6 @@ def require_several(texts: Iterable[object]) -> None:
         raise DataError(f"texts: {texts[:40]!r} is a single string. Expected several texts; put one into a list.")
 
 
-def bert(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
-    """Return a tokeniser as BERT's, with another vocabulary: ids by token."""
-    return BertTokenizerFast(
-        vocab=vocabulary, do_lower_case=lowercase, strip_accents=strip_accents, model_input_names=INPUTS
-    )
-
-
 def _splits_at_breaks(core: Tokenizer) -> bool:
     """Whether a text can be cut at a break without any change to the tokens before it."""
     return isinstance(core.pre_tokenizer, pre_tokenizers.BertPreTokenizer | pre_tokenizers.WhitespaceSplit) and (

@@ -53,8 +53,10 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
         metrics,
         seconds,
         shared=shared_documents({split: run.data[split] for split in documents}),
+        chosen=backbone.chosen,
+        candidates=backbone.candidates,
     )
-    return record.model_copy(update={"chosen": backbone.chosen, "candidates": backbone.candidates}), predictions
+    return record, predictions
 
 
 def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:

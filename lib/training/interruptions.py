@@ -40,12 +40,13 @@ class Interruption:
     """A context where SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
 
     Attributes:
+        heard: number of the signal that was received, if any.
         waits: whether a signal is only noted, because the training loop checks for it after every optimiser step.
     """
 
     def __init__(self) -> None:
         self.waits = False
-        self._heard: int | None = None
+        self.heard: int | None = None
         self._ends = False
         self._process = os.getpid()
         self._before: dict[int, Any] = {}
@@ -69,15 +70,10 @@ class Interruption:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
             return  # in a data loader worker, which ends with the training process
-        self._heard = number
+        self.heard = number
         if not self.waits:
             self._ends = True
             raise _Ending
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether a signal was received."""
-        return self._heard is not None
 
     def leave(self, cause: BaseException | None = None) -> None:
         """End the run.
@@ -88,7 +84,7 @@ class Interruption:
         Raises:
             RunError: always.
         """
-        name = signal.Signals(self._heard).name if self._heard else "a signal to another process of it"
+        name = signal.Signals(self.heard).name if self.heard else "a signal to another process of it"
         raise RunError(f"ended by {name}. The next start of this run resumes from the last checkpoint.") from cause
 
 
@@ -201,7 +197,7 @@ def explained_workers(execution: Training, interruption: Interruption | None = N
     except RuntimeError as error:
         if not died_of_worker(error):
             raise
-        if interruption is not None and interruption.is_wanted:
+        if interruption is not None and interruption.heard:
             interruption.leave()
         raise RunError(
             f"a data loader worker died ({str(error).splitlines()[0]}); usually memory ran out. Raise "

@@ -12,7 +12,7 @@ import math
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -241,7 +241,9 @@ class Classifier:
         budget = batch_size * (self.limit if self.limit < WHOLE else LARGEST)
         self.budget = min(budget, max(self.limit, LARGEST)) if self.device.type == "cpu" else budget
         self.config = self.model.config
-        self.names = _columns(self.config.id2label.values())
+        labels = self.config.id2label.values()
+        prefix = PREFIX if {"id", "label"} & set(labels) else ""
+        self.names = {label: csv_cell(f"{prefix}{label}") for label in labels}
         regression = self.config.problem_type == "regression"
         classes = ["label", *(self.names[label] for label in sorted(self.names))]
         self.columns = ["id", "prediction"] if regression else ["id", *classes]
@@ -280,10 +282,8 @@ class Classifier:
         if self.config.problem_type == "regression":
             return {"prediction": scores[0]}
         labels = list(self.config.id2label.values())
-        named = sorted((label, score) for label, score in zip(labels, scores, strict=True))
-        return {"label": csv_cell(labels[scores.index(max(scores))])} | {
-            self.names[label]: score for label, score in named
-        }
+        named = {self.names[label]: score for label, score in sorted(zip(labels, scores, strict=True))}
+        return {"label": csv_cell(labels[scores.index(max(scores))])} | named
 
     @torch.inference_mode()
     def _scores(self, examples: Sequence[Example]) -> list[list[float]]:
@@ -324,10 +324,3 @@ def _device(name: str | None) -> torch.device:
 def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
     """Whether a model was saved with a head."""
     return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
-
-
-def _columns(labels: Iterable[str]) -> dict[str, str]:
-    """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
-    labels = list(labels)
-    prefix = PREFIX if {"id", "label"} & set(labels) else ""
-    return {label: csv_cell(f"{prefix}{label}") for label in labels}

@@ -277,7 +277,7 @@ class Trainer(Predictor):
     def _request(self) -> int:
         """Return the request of any process: 0 = none, 1 = a checkpoint (it is time), `LEAVE` = a stop (a signal)."""
         is_time = time.monotonic() - self.saved_at >= 60 * self.run.execution.checkpoint_minutes
-        return int(distributed.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
+        return int(distributed.largest(LEAVE if self.interruption.heard else int(is_time)))
 
     def _evaluate(self) -> None:
         """Evaluate on validation, add a row to the history, and note whether it is the best one."""
