@@ -300,7 +300,7 @@ def _identity(value: Any, where: str, column: str) -> str:
     is_name = cell_text(value) not in (None, MISSING) and not isinstance(value, bool)
     if not is_name or len(name := str(value)) > _MOST_OF_ID:
         shown = cut(repr(value), MOST_OF_VALUE)
-        raise DataError(f"{where}: the id in '{column}' is {shown}; expected 1 to {_MOST_OF_ID} characters.")
+        raise DataError(f"{where}: the id is {shown}; expected 1 to {_MOST_OF_ID} characters in '{column}'.")
     return name
 
 
@@ -308,7 +308,7 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
     try:
         spans = parse_spans(value)
     except ValueError as error:
-        raise DataError(f"{where}: {error}. Expected such as [[0, 12], [27, 46]] in '{column}'.") from error
+        raise DataError(f"{where}: {error}. Expected spans such as [[0, 12]] in '{column}'.") from error
     return clean_spans(spans, characters, where)
 
 
@@ -328,7 +328,8 @@ def _number(
 
 def _group(value: Any, column: str, where: str) -> str:
     if not (name := cell_text(value)):
-        raise DataError(f"{where}: the group in '{column}' is {cut(repr(value), MOST_OF_VALUE)}, no number or name.")
+        shown = cut(repr(value), MOST_OF_VALUE)
+        raise DataError(f"{where}: the group is {shown}; expected a number or a name in '{column}'.")
     return name
 
 

@@ -49,7 +49,7 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
             if (len(header) > 1 or not quoted) and _fits(path, columns, other, may_be_cut=may_be_cut):
                 shown = cut(repr(row), MOST_OF_VALUE)
                 raise DataError(
-                    f"{where}: quotation marks or backslashes in {shown} have two readings. Set 'dialect.{key}'."
+                    f"{where}: marks in {shown} may be part of the text or of the table; set 'dialect.{key}'."
                 )
         yield tuple(None if place is None else row[place] for place in places)
 

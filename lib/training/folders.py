@@ -392,7 +392,7 @@ def parents_of(run: RunSettings) -> dict[str, Parent]:
     try:
         return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
     except OSError as error:
-        raise DataError(f"{where(error)}: cannot be read ({error.strerror}). Create this input again.") from error
+        raise DataError(f"{where(error)}: cannot be read ({error.strerror}). Expected an input of this run.") from error
 
 
 @functools.cache
