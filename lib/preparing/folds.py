@@ -49,11 +49,9 @@ class FoldSplits:
             fold = self._of.get(identity)
             self._without_document.discard(identity)
         name, column = cell_text(fold), self._settings.column
-        if name == MISSING:
-            source = self._settings.file or "the source"
-            raise DataError(f"{where}: {source} has no fold of the document {identity!r} in '{column}'.")
-        if name is None:
-            raise DataError(f"{where}: the fold in '{column}' is {cut(repr(fold), MOST_OF_VALUE)}, no number or name.")
+        if not name:
+            source, shown = self._settings.file or "the source", cut(repr(fold), MOST_OF_VALUE)
+            raise DataError(f"{where}: {source} has no fold of the document {identity!r} in '{column}', but {shown}.")
         self._met[name] += 1
         return self._splits.get(name, 0)
 

@@ -101,4 +101,4 @@ def raw_files(name: str, kind: str = "files") -> dict[str, list[str]]:
         name: name of the generator, one of `generators()`.
         kind: `files`, or `ground_truth` for files of labels.
     """
-    return getattr(generator(name), kind.upper())
+    return getattr(generator(name), kind.upper(), {})

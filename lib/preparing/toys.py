@@ -13,7 +13,6 @@ from lib.preparing.generators import GeneratorOptions
 
 SPLITS = ("train", "validation", "test")
 FILES = {part: [f"{part}.parquet"] for part in SPLITS}
-GROUND_TRUTH: dict[str, list[str]] = {}
 
 Value = TypeVar("Value")
 Label = int | list[int] | list[list[int]]

@@ -54,6 +54,7 @@ class RunFolders:
     Attributes:
         home: folder of all attempts with these settings, code and inputs.
         work: folder of this attempt inside the context; no other process writes to it.
+        trackers: folder that trackers write to inside the context.
         parents: inputs of the run, by name.
 
     Raises:
@@ -91,6 +92,7 @@ class RunFolders:
         if distributed.index() == 0:
             self._begin()
         self.work = distributed.first(self.work)
+        self.trackers = self.work / TRACKERS
         return self
 
     def _begin(self) -> None:
@@ -239,11 +241,6 @@ class RunFolders:
             raise RunError(f"{staged}: something has removed the results meanwhile. Start this run again.")
         if problems := differing_files(staged, read_record(staged)):
             raise RunError(f"{staged}: incomplete ({', '.join(problems)}). Start this run again.")
-
-    @property
-    def trackers(self) -> Path:
-        """Folder that trackers write to during the run."""
-        return self.work / TRACKERS
 
     def move_to_out(self, staged: Path) -> None:
         """Move the finished results to `out` by one renaming.

@@ -182,11 +182,6 @@ class Predictor:
         return next(self.model.parameters()).device
 
     @property
-    def peak_memory_mb(self) -> float:
-        """The peak memory so far, in MiB."""
-        return peak_memory_mb()
-
-    @property
     def environment(self) -> Environment:
         """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
@@ -196,7 +191,7 @@ class Predictor:
             device=str(self.device),
             hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
             packages=[*PACKAGES, *(["triton"] if kernels == "triton" else [])],
-            peak_memory_mb=self.peak_memory_mb,
+            peak_memory_mb=peak_memory_mb(),
             instruction_set=torch.backends.cpu.get_cpu_capability(),
             gpu=gpu,
             kernels=kernels,

@@ -35,7 +35,7 @@ from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
 from lib.training.predictor import Batch, Components, Observer, Predictor, items
-from lib.training.record import stretch
+from lib.training.record import Environment, stretch
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +106,9 @@ class Trainer(Predictor):
         self.saved_at = time.monotonic()
 
     @property
-    def peak_memory_mb(self) -> float:
-        """The peak memory so far in MiB, earlier attempts included."""
-        return self.history.measured_peak()
+    def environment(self) -> Environment:
+        """Hardware and packages of the run; its peak memory includes earlier attempts."""
+        return super().environment._replace(peak_memory_mb=self.history.measured_peak())
 
     def train(self, checkpoint: Path | None = None) -> None:
         """Train until all steps are done, then load the best model if it is kept.
