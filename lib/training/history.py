@@ -36,14 +36,8 @@ class History:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {
-            "rows": self.rows,
-            "seconds": self._elapsed(),
-            "loss": float(self.loss),
-            "steps": self.steps,
-            "tokens_before": self.tokens_before,
-            "peak_memory_mb": self.measured_peak(),
-        }
+        now = {"seconds": self._elapsed(), "loss": float(self.loss), "peak_memory_mb": self.measured_peak()}
+        return {"rows": self.rows, "steps": self.steps, "tokens_before": self.tokens_before, **now}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state`."""

@@ -64,8 +64,7 @@ def assemble(run: RunSettings) -> Components:
     Raises:
         ProjectError: a component cannot be built from the settings.
     """
-    if run.tokenizer is None:
-        raise RunError("tokenizer: missing. Expected the folder of a tokeniser, since the run reads tokens.")
+    assert run.tokenizer is not None  # its settings say so
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     tokenizer = TextTokenizer.load(run.tokenizer).backend
