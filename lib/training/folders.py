@@ -28,8 +28,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
 from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, where, write_text
-from lib.core.identity import NamesRun
-from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
+from lib.core.record import CONFIG, RUN, NamesRun, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
 from lib.training import distributed
 

@@ -18,8 +18,7 @@ import pandas as pd
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
 from lib.core.files import file_digest, files_in
-from lib.core.identity import NamesRun
-from lib.core.record import HISTORY, PREDICTIONS, Parent, RunRecord, Stretch, write_run
+from lib.core.record import HISTORY, PREDICTIONS, NamesRun, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.folders import git_commit

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lib.core.identity import NamesRun
-from lib.core.record import RunRecord
+from lib.core.record import NamesRun, RunRecord
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.folders import RunFolders

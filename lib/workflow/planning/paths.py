@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from lib.core.identity import RunId
-from lib.core.record import BEST, CONFIG, MODEL, RUN, TRIALS
+from lib.core.record import BEST, CONFIG, MODEL, RUN, TRIALS, RunId
 from lib.core.weights import ForeignStart
 
 PLANNED = "planned"
