@@ -87,7 +87,7 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     first = True
     while line := text.readline(MOST_CHARACTERS):
         if first and "\0" in line:
-            raise DataError(f"{path}: has a NUL byte in its first line: no {encoding}. Set 'dialect.encoding'.")
+            raise DataError(f"{path}: has a NUL byte in its first line. Expected {encoding}; set 'dialect.encoding'.")
         first = False
         if len(line) == MOST_CHARACTERS:
             raise DataError(f"{path}: has a line of {MOST_CHARACTERS} characters or more, which memory may not hold.")

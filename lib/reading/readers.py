@@ -323,7 +323,8 @@ def _number(
         is_number = isinstance(value, int | float | Decimal | str) and not isinstance(value, bool)
         if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
             return float(value)
-    raise DataError(f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g} in '{column}'.")
+    expected = f"a number from {low:g} to {high:g} in '{column}', or one of 'values'"
+    raise DataError(f"{where}: the label is {value!r}; expected {expected}.")
 
 
 def _group(value: Any, column: str, where: str) -> str:
