@@ -52,8 +52,8 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole file of the format "
-            f"that its name says, in {dialect.encoding}.{WRITTEN}"
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole file of the format of "
+            f"its name, and text in {dialect.encoding}.{WRITTEN}"
         ) from error
 
 

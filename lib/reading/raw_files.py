@@ -87,7 +87,9 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     first = True
     while line := text.readline(MOST_CHARACTERS):
         if first and "\0" in line:
-            raise DataError(f"{path}: has a NUL byte in its first line. Expected {encoding}; set 'dialect.encoding'.")
+            raise DataError(
+                f"{path}: has a NUL byte in its first line. Expected text; set 'dialect.encoding', as utf-16."
+            )
         first = False
         if len(line) == MOST_CHARACTERS:
             raise DataError(f"{path}: has a line of {MOST_CHARACTERS} characters or more, which memory may not hold.")
@@ -121,7 +123,7 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: 
     if missing:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names)) or 'none'}. "
-            "Expected the names that the settings give, in the first line of a table or under 'dialect.columns'."
+            "A table has them in its first line or in 'dialect.columns'; if written otherwise, say so under 'dialect'."
         )
     if doubled := [name for name in wanted if names.count(name) > 1]:
         raise DataError(f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each.")

@@ -209,7 +209,7 @@ def test_a_line_that_tells_spreadsheets_the_delimiter_is_no_header(tmp_path, del
 
 def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
-    refused(path, "has no column 'text', 'label'.* in the first line of a table or under 'dialect.columns'")
+    refused(path, "has no column 'text', 'label'.* has them in its first line or in 'dialect.columns'")
     assert read(path, dialect=Dialect(columns=["label", "other", "text"])) == [("first", 1), ("second", 0)]
     refused(path, "line 1: has 3 fields; expected 2", dialect=Dialect(columns=["label", "text"]))
     refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
