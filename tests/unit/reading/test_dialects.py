@@ -285,7 +285,7 @@ def test_bytes_of_another_encoding_are_named_wherever_they_are_read(tmp_path, co
     path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
     options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
     options["labels"] = [cells[names["label"]], "other"]
-    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding', for inst", **options)
+    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding'", **options)
     assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
 
 
