@@ -83,7 +83,7 @@ def open_classifier(model: Path) -> Predict:
     from lib.reading.readers import Record
     from lib.training.predict import Classifier
 
-    classifier = Classifier.open(model, device="cpu")
+    classifier = Classifier(model, device="cpu")
     return lambda texts: classifier.rows([Record("", str(place), text, None) for place, text in enumerate(texts)])
 
 

@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import AwareDatetime, ConfigDict
 
 from lib.core.files import folders_in
-from lib.core.identity import NamesRun
+from lib.core.record import NamesRun
 
 HEARTBEAT = "heartbeat.json"
 NAME = re.compile(r"(\d{4,})-.+")

@@ -6,7 +6,6 @@ from lib.preparing.english import COMMON, TOPICS, sentences
 from lib.preparing.generators import GeneratorOptions
 
 FILES = {part: [f"{part}.parquet"] for part in ("test", "train", "validation")}
-GROUND_TRUTH: dict[str, list[str]] = {}
 
 _CLASSES = tuple(TOPICS)
 _PATTERNS = (

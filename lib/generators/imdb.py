@@ -12,7 +12,6 @@ from lib.preparing.english import COMMON, FILM, sentences
 from lib.preparing.generators import GeneratorOptions
 
 FILES = {"test": ["test.parquet"], "train": ["train.parquet"]}
-GROUND_TRUTH: dict[str, list[str]] = {}
 
 _OPENINGS = (
     "NAME and NAME saw this in PLACE",

@@ -10,7 +10,6 @@ from lib.preparing.english import COMMON, FILM, POLITICS, TOPICS, sentences
 from lib.preparing.generators import GeneratorOptions
 
 FILES = {"train": [f"train-{shard:05d}-of-00003.parquet" for shard in range(3)]}
-GROUND_TRUTH: dict[str, list[str]] = {}
 
 _PLACES = (
     "the ADJ NOUN in PLACE was VERBED by NAME in TIME",

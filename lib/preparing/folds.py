@@ -48,17 +48,10 @@ class FoldSplits:
         if self._of is not None:
             fold = self._of.get(identity)
             self._without_document.discard(identity)
-        name = cell_text(fold)
-        if name == MISSING:
-            raise DataError(
-                f"{where}: {self._settings.file or 'the source'} has no fold of the document {identity!r} in "
-                f"'{self._settings.column}'. Expected one for each document."
-            )
-        if name is None:
-            raise DataError(
-                f"{where}: the fold in '{self._settings.column}' is {cut(repr(fold), MOST_OF_VALUE)}; expected a "
-                "number or a name."
-            )
+        name, column = cell_text(fold), self._settings.column
+        if not name:
+            source, shown = self._settings.file or "the source", cut(repr(fold), MOST_OF_VALUE)
+            raise DataError(f"{where}: {source} has no fold of the document {identity!r} in '{column}', but {shown}.")
         self._met[name] += 1
         return self._splits.get(name, 0)
 
@@ -70,18 +63,12 @@ class FoldSplits:
                 fold has a name that is not known to train.
         """
         if extra := self._without_document:
-            raise DataError(
-                f"{self._settings.file}: {len(extra)} ids have no document, such as {min(extra)!r}. Expected those of "
-                "the source, in its column 'id'."
-            )
+            raise DataError(f"{self._settings.file}: {len(extra)} ids have no document, such as {min(extra)!r}.")
         if absent := sorted(self._splits.keys() - self._met):
             raise DataError(f"split.folds: no document is in fold {' or '.join(absent)}, of {_counted(self._met)}.")
         others = Counter({name: count for name, count in self._met.items() if name not in self._splits})
         if unknown := self._unknown(others):
-            raise DataError(
-                f"split.folds: no setting gives a split to {_counted(unknown)}. Expected all folds that train under "
-                "'split.folds.train'."
-            )
+            raise DataError(f"split.folds: no setting gives a split to {_counted(unknown)}. Set 'split.folds.train'.")
         folds = {split: Counter[str]() for split in SPLITS}
         for name, count in self._met.items():
             folds[SPLITS[self._splits.get(name, 0)]][name] = count

@@ -81,10 +81,8 @@ def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterat
         Sentences without the last full stop, each after the key that it is about: `options.length: ...`.
     """
     if name not in generators():
-        yield (
-            f"generator: there is no generator '{name}'. Known: {', '.join(generators())}. Name one of them, or choose "
-            f"another source.{remedy(PACKAGE, name)}".removesuffix(".")
-        )
+        known = f"Known: {', '.join(generators())}.{remedy(PACKAGE, name)}"
+        yield f"generator: there is no generator '{name}'. {known}".removesuffix(".")
         return
     try:
         found = options_class(name).model_validate(options)
@@ -103,4 +101,4 @@ def raw_files(name: str, kind: str = "files") -> dict[str, list[str]]:
         name: name of the generator, one of `generators()`.
         kind: `files`, or `ground_truth` for files of labels.
     """
-    return getattr(generator(name), kind.upper())
+    return getattr(generator(name), kind.upper(), {})

@@ -73,16 +73,11 @@ def prepare_dataset(
     halved = split.held_out if len(files) > 1 and split.given is None else None
     named: list[str] = list(SPLITS) if split.published else split.join or ([halved] if halved else [])
     if set(named) - set(files) or (split.published and len(files) > len(named)):
-        raise ConfigError(
-            f"split: names the parts {named}, but the source has {list(files)}. Expected "
-            f"{'these, and no others, since published is true' if split.published else 'some of the source'}."
-        )
+        expected = "these alone, since published is true" if split.published else "some of the source"
+        raise ConfigError(f"split: names the parts {named}, but the source has {list(files)}. Expected {expected}.")
     parts = list(files) if halved or not named else named
     if len(parts) > 1 and not named and split.given is None:
-        logger.warning(
-            "the parts %s are joined and split again; split.published, split.held_out and split.join say otherwise",
-            ", ".join(parts),
-        )
+        logger.warning("the parts %s are joined and split again, unless split says otherwise", ", ".join(parts))
     with atomic_path(target) as folder:
         folder.mkdir()
         candidates = folder / "candidates.parquet"
@@ -91,8 +86,11 @@ def prepare_dataset(
         group = None if settings.group is None else pa.int64() if index.groups_are_numbers else pa.string()
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
+        for number, counts in enumerate(index.counts.values()):
+            counts["candidates"] = index.class_counts(index.parts == number)
+            counts["kept"] = index.class_counts((index.parts == number) & (assignment >= 0))
         columns = settings.model_dump(include={"text", "text_pair"})
-        write_json(folder / SUMMARY, _summarise(index, assignment) | columns)
+        write_json(folder / SUMMARY, {"parts": index.counts} | summarise_splits(index, assignment) | columns)
 
 
 class SplitError(DataError):
@@ -223,8 +221,7 @@ def _collect(
                 texts = texts if remove is None else [remove.sub("", text, timeout=MOST_SECONDS) for text in texts]
             except TimeoutError as error:
                 raise DataError(
-                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Expected a pattern "
-                    "without repetitions of repetitions, such as (a+)+."
+                    f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Simplify it."
                 ) from error
             counts, label, per = index.counts[record.part], record.label, settings.label_per
             counts["read"] += 1
@@ -240,10 +237,7 @@ def _collect(
             else:
                 text, *second = texts
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
-                    raise DataError(
-                        f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
-                        "space separates them after 'remove' (null = no label)."
-                    )
+                    raise DataError(f"{where}: has {len(label)} labels for {found} words. Expected one each.")
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
                 index.add(numbers[record.part], label, text, split, per, *second)
                 index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
@@ -382,17 +376,14 @@ def _halves(
         size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
         return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
-        raise SplitError(
-            f"{_by_class(labels[group], names)} are too few to split by class, at a share of {second_share:g}. "
-            "Expected one document of every class at least on each side."
-        ) from error
+        found = _by_class(labels[group], names)
+        raise SplitError(f"{found} are too few to split by class, at a share of {second_share:g}.") from error
 
 
 def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
     if np.bincount(labels, minlength=len(names)).min() < needed:
-        raise SplitError(
-            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class."
-        )
+        found = _by_class(labels, names)
+        raise SplitError(f"too few documents {where}: {found}; expected at least {needed} of every class.")
 
 
 def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:
@@ -423,15 +414,6 @@ def distribute(candidates: Path, assignment: np.ndarray, folder: Path, schema: p
             for *row, number in zip(*columns, numbers, strict=False):
                 if number >= 0:
                     writers[number].write(*row)
-
-
-def _summarise(index: Index, assignment: np.ndarray) -> dict[str, Any]:
-    """Count the documents by part and by split."""
-    for number, counts in enumerate(index.counts.values()):
-        of_part = index.parts == number
-        counts["candidates"] = index.class_counts(of_part)
-        counts["kept"] = index.class_counts(of_part & (assignment >= 0))
-    return {"parts": index.counts} | summarise_splits(index, assignment)
 
 
 def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from lib.preparing.generators import GeneratorOptions
 
 SPLITS = ("train", "validation", "test")
 FILES = {part: [f"{part}.parquet"] for part in SPLITS}
-GROUND_TRUTH: dict[str, list[str]] = {}
 
 Value = TypeVar("Value")
 Label = int | list[int] | list[list[int]]
@@ -31,11 +30,9 @@ class ToyOptions(GeneratorOptions):
 
     def obstacles(self, documents: int) -> Iterator[str]:
         """See `lib.preparing.generators.GeneratorOptions.obstacles`."""
+        held_out = f"{self.validation:,} for validation and {self.test:,} for the test"
         if documents <= self.validation + self.test:
-            yield (
-                f"{documents:,} leave none for training after {self.validation:,} for validation and {self.test:,} for "
-                "the test. Raise it, or lower options.validation or options.test"
-            )
+            yield f"{documents:,} leave none for training after {held_out}. Raise it, or lower options.test"
 
     def sizes(self, documents: int) -> list[int]:
         """Return the documents of each of `SPLITS`."""

@@ -44,10 +44,7 @@ def half_found(value: str, encoding: str) -> str:
     code = ord(half[0])
     is_byte = 0xDC80 <= code <= 0xDCFF
     what = f"the byte 0x{code - 0xDC00:02X}" if is_byte else f"half of a surrogate pair (U+{code:04X})"
-    return (
-        f"has at character {half.start() + 1} {what}, which is not {encoding}. Expected the file's own encoding under "
-        "'dialect.encoding', for instance windows-1252, or a file without such damage"
-    )
+    return f"has at character {half.start() + 1} {what}, which is not {encoding}. Name its own in 'dialect.encoding'"
 
 
 def whole_number(text: str) -> int | None:

@@ -21,7 +21,6 @@ from lib.core.inputs import is_safe_address
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 16
-_COMMIT = "[0-9a-f]{40}"
 _TIMEOUT_S = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 
@@ -65,15 +64,14 @@ def download_hub(
         said = " ".join(str(each) for each in (error, error.__cause__) if isinstance(each, Exception)).split()
         raise (NoSuchFileError if missing else DownloadError)(
             f"{place}: cannot be fetched ({' '.join(said)}). Check the spelling, the connection and HF_ENDPOINT; a "
-            "private or gated repository needs a token that may read it in HF_TOKEN."
+            "private or gated repository needs a token in HF_TOKEN."
         ) from error
     blob = Path(cached).resolve()
     # The cache names a large file by its sha256, which the library does not compare after a plain transfer.
     if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := file_digest(blob)) != blob.name:
         blob.unlink()
         raise DownloadError(
-            f"{place}: the content's sha256 is {found}, but the hub announced {blob.name}. The damaged file was "
-            "deleted from the cache; run again."
+            f"{place}: the content's sha256 is {found}, but the hub announced {blob.name}. It was deleted; run again."
         )
     with atomic_path(target) as partial:
         try:
@@ -81,11 +79,12 @@ def download_hub(
         except OSError:
             shutil.copyfile(blob, partial)
     commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
-    if not re.fullmatch(_COMMIT, revision):
+    if not re.fullmatch("[0-9a-f]{40}", revision):
         logger.warning(
-            "%s: the revision is not a commit, so the same configuration may fetch other content later. To pin what "
-            "was fetched, set 'revision: %s' next to 'repository: %s' in the configuration.",
-            *(place, commit, repository),
+            "%s: the revision is not a commit. To pin it, set 'revision: %s' next to 'repository: %s'",
+            place,
+            commit,
+            repository,
         )
     return commit
 
@@ -152,24 +151,17 @@ def download_url(
             )(transfer.attempt)
         except requests.RequestException as error:
             answer = error.response  # its text may show an address with a signature, to which the server led
-            what = _first_line(error) if answer is None else f"the server answered {answer.status_code} {answer.reason}"
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            what = said if answer is None else f"the server answered {answer.status_code} {answer.reason}"
             raise DownloadError(
-                f"{url}: cannot be fetched ({what}); {transfer.received:,} bytes came. Check the URL and the "
-                "connection, or download the file by other means and name it as a local source."
+                f"{url}: cannot be fetched ({what}); {transfer.received:,} bytes came. Check it, or use a local source."
             ) from error
         found = {"size": transfer.received, "sha256": file_digest(partial)}
         for name, wanted in (("size", size), ("sha256", sha256)):
             if wanted not in (None, found[name]):
-                raise DownloadError(
-                    f"{url}: the {name} of the file is {found[name]}, expected {wanted}. It was not kept. If the "
-                    "publisher replaced the file, correct 'size' and 'sha256' in the configuration."
-                )
+                raise DownloadError(f"{url}: the {name} of the file is {found[name]}, expected {wanted}. Correct it.")
     if sha256 is None:
-        logger.warning(
-            "%s: no sha256 is given, so the same configuration may fetch other content later. To pin what was fetched, "
-            "set 'size: %s' and 'sha256: %s' next to this URL in the configuration.",
-            *(url, *found.values()),
-        )
+        logger.warning("%s: no sha256 is given. To pin it, set 'size: %s' and 'sha256: %s'", url, *found.values())
 
 
 class _Transfer:
@@ -189,10 +181,7 @@ class _Transfer:
             headers |= {"Range": f"bytes={start}-", "If-Range": self.version}
         with requests.get(self.url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
             if not all(is_safe_address(each.url) for each in (*response.history, response)):
-                raise DownloadError(
-                    f"{self.url}: leads to an address where the file could be changed on its way. Expected https all "
-                    "along; fetch it by hand and name it as a local source, or give another URL."
-                )
+                raise DownloadError(f"{self.url}: leads to an address without https. Name the file as a local source.")
             response.raise_for_status()
             if response.status_code != requests.codes.partial_content:
                 start = 0
@@ -213,7 +202,3 @@ def _may_pass(error: BaseException) -> bool:
         status = 0 if error.response is None else error.response.status_code
         return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
     return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -38,7 +38,7 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
     row = characters = 0
     try:
         if path.exists() and not path.is_file():
-            raise DataError(f"{path}: is a folder, a pipe or a device. Expected a file, which is read more than once.")
+            raise DataError(f"{path}: is a folder, a pipe or a device. Expected a file.")
         with opened(path) as (suffix, stream):
             most = unpacked_bytes(path)
             for values in _reader(path, suffix, dialect)(stream, path, columns, dialect):
@@ -52,8 +52,8 @@ def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole file of the format "
-            f"that its name says, and text in {dialect.encoding}.{WRITTEN}"
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole file of the format of "
+            f"its name, and text in {dialect.encoding}.{WRITTEN}"
         ) from error
 
 
@@ -68,10 +68,7 @@ def _reader(path: Path, suffix: str, dialect: Dialect) -> "_Reader":
     if suffix == ".txt" and dialect.delimiter is not None:
         return read_table
     if suffix == ".txt" and any(getattr(dialect, name) is not None for name in _OF_TABLES):
-        raise DataError(
-            f"{path}: 'dialect' describes a table, but a .txt file is one only with 'dialect.delimiter'. Set it, or "
-            f"leave {', '.join(_OF_TABLES)} out."
-        )
+        raise DataError(f"{path}: 'dialect' describes a table, but a .txt file is one only with 'dialect.delimiter'.")
     if suffix not in _READERS:
         raise DataError(f"{path}: {unknown_format(suffix)}.")
     return _READERS[suffix]
@@ -185,11 +182,7 @@ def _read_document(stream: IO[bytes], path: Path, columns: Columns, dialect: Dia
 
 def _refuse_columns(path: Path, columns: Columns, *allowed: str) -> None:
     if extra := [name for name, value in columns._asdict().items() if value is not None and name not in allowed]:
-        raise DataError(
-            f"{path}: the format has no columns, so {', '.join(extra)} cannot be read from it. Expected labels in "
-            "'ground_truth', folds in 'split.folds.file', and nothing else; with 'dialect.delimiter' a .txt file is a "
-            "table."
-        )
+        raise DataError(f"{path}: the format has no columns, so {', '.join(extra)} cannot be read. Leave it out.")
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -> Iterator[tuple[Any, ...]]:

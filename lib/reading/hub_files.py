@@ -39,8 +39,7 @@ def download_model(repository: str, folder: str | Path, *, revision: str) -> Non
                 break
         else:
             raise DownloadError(
-                f"{repository}, revision {revision}: holds neither {' nor '.join(FORMS)}, in one piece or in shards. "
-                "Expected the weights of a model of transformers. Name another repository or revision."
+                f"{repository}, revision {revision}: holds neither {' nor '.join(FORMS)}, whole or in shards."
             )
         for shard in shards(partial / name) if name.endswith(".index.json") else ():
             try:
@@ -78,9 +77,8 @@ def download_tokenizer(repository: str, folder: str | Path, *, revision: str) ->
                 break
         else:
             raise DownloadError(
-                f"{repository}, revision {revision}: holds no {layouts()}, so its tokeniser needs sentencepiece. "
-                f"Convert it where that is installed, with AutoTokenizer.from_pretrained('{repository}')"
-                ".save_pretrained('FOLDER'), and give the tokeniser source: local and path: FOLDER."
+                f"{repository}, revision {revision}: holds no {layouts()}. If it needs sentencepiece, convert it where "
+                f"that is installed: AutoTokenizer.from_pretrained('{repository}').save_pretrained('FOLDER')."
             )
         for name in NEXT_TO_IT:
             with contextlib.suppress(NoSuchFileError):

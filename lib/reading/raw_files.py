@@ -50,9 +50,7 @@ def suffix_of(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             return Path(_only_member(archive, path)).suffix.lower()
     except zipfile.BadZipFile as error:
-        raise DataError(
-            f"{path}: cannot be unpacked ({error}). Expected a zip archive of one file; fetch it again."
-        ) from error
+        raise DataError(f"{path}: cannot be unpacked ({error}). Expected a zip archive; fetch it again.") from error
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
@@ -60,9 +58,7 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     names = [name for name in files if not litter("", [Path(name).name])]  # macOS adds __MACOSX/._name and .DS_Store
     if len(names) != 1:
         found = cut(", ".join(names), MOST_OF_VALUE)
-        raise DataError(
-            f"{path}: holds {len(names)} files ({found}); expected a single one. Unpack it and name the files."
-        )
+        raise DataError(f"{path}: holds {len(names)} files ({found}); expected one. Unpack it and name the files.")
     return names[0]
 
 
@@ -92,15 +88,11 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     while line := text.readline(MOST_CHARACTERS):
         if first and "\0" in line:
             raise DataError(
-                f"{path}: has a NUL byte in its first line. Expected text in {encoding}; name its own encoding, such "
-                "as utf-16, under 'dialect.encoding', or let the name end as its format asks (.gz, .zip, .parquet)."
+                f"{path}: has a NUL byte in its first line. Expected text; set 'dialect.encoding', as utf-16."
             )
         first = False
         if len(line) == MOST_CHARACTERS:
-            raise DataError(
-                f"{path}: has a line of {MOST_CHARACTERS} characters or more. Expected documents that memory holds; "
-                "divide them, or check what the file unpacks to."
-            )
+            raise DataError(f"{path}: has a line of {MOST_CHARACTERS} characters or more, which memory may not hold.")
         yield line
 
 
@@ -111,10 +103,8 @@ def unpacked_bytes(path: Path) -> int:
 
 def too_large(path: Path, most: int) -> DataError:
     """Return the problem with a file that unpacks to more than `most` bytes."""
-    return DataError(
-        f"{path}: has {path.stat().st_size:,} bytes and unpacks to more than {most:,}. Expected at most "
-        f"{_UNPACKED_TIMES} times its size. Check its content; if it is right, unpack it or divide it."
-    )
+    size = path.stat().st_size
+    return DataError(f"{path}: has {size:,} bytes and unpacks to more than {most:,}. Unpack it or divide it.")
 
 
 def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: str = "utf-8") -> None:
@@ -133,8 +123,7 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: 
     if missing:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names)) or 'none'}. "
-            "Expected the names that the settings give. A table has them in its first line, or under "
-            "'dialect.columns'; if it is written in another way, say so under 'dialect'."
+            "A table has them in its first line or in 'dialect.columns'; if written otherwise, say so under 'dialect'."
         )
     if doubled := [name for name in wanted if names.count(name) > 1]:
         raise DataError(f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each.")

@@ -185,27 +185,20 @@ class _Classes:
         """Return the class of `value`; None if it means that there is no label."""
         text = cell_text(value)
         if text is None or text not in self._spellings:
-            expected = ", ".join(spelling or "an empty value" for spelling in self._spellings)
+            known = cut(", ".join(spelling or "an empty value" for spelling in self._spellings), 5 * MOST_OF_VALUE)
             raise DataError(
-                f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; expected one of "
-                f"{cut(expected, 5 * MOST_OF_VALUE)}. Check 'label: {self._column}' and 'labels'; 'values' says "
-                "what other values mean, or that documents with them are left out."
+                f"{where}: the label is {cut(repr(value), MOST_OF_VALUE)}; expected one of {known}. Check 'label: "
+                f"{self._column}' and 'labels'; 'values' says what other values mean."
             )
         if text in self._unexpected:
-            logger.warning(
-                "'label: %s': false is read as %r, true as %r, in the order of 'labels'; 'values' says otherwise",
-                *(self._column, *self._names),
-            )
+            logger.warning("'label: %s': false is read as %r, true as %r; see 'values'", self._column, *self._names)
             self._unexpected = set()  # one warning is enough
         return self._spellings[text]
 
     def numbers(self, values: Any, where: str) -> list[int]:
         """Return the classes of a list of labels; `IGNORED` for an entry without a label."""
         if not isinstance(values, list):
-            raise DataError(
-                f"{where}: the labels are {values!r}; expected a list with an entry per word, as Parquet and JSONL "
-                f"have it. Check 'label: {self._column}' and 'label_per'."
-            )
+            raise DataError(f"{where}: the labels are {values!r}; expected a list in '{self._column}', one per word.")
         no_label = {MISSING, str(IGNORED)} - self._spellings.keys()
         found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
         return [IGNORED if number is None else number for number in found]
@@ -221,8 +214,8 @@ class _Classes:
             meant = self._by_name.get(cell_text(name) or name, number)
             if self._numbered and meant != number and str(number) not in self._by_name:
                 raise DataError(
-                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has {name!r} "
-                    f"at place {meant}. Expected its order: {json.dumps(list(names), ensure_ascii=False)}."
+                    f"{path}: {number} in '{self._column}' is {name!r}, as its schema says, but 'labels' has it at "
+                    f"place {meant}. Expected its order: {json.dumps(list(names), ensure_ascii=False)}."
                 )
 
 
@@ -296,21 +289,18 @@ def _refuse_another_order(texts: _Columned, labels: _Columned) -> None:
         differ = next((row for row, values in enumerate(zip(own, theirs, strict=False), 1) if len({*values}) > 1), None)
         identity = len({*own}) == len(own) and len({*theirs}) == len(theirs)
         if differ is not None and (identity or Counter(own) == Counter(theirs)):
+            values = [cut(repr(each[differ - 1]), MOST_OF_VALUE) for each in (theirs, own)]
             raise DataError(
-                f"{labels}: without 'id', label n goes to text n, but in row {differ} "
-                f"{name!r} is {cut(repr(theirs[differ - 1]), MOST_OF_VALUE)} here and "
-                f"{cut(repr(own[differ - 1]), MOST_OF_VALUE)} in {texts}. Set 'id: {name}' "
-                "to join them by it, or rename this column if they belong together as they are."
+                f"{labels}: without 'id', label n goes to text n, but in row {differ} {name!r} is {values[0]} here and "
+                f"{values[1]} in {texts}. Set 'id: {name}' to join them by it, or rename this column."
             )
 
 
 def _identity(value: Any, where: str, column: str) -> str:
     is_name = cell_text(value) not in (None, MISSING) and not isinstance(value, bool)
     if not is_name or len(name := str(value)) > _MOST_OF_ID:
-        raise DataError(
-            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of 1 to {_MOST_OF_ID} characters, "
-            f"or a number, in '{column}'."
-        )
+        shown = cut(repr(value), MOST_OF_VALUE)
+        raise DataError(f"{where}: the id is {shown}; expected 1 to {_MOST_OF_ID} characters in '{column}'.")
     return name
 
 
@@ -318,9 +308,7 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
     try:
         spans = parse_spans(value)
     except ValueError as error:
-        raise DataError(
-            f"{where}: {error}. Expected spans such as [[0, 12], [27, 46]] in '{column}', in characters."
-        ) from error
+        raise DataError(f"{where}: {error}. Expected spans such as [[0, 12]] in '{column}'.") from error
     return clean_spans(spans, characters, where)
 
 
@@ -335,17 +323,14 @@ def _number(
         is_number = isinstance(value, int | float | Decimal | str) and not isinstance(value, bool)
         if is_number and "_" not in str(value) and low <= float(value) <= high:  # Python reads 1_5 as 15
             return float(value)
-    raise DataError(
-        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g} in '{column}', or one of "
-        "'values', whose documents are left out."
-    )
+    expected = f"a number from {low:g} to {high:g} in '{column}', or one of 'values'"
+    raise DataError(f"{where}: the label is {value!r}; expected {expected}.")
 
 
 def _group(value: Any, column: str, where: str) -> str:
     if not (name := cell_text(value)):
-        raise DataError(
-            f"{where}: the group is {cut(repr(value), MOST_OF_VALUE)}; expected a number or a name in '{column}'."
-        )
+        shown = cut(repr(value), MOST_OF_VALUE)
+        raise DataError(f"{where}: the group is {shown}; expected a number or a name in '{column}'.")
     return name
 
 
@@ -354,17 +339,12 @@ def _body(value: Any, where: str, column: str, dialect: Dialect) -> str:
     if value is None or value != value:  # NaN
         return ""
     if not isinstance(value, str):
-        raise DataError(
-            f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}; expected a text (in JSON, in quotation marks)."
-        )
+        raise DataError(f"{where}: '{column}' has {cut(repr(value), MOST_OF_VALUE)}; expected a text.")
     if dialect.encoding_errors == "drop" or value.isascii() or not HALF.search(value):
         return value
     if dialect.encoding_errors == "replace":
         return HALF.sub("\ufffd", value)
-    raise DataError(
-        f"{where}: '{column}' {half_found(value, dialect.encoding)}; or set 'dialect: {{encoding_errors: replace}}' "
-        "for a replacement character, or 'drop' to drop such documents."
-    )
+    raise DataError(f"{where}: '{column}' {half_found(value, dialect.encoding)}; or set 'dialect.encoding_errors'.")
 
 
 def _refuse_half(value: Any, where: str, column: str, encoding: str) -> None:

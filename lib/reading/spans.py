@@ -62,8 +62,7 @@ def clean_spans(spans: Iterable[Span], characters: int, where: str) -> tuple[lis
         if start < 0 or start > characters:
             raise DataError(
                 f"{where}: the span [{start}, {end}] lies outside of its text, which has {characters} characters. "
-                "Expected places in the text as it is in the file, counted from 0 in characters (Unicode code points, "
-                "not bytes or UTF-16 units)."
+                "Expected Unicode code points, counted from 0, not bytes or UTF-16 units."
             )
         counts["clipped"] += end > characters
         end = min(end, characters)

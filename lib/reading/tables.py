@@ -47,9 +47,9 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
             # The lines of a table with one column fit without quotation marks, whatever they hold.
             may_be_cut = key == "quotes" and not quoted
             if (len(header) > 1 or not quoted) and _fits(path, columns, other, may_be_cut=may_be_cut):
+                shown = cut(repr(row), MOST_OF_VALUE)
                 raise DataError(
-                    f"{where}: quotation marks or backslashes in {cut(repr(row), MOST_OF_VALUE)} may be part of the "
-                    f"text or of the table. Expected a setting that decides; set 'dialect.{key}'."
+                    f"{where}: marks in {shown} may be part of the text or of the table; set 'dialect.{key}'."
                 )
         yield tuple(None if place is None else row[place] for place in places)
 

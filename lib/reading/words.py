@@ -6,6 +6,8 @@ IDENTIFIED_BY = 1_000
 """Most characters of a text that identify its language."""
 UNSURE = 0.05
 """Confidence below which a text's language is undetermined (`und`): no more than a text without words has."""
+_ENDS = (".", "!", "?")
+_CLOSING = "\"'\u2019\u201d)]"
 _SIGN = r"[[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=CJ}\p{Line_Break=SA}]--\p{M}]\p{M}*"
 _UNSPACED = regex.compile(_SIGN, regex.VERSION1)
 _WORD = regex.compile(rf"{_SIGN}|(?:(?!{_SIGN}).)+", regex.VERSION1)
@@ -20,3 +22,11 @@ def words_of(text: str) -> list[str]:
     if _UNSPACED.search(text) is None:
         return text.split()
     return [word for run in text.split() for word in _WORD.findall(run)]
+
+
+def ends_sentence(word: str) -> bool:
+    """Return whether a word ends a sentence: by a full stop or the like, which quotation marks and brackets may follow.
+
+    Abbreviations end sentences, too. What uses the rule does not depend on single sentences being right.
+    """
+    return word.rstrip(_CLOSING).endswith(_ENDS)

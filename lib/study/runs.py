@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
 from lib.core.files import json_as_yaml
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.core.search_space import Setting, variant_name
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.preparing.settings.corpus import Corpus

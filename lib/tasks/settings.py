@@ -76,10 +76,8 @@ class TaskSettings(KindSettings):
     def backbone_errors(self, backbone: BackboneSettings) -> Iterator[str]:
         """Yield why its settings make no sense with a backbone, as sentences that begin with the setting."""
         if getattr(self, "classifier_pooling", None) == "cls" and not backbone.looks_ahead:
-            yield (
-                "classifier_pooling: cls takes the state of the first token, which depends on no other one in a "
-                f"backbone of kind {backbone.kind} that reads from left to right. Choose another one, such as mean"
-            )
+            reason = f"which depends on no other one in {backbone.kind}"
+            yield f"classifier_pooling: cls takes the state of the first token, {reason}. Choose mean"
 
     def splits_read(self, *, fits: bool) -> tuple[str, ...]:
         """Return the splits that a run reads; without training documents unless it `fits` something to them."""

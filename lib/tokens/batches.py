@@ -6,6 +6,7 @@ Shapes: B batch, N tokens, M tokens of second texts, C classes.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,23 +49,28 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
     """Return the input tensors of a batch, as long as its longest example.
 
     Args:
-        examples: each with `id` and `input_ids`, perhaps with `token_type_ids`.
+        examples: each with `id` and `input_ids`, perhaps with `token_type_ids`, or `pair_ids`.
         pad_token_id: id of the padding.
 
     Returns:
-        input_ids [B, N], attention_mask [B, N] and, if the examples have any, token_type_ids [B, N], 0 at padding.
+        input_ids [B, N], attention_mask [B, N] and, if the examples have any, token_type_ids [B, N], 0 at padding, or
+        pair_ids and pair_mask [B, M].
 
     Raises:
-        DataError: an example has no token: attention over padding only means nothing.
+        DataError: a text has no token: attention over padding only means nothing.
     """
     if empty := [example["id"] for example in examples if not len(example["input_ids"])]:
-        raise DataError(f"document(s) {empty} have no token. Expected at least one; remove them and tokenise again.")
+        raise DataError(f"document(s) {empty} have no token. Remove them and tokenise again.")
     rows = [example["input_ids"] for example in examples]
     length = max(map(len, rows))
     ids, mask = pad_ids(rows, length, pad_token_id)
     batch = {"input_ids": ids, "attention_mask": mask}
     if "token_type_ids" in examples[0]:
         batch["token_type_ids"], _ = pad_ids([example["token_type_ids"] for example in examples], length, 0)
+    if "pair_ids" in examples[0]:
+        seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
+        second = pad_examples(seconds, pad_token_id)
+        batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
     return batch
 
 
@@ -136,10 +142,6 @@ class ClassificationCollator:
             DataError: a text has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        if "pair_ids" in examples[0]:
-            seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
-            second = pad_examples(seconds, self._pad_token_id)
-            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
         if "labels" in examples[0]:
             labels, _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
             return batch | {"labels": labels}
@@ -174,37 +176,7 @@ def at_previous(labels: torch.Tensor) -> torch.Tensor:
     return torch.cat([labels[:, 1:], labels.new_full((len(labels), 1), IGNORED)], dim=1)
 
 
-class KeyedSampler(Sampler[tuple[int, int]]):
-    """A new shuffle each epoch.
-
-    Args:
-        size: documents.
-        seed: the run's seed.
-    """
-
-    def __init__(self, size: int, seed: int) -> None:
-        self._size = size
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
-        self._epoch = epoch
-
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        """Return the documents' indices [size] in the order that `generator` draws."""
-        return generator.permutation(self._size)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        generator = np.random.default_rng(derive_seed("order", self._seed, self._epoch))
-        epoch = self._epoch
-        return ((epoch, index) for index in self.order(generator).tolist())
-
-    def __len__(self) -> int:
-        return self._size
-
-
-class LengthGroupedSampler(KeyedSampler):
+class LengthGroupedSampler(Sampler[tuple[int, int]]):
     """A new order each epoch that puts documents of similar length into a batch.
 
     The shuffled documents are cut into runs of `batches_per_group` batches; each run is sorted by length and cut
@@ -219,15 +191,21 @@ class LengthGroupedSampler(KeyedSampler):
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, batches_per_group: int = 50) -> None:
-        super().__init__(len(lengths), seed)
         self._lengths = np.asarray(lengths)
         self._batch_size = batch_size
         self._group_size = batch_size * batches_per_group
+        self._seed = seed
+        self._epoch = 0
 
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        """Return the documents' indices [size] in the order that `generator` draws."""
-        shuffled = super().order(generator)
-        whole = self._size - self._size % self._batch_size
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        epoch = self._epoch
+        generator = np.random.default_rng(derive_seed("order", self._seed, epoch))
+        shuffled = generator.permutation(len(self))
+        whole = len(self) - len(self) % self._batch_size
         batches: list[np.ndarray] = []
         for start in range(0, whole, self._group_size):
             group = shuffled[start : min(start + self._group_size, whole)]
@@ -237,9 +215,13 @@ class LengthGroupedSampler(KeyedSampler):
         if batches:
             longest = max(range(len(batches)), key=lambda i: self._lengths[batches[i][0]])
             batches[0], batches[longest] = batches[longest], batches[0]
-        return np.concatenate([*batches, shuffled[whole:]])
+        return ((epoch, index) for index in np.concatenate([*batches, shuffled[whole:]]).tolist())
+
+    def __len__(self) -> int:
+        return len(self._lengths)
 
 
+@dataclass(eq=False)
 class Share(Sampler[list[tuple[int, int]]]):
     """One process's micro-batches of every batch; all processes have the same number of them.
 
@@ -256,38 +238,29 @@ class Share(Sampler[list[tuple[int, int]]]):
         begun: batches of the epoch that are left out.
     """
 
-    def __init__(
-        self,
-        sampler: KeyedSampler,
-        lengths: Sequence[int],
-        batch_size: int,
-        budget: int,
-        *,
-        index: int = 0,
-        count: int = 1,
-        begun: int = 0,
-    ) -> None:
-        self._sampler = sampler
-        self._lengths = lengths
-        self._batch_size = batch_size
-        self._budget = budget
-        self._index, self._count, self._begun = index, count, begun
+    sampler: LengthGroupedSampler
+    lengths: Sequence[int]
+    batch_size: int
+    budget: int
+    index: int = 0
+    count: int = 1
+    begun: int = 0
 
     def batches(self) -> Iterator[list[list[tuple[int, int]]]]:
         """Yield the micro-batches of each batch."""
-        keys = itertools.islice(self._sampler, self._begun * self._batch_size, None)
-        while batch := list(itertools.islice(keys, self._batch_size)):
-            batch.sort(key=lambda key: -self._lengths[key[1]])
-            shares = [self._within_budget(batch[index :: self._count]) for index in range(self._count)]
-            own = shares[self._index]
+        keys = itertools.islice(self.sampler, self.begun * self.batch_size, None)
+        while batch := list(itertools.islice(keys, self.batch_size)):
+            batch.sort(key=lambda key: -self.lengths[key[1]])
+            shares = [self._within_budget(batch[index :: self.count]) for index in range(self.count)]
+            own = shares[self.index]
             yield own + [[] for _ in range(max(map(len, shares)) - len(own))]
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         return itertools.chain.from_iterable(self.batches())
 
     def _within_budget(self, keys: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        lengths = [self._lengths[index] for _, index in keys]
-        return [[keys[place] for place in places] for places in within_budget(lengths, self._budget)]
+        lengths = [self.lengths[index] for _, index in keys]
+        return [[keys[place] for place in places] for places in within_budget(lengths, self.budget)]
 
 
 def within_budget(lengths: Sequence[int], budget: int) -> Iterator[range]:

@@ -16,10 +16,7 @@ MOST_LOST = 0.01
 """Share of tokens, documents or characters that may be lost without a warning."""
 MOST_EMPTY = 0.5
 """Share of documents without a known token above which a split is refused."""
-UNKNOWN_REMEDY = (
-    "Set algorithm: bpe and source: trained for the tokeniser, which knows every text of any script, or name a "
-    "published tokeniser for the language of these texts."
-)
+UNKNOWN_REMEDY = "Set algorithm: bpe and source: trained for the tokeniser, or name a published one for this language."
 DROPPED_REMEDY = "Set strip_accents: false for a tokeniser of WordPiece, or algorithm: bpe with source: trained."
 _ASCII = re.compile(r"[\x00-\x7f]+")
 
@@ -69,8 +66,8 @@ class Coverage:
             )
         if lost["dropped"] > MOST_LOST:
             found.append(
-                f"the tokeniser drops {lost['dropped']:.1%} of the characters, such as accents and vowel signs, so "
-                f"that different words become one. {DROPPED_REMEDY}"
+                f"the tokeniser drops {lost['dropped']:.1%} of the characters, such as accents, so that words become "
+                f"one. {DROPPED_REMEDY}"
             )
         return found
 
@@ -86,10 +83,7 @@ class Coverage:
         documents, empty = self.counts["documents"], self.counts["empty"]
         if empty > MOST_EMPTY * documents:
             remedy = UNKNOWN_REMEDY if self.counts["tokens"] else "Raise max_tokens, or check the texts."
-            raise DataError(
-                f"{place}: {empty:,} of {documents:,} documents have no token that the vocabulary knows, so there is "
-                f"nothing to learn or to score. {remedy}"
-            )
+            raise DataError(f"{place}: {empty:,} of {documents:,} documents have no token of the vocabulary. {remedy}")
         for warning in self.warnings():
             logger.warning("%s: %s", place, warning)
 

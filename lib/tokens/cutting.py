@@ -98,10 +98,8 @@ def _kept(
         of_texts = whole.sequence_ids
         places = [place for place, text in enumerate(of_texts) if text is None]
         for text in (0, 1):
-            of_text, count = (
-                [place for place, each in enumerate(of_texts) if each == text],
-                part.sequence_ids.count(text),
-            )
+            of_text = [place for place, each in enumerate(of_texts) if each == text]
+            count = part.sequence_ids.count(text)
             head = round(count * HEAD_SHARE) if count < len(of_text) else count
             places += of_text[:head] + of_text[len(of_text) - count + head :]
         yield whole, sorted(places)

@@ -3,19 +3,67 @@
 Shapes: B batch, N tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerBase
 
 from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.core.randomness import derive_seed
 from lib.tokens.batches import at_previous, pad_examples, pad_ids
-from lib.tokens.word_edges import WordEdges, word_edges
+
+_BEFORE = "a"
+"""Stands before a token that is turned into text, since decoders remove the space before a text's first token."""
+
+
+class WordEdges(NamedTuple):
+    """Whether each token of a vocabulary begins or ends a word [V], by id.
+
+    Stored documents hold ids and no text, so a token must show by itself whether it continues a word. The tokeniser
+    defines words: WordPiece separates at punctuation, byte-level BPE and SentencePiece at white space.
+    """
+
+    begins: np.ndarray
+    """Whether it begins a word, whatever stands before it."""
+    ends: np.ndarray
+    """Whether the next token begins one, whatever it is: so after a line break."""
+
+
+def word_edges(tokenizer: PreTrainedTokenizerBase, is_special: np.ndarray) -> WordEdges:
+    """Return where the tokens of a vocabulary begin and end words.
+
+    Args:
+        tokenizer: fast; of WordPiece (`##`), of whole words, or one whose tokens keep the white space before them.
+        is_special: [V], true for tokens that are not part of a word, whatever their text.
+
+    Raises:
+        ConfigError: its tokens do not tell.
+    """
+    core: Tokenizer = tokenizer.backend_tokenizer
+    join, vocabulary = _joining(core), tokenizer.get_vocab()
+    begins, ends = np.zeros((2, is_special.size), dtype=bool)
+    for token, number in vocabulary.items():
+        text = join([_BEFORE, token])[len(_BEFORE) :]
+        begins[number], ends[number] = text[:1].isspace(), text[-1:].isspace()
+    if not (begins & ~is_special).any():
+        name = f"{tokenizer.name_or_path or 'the tokeniser'} ({type(core.model).__name__})"
+        raise ConfigError(f"masking = words: the tokens of {name} do not tell words. Choose masking: random or spans.")
+    return WordEdges(begins | is_special, ends | is_special)
+
+
+def _joining(core: Tokenizer) -> Callable[[Sequence[str]], str]:
+    """Return how tokens become text, with a space wherever a word begins."""
+    if isinstance(core.model, models.WordPiece):
+        # The tokeniser's own decoder would also close up punctuation.
+        return decoders.WordPiece(core.model.continuing_subword_prefix, cleanup=False).decode
+    if isinstance(core.model, models.WordLevel):
+        return " ".join
+    return core.decoder.decode if core.decoder else "".join
 
 
 @dataclass(frozen=True)
@@ -81,7 +129,10 @@ class TokenMasker:
             ConfigError: the mask token is unknown, or the tokens do not show where a word begins.
         """
         vocabulary = tokenizer.get_vocab()
-        mask_token_id = _mask_token_id(tokenizer, mask_token)
+        mask_token_id = tokenizer.mask_token_id if mask_token is None else vocabulary.get(mask_token)
+        if mask_token_id is None:
+            name = tokenizer.name_or_path or "the tokeniser"
+            raise ConfigError(f"mask_token = {mask_token!r}: {name} has no such token, or none of its own. Name one.")
         is_special = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         reserved = [number for number, token in tokenizer.added_tokens_decoder.items() if token.special]
         is_special[[*tokenizer.all_special_ids, *reserved, mask_token_id]] = True
@@ -133,16 +184,6 @@ class TokenMasker:
         masked[position[hidden]] = self.mask_token_id
         masked[position[replaced]] = self.replacements[(token[replaced] * self.replacements.size).astype(np.int64)]
         return masked, labels
-
-
-def _mask_token_id(tokenizer: PreTrainedTokenizerBase, token: str | None) -> int:
-    found = tokenizer.mask_token_id if token is None else tokenizer.get_vocab().get(token)
-    if found is None:
-        raise ConfigError(
-            f"mask_token = {token!r}: {tokenizer.name_or_path or 'the tokeniser'} has no such token, or none of its "
-            "own. Name a token as its vocabulary spells it, which texts hardly need, such as '_'."
-        )
-    return found
 
 
 def _words(ids: np.ndarray, candidates: np.ndarray, edges: WordEdges) -> np.ndarray:

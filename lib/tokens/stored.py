@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +135,9 @@ def _digests(place: Path) -> list[bytes]:
     """Return a digest of each document, of all its windows and both texts of a pair."""
     if place.is_file():
         return [text_digest(*texts) for texts in texts_of_part(place)]
-    found: defaultdict[str, Any] = defaultdict(lambda: hashlib.blake2b(digest_size=8))
-    for name, content in _tokens(place):
-        found[name].update(content)
-    return [each.digest() for each in found.values()]
-
-
-def _tokens(folder: Path) -> Iterator[tuple[str, bytes]]:
-    tokens = load_tokens(folder)
+    tokens, found = load_tokens(place), defaultdict[str, Any](lambda: hashlib.blake2b(digest_size=8))
     columns = [name for name in ("input_ids", "pair_ids") if name in tokens.column_names]
     for batch in tokens.select_columns(["id", *columns]).with_format("numpy").iter(512):
         for name, *texts in zip(batch["id"], *(batch[column] for column in columns), strict=True):
-            yield str(name), b"|".join(text.tobytes() for text in texts)
+            found[str(name)].update(b"|".join(text.tobytes() for text in texts))
+    return [each.digest() for each in found.values()]

@@ -92,7 +92,7 @@ class TextTokenizer:
         if (needed := rows(tokenizer.backend)) > vocab_size:
             raise DataError(
                 f"{model_dir}/{PUBLISHED}: has {needed:,} tokens, but the model has embeddings for {vocab_size:,}. "
-                "Expected the tokeniser of its training; copy it from where the model was trained."
+                "Expected the tokeniser of its training."
             )
         return tokenizer
 
@@ -117,9 +117,7 @@ class TextTokenizer:
             DataError: the texts are a single string.
         """
         if max_tokens < 2:
-            raise ConfigError(
-                f"max_tokens = {max_tokens}: too few. Expected at least 2, since [CLS] and [SEP] are included."
-            )
+            raise ConfigError(f"max_tokens = {max_tokens}: too few. Expected at least 2, for [CLS] and [SEP].")
         require_several(texts)
         core: Tokenizer = self.backend.backend_tokenizer
         core.no_padding()
@@ -151,13 +149,10 @@ class TextTokenizer:
         if both <= alone:
             raise ConfigError(
                 f"tokenizer: puts {both} special tokens around a pair of texts and {alone} around a single one, so the "
-                "texts of a pair would run together. Set its 'enclose' to true, or name another one."
+                "texts would run together. Set its 'enclose' to true, or name another one."
             )
         if max_tokens < both + 2:
-            raise ConfigError(
-                f"max_tokens = {max_tokens}: too few for a pair of texts. Expected at least {both + 2}: the tokeniser "
-                f"adds {both} special tokens."
-            )
+            raise ConfigError(f"max_tokens = {max_tokens}: too few for a pair of texts. Expected at least {both + 2}.")
 
     def encode_windows(self, texts: Sequence[str], max_tokens: int, stride: float) -> list[list[Window]]:
         """Return the whole of each text as windows, each at most `max_tokens` long, which overlap.
@@ -179,10 +174,8 @@ class TextTokenizer:
         room = max_tokens - self.backend.num_special_tokens_to_add()
         step = max(1, int(stride * room)) if stride < 1 else int(stride)
         if step > room:
-            raise ConfigError(
-                f"window_stride = {stride}: a window of max_tokens = {max_tokens} holds {room} tokens of a text, so "
-                "some would be in none. Lower it, or raise max_tokens."
-            )
+            fits = f"a window of max_tokens = {max_tokens} holds {room} tokens of a text"
+            raise ConfigError(f"window_stride = {stride}: {fits}. Lower it, or raise max_tokens.")
         encodings = self.encodings(texts, max_tokens, stride=room - step, fast=False)
         return [
             [_window(part, text) for part in (whole, *whole.overflowing)]
@@ -234,13 +227,6 @@ def require_several(texts: Iterable[object]) -> None:
     """
     if isinstance(texts, str):
         raise DataError(f"texts: {texts[:40]!r} is a single string. Expected several texts; put one into a list.")
-
-
-def bert(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
-    """Return a tokeniser as BERT's, with another vocabulary: ids by token."""
-    return BertTokenizerFast(
-        vocab=vocabulary, do_lower_case=lowercase, strip_accents=strip_accents, model_input_names=INPUTS
-    )
 
 
 def _splits_at_breaks(core: Tokenizer) -> bool:

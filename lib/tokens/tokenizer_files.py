@@ -27,7 +27,7 @@ def layout_of(folder: Path) -> tuple[str, ...]:
     found = next((layout for layout in LAYOUTS if names.issuperset(layout)), None)
     if found is None:
         raise DataError(
-            f"{folder}: holds no {layouts()}. Expected a folder with a tokeniser. If it needs sentencepiece, convert "
-            f"it where that is installed: AutoTokenizer.from_pretrained('{folder}').save_pretrained('FOLDER')."
+            f"{folder}: holds no {layouts()}. If it needs sentencepiece, convert it where that is installed: "
+            f"AutoTokenizer.from_pretrained('{folder}').save_pretrained('FOLDER')."
         )
     return found

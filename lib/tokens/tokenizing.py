@@ -28,18 +28,10 @@ from lib.preparing.parts import opened_part, read_part, texts_of_part
 from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.reading.spans import marked, token_labels
+from lib.tokens import vocabularies
 from lib.tokens.coverage import Coverage, shares
 from lib.tokens.cutting import encode_cut, encode_cut_pairs, encode_cut_words, note_cut
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import (
-    add_sentinels,
-    from_published,
-    from_vocabulary,
-    save_bytes,
-    train_byte_pairs,
-    train_wordpiece,
-    train_words,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -77,13 +69,14 @@ def make_tokenizer(settings: Tokenizer, sources: Sequence[str], target: str | Pa
     """
     with atomic_path(target) as partial_folder:
         if settings.algorithm == "published":
-            from_published(sources[0], partial_folder, settings.mask_token)
+            vocabularies.from_published(sources[0], partial_folder, settings.mask_token)
         elif settings.source in ("hub", "local"):
-            from_vocabulary(sources[0], partial_folder, settings.lowercase, settings.strip_accents, settings.enclose)
+            options = settings.lowercase, settings.strip_accents, settings.enclose
+            vocabularies.from_vocabulary(sources[0], partial_folder, *options)
         else:
             train_tokenizer(StoredTexts(sources), settings, partial_folder)
         if settings.sentinels:
-            add_sentinels(partial_folder, settings.sentinels)
+            vocabularies.add_sentinels(partial_folder, settings.sentinels)
         note_cut(partial_folder, settings.cut)
 
 
@@ -100,13 +93,14 @@ def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Pat
     """
     sizes = (settings.vocab_size, settings.occurrences)
     if settings.algorithm == "words":
-        train_words(target, texts, *sizes, settings.enclose)
+        vocabularies.train_words(target, texts, *sizes, settings.enclose)
     elif settings.algorithm == "bpe":
-        train_byte_pairs(target, texts, *sizes, settings.enclose)
+        vocabularies.train_byte_pairs(target, texts, *sizes, settings.enclose)
     elif settings.algorithm == "bytes":
-        save_bytes(target, settings.enclose)
+        vocabularies.save_bytes(target, settings.enclose)
     else:
-        train_wordpiece(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
+        options = settings.lowercase, settings.strip_accents, settings.enclose
+        vocabularies.train_wordpiece(target, texts, *sizes, *options)
 
 
 def tokenize_corpus(
@@ -145,9 +139,9 @@ def tokenize_corpus(
         kept = len(of_short) + len(of_long) + len(of_held_out)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
-                f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles "
-                f"{short.articles} + long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} "
-                "are asked for. Name more `files` of the source (documents, if generated), or lower these settings."
+                f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles {short.articles} "
+                f"+ long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} are asked for. "
+                "Name more `files` of the source (documents, if generated), or lower these settings."
             )
         for split, each in written.items():
             each.coverage.check(f"the articles of {split}, {shards[0]}")
@@ -210,12 +204,11 @@ def tokenize_dataset(
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
             if label_per != "document" and not written.labelled and not without_labels:
                 raise DataError(
-                    f"{source}: none of its {written.labels:,} labels (of words) or spans belongs to a token, so there "
-                    f"is nothing to learn or to score. Check the labels, or raise max_tokens = {max_tokens}."
+                    f"{source}: none of its {written.labels:,} labels (of words) or spans belongs to a token. Check "
+                    f"them, or raise max_tokens = {max_tokens}."
                 )
             if lost := written.labels - written.labelled:
-                reasons = "their words are cut off, or of characters that the tokeniser drops"
-                logger.warning("%s: %d of %d labels have no token: %s", source, lost, written.labels, reasons)
+                logger.warning("%s: %d of %d labels have no token: cut off, or dropped", source, lost, written.labels)
             written.coverage.check(source)
             limit = 2 * max_tokens if separately else max_tokens
             statistics[split] = _describe(split_lengths, limit, written)
@@ -358,12 +351,8 @@ def _windows(
 
 def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
     for texts in (columns["input_ids"], columns.get("pair_ids", ())):
-        for document, ids in zip(columns["id"], texts, strict=False):
-            if not len(ids):
-                raise DataError(
-                    f"document {document}: has no token, since its text holds no character that the tokeniser keeps. "
-                    "Remove it, or set the tokeniser's 'enclose' to true."
-                )
+        if empty := [document for document, ids in zip(columns["id"], texts, strict=False) if not len(ids)]:
+            raise DataError(f"document {empty[0]}: has no token. Remove it, or set the tokeniser's 'enclose' to true.")
 
 
 def _completed(row: dict[str, Any], label_per: str, without_labels: bool) -> dict[str, Any]:

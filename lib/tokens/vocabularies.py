@@ -3,6 +3,7 @@
 A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of bytes.
 """
 
+import itertools
 import json
 import logging
 from collections import Counter
@@ -11,22 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import not_fetched
 from lib.core.labels import words
 from lib.tokens.sentinels import sentinel
-from lib.tokens.tokenizer import (
-    INPUTS,
-    SPECIAL_TOKENS,
-    TextTokenizer,
-    bert,
-    check_core,
-    opening,
-    read_core,
-    require_several,
-)
+from lib.tokens.tokenizer import INPUTS, SPECIAL_TOKENS, TextTokenizer, check_core, opening, read_core, require_several
 from lib.tokens.tokenizer_files import LAYOUTS, NEXT_TO_IT, layout_of
 
 logger = logging.getLogger(__name__)
@@ -65,7 +57,7 @@ def train_wordpiece(
     """
     require_several(texts)
     texts = list(texts) if isinstance(texts, Iterator) else texts
-    core = bert({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
+    core = _bert({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
     alphabet = _alphabet(core.normalizer.normalize_str(text) for text in texts)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -81,11 +73,8 @@ def train_wordpiece(
     _require_words(alphabet, tokenizer_dir)
     vocabulary = core.get_vocab()
     if len(vocabulary) > vocab_size:
-        logger.warning(
-            "vocab_size = %d: the vocabulary has %d entries, two for each of %d characters. Set algorithm: bpe, whose "
-            "smallest vocabulary has 262 entries",
-            *(vocab_size, len(vocabulary), len(alphabet)),
-        )
+        sizes = vocab_size, len(vocabulary), len(alphabet)
+        logger.warning("vocab_size = %d: has %d entries, two for each of %d characters. Set algorithm: bpe", *sizes)
     return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
 
 
@@ -172,10 +161,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
         if name in names and core.token_to_id(names[name]) is not None
     }
     if "pad_token" not in special and "eos_token" not in special:
-        raise DataError(
-            f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in its "
-            "tokenizer_config.json to any token that texts do not need."
-        )
+        raise DataError(f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in it.")
     special.setdefault("pad_token", special.get("eos_token"))
     if mask_token is not None:
         (special["mask_token"],) = _add(core, [mask_token], "mask_token")
@@ -205,7 +191,7 @@ def _add(core: Tokenizer, tokens: Sequence[str], setting: str) -> list[AddedToke
 
 def _loader(folder: Path, files: tuple[str, ...]) -> Any:
     """Return the class that loads a tokeniser: BERT's for a vocab.txt, unless a file next to it names another."""
-    from transformers import AutoTokenizer, BertTokenizerFast  # the first one imports torch
+    from transformers import AutoTokenizer  # imports torch
 
     found = "".join(path.read_text(encoding="utf-8") for name in NEXT_TO_IT if (path := folder / name).is_file())
     is_named = '"tokenizer_class"' in found or '"model_type"' in found
@@ -255,9 +241,16 @@ def from_vocabulary(
         path, vocabulary = vocabulary, read_vocabulary(Path(vocabulary))
         if lowercase:
             _require_lowercase(vocabulary, path)
-    backend = bert(vocabulary, lowercase, strip_accents)
+    backend = _bert(vocabulary, lowercase, strip_accents)
     # BERT's own class would put [CLS] and [SEP] back as soon as its folder is loaded.
     return TextTokenizer(backend if enclose else _wrapped(backend.backend_tokenizer, enclose)).save(tokenizer_dir)
+
+
+def _bert(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
+    """Return a tokeniser as BERT's, with another vocabulary: ids by token."""
+    return BertTokenizerFast(
+        vocab=vocabulary, do_lower_case=lowercase, strip_accents=strip_accents, model_input_names=INPUTS
+    )
 
 
 def _require_lowercase(vocabulary: Iterable[str], path: str | Path) -> None:
@@ -271,8 +264,7 @@ def _require_lowercase(vocabulary: Iterable[str], path: str | Path) -> None:
     if len(capitals) > _STRAY * len(words):
         raise DataError(
             f"{path}: lowercase is true, but {len(capitals):,} of {len(words):,} tokens have capitals, such as "
-            f"{capitals[-1]!r}, and no lower-cased text has them. Set 'lowercase: false' (usually with "
-            "'strip_accents: false') for the tokeniser, or take the vocabulary of lower-cased texts."
+            f"{capitals[-1]!r}. Set 'lowercase: false' (usually with 'strip_accents: false') for the tokeniser."
         )
 
 
@@ -338,9 +330,7 @@ def _require_words(found: Collection[str], tokenizer_dir: str | Path) -> None:
 
 def _alphabet(texts: Iterable[str]) -> list[str]:
     """Return the most frequent characters, sorted."""
-    counts = Counter[str]()
-    for text in texts:
-        counts.update(text)
+    counts = Counter(itertools.chain.from_iterable(texts))
     ranked = sorted((character for character in counts if not character.isspace()), key=lambda c: (-counts[c], c))
     return sorted(ranked[:_ALPHABET])
 

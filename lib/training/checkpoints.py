@@ -6,7 +6,6 @@ states of optimiser, schedule and random numbers, and `state.json`: progress and
 """
 
 import contextlib
-import fnmatch
 import json
 import logging
 import math
@@ -30,8 +29,8 @@ from lib.training.interruptions import died_of_worker
 
 logger = logging.getLogger(__name__)
 
-RANDOM_STATES = "rng_state*.pth"
-"""States of the random number generators, one file per process."""
+RANDOM_STATES = "rng_state"
+"""Begin of the names of the files with the states of random number generators, one per process."""
 STATE = "state.json"
 NAME = re.compile(r"checkpoint-(\d+)")
 MANIFEST = "manifest.json"
@@ -58,9 +57,8 @@ class Progress:
 
     def note(self, score: float, greater_is_better: bool) -> None:
         """Remember an evaluation of this step if it is the best one; NaN or inf never is."""
-        worst = -math.inf if greater_is_better else math.inf
-        best = worst if self.best_score is None else self.best_score
-        if score > best if greater_is_better else score < best:
+        sign = 1 if greater_is_better else -1
+        if math.isfinite(score) and (self.best_score is None or sign * score > sign * self.best_score):
             self.best_score, self.best_step = score, self.step
 
 
@@ -104,10 +102,7 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
     except (OSError, RuntimeError, SafetensorError) as error:
         if died_of_worker(error):  # this error can come from any call
             raise
-        raise RunError(
-            f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
-            "next start of this run resumes from the checkpoint before."
-        ) from error
+        raise RunError(f"{place}: cannot be written ({error}). The next start resumes from the one before.") from error
     finally:
         if not distributed.index():
             shutil.rmtree(work / PARTIAL, ignore_errors=True)
@@ -131,7 +126,7 @@ def load_random_states(checkpoint: Path) -> None:
 
 
 def _random_states_file() -> str:
-    return RANDOM_STATES.replace("*", f"_{distributed.index()}" if distributed.count() > 1 else "")
+    return f"{RANDOM_STATES}{f'_{distributed.index()}' if distributed.count() > 1 else ''}.pth"
 
 
 def load_tensors(path: Path) -> Any:
@@ -155,8 +150,6 @@ def error_in(checkpoint: Path) -> str | None:
     try:
         manifest = _manifest(checkpoint)
         differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
-    except FileNotFoundError as error:
-        return f"its {Path(error.filename).name} is missing"
     except OSError as error:
         return f"its {Path(error.filename).name} cannot be read ({error.strerror})"
     except ValueError as error:
@@ -231,10 +224,7 @@ def _refuse_code(checkpoint: Path) -> None:
             load_tensors(path)
         except (UnpicklingError, RuntimeError, EOFError) as error:
             first = str(error).splitlines()[0]
-            raise DamagedError(
-                f"{path.name} holds more than tensors and numbers ({first}), which is not loaded, since it could run "
-                "code. Take another checkpoint, or delete this one."
-            ) from error
+            raise DamagedError(f"{path.name} holds more than tensors and numbers, perhaps code ({first})") from error
 
 
 def rotate(work: Path, best: int | None) -> None:
@@ -256,32 +246,28 @@ def check_start(checkpoint: Path, recipe: Recipe, documents: int) -> None:
         RunError: the checkpoint is damaged, it is of another optimiser, its epochs have another number of steps, or no
             steps are left.
     """
+    alone = "or set start.load_only_model_state to true to take the weights alone"
     if found := error_in(checkpoint):
-        raise RunError(
-            f"{checkpoint}: {found}. Expected a valid working checkpoint, since start.load_only_model_state is false; "
-            "set it to true to load only the weights, or give another checkpoint."
-        )
+        raise RunError(f"{checkpoint}: {found}. Give another checkpoint, {alone}.")
     _refuse_code(checkpoint)
-    refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
+    refuse_other_number(checkpoint, alone)
     state = read_state(checkpoint)
     progress = state["progress"]
-    if (optimizer := state.get("optimizer", recipe.optimizer)) != recipe.optimizer:  # older checkpoints do not name it
+    if (before := state.get("optimizer", recipe.optimizer)) != recipe.optimizer:  # older checkpoints do not name it
         raise RunError(
-            f"{checkpoint}: has the moments of {optimizer}, but recipe.optimizer is {recipe.optimizer}, which cannot "
-            f"read them. Set it to {optimizer}, or start.load_only_model_state to true to take the weights alone."
+            f"{checkpoint}: has the moments of {before}, but recipe.optimizer is {recipe.optimizer}. "
+            f"Set it to {before}, {alone}."
         )
-    before, now = round(progress["step"] / progress["epoch"]), math.ceil(documents / recipe.batch_size)
-    if before != now:
+    steps, now = round(progress["step"] / progress["epoch"]), math.ceil(documents / recipe.batch_size)
+    if steps != now:
         raise RunError(
-            f"{checkpoint}: its epochs have {before} optimiser steps, but {documents} documents in batches of "
-            f"{recipe.batch_size} make {now}. Expected the same number, since earlier steps count; take the documents "
-            "and batch size of the earlier run, or set start.load_only_model_state to true to count from 1."
+            f"{checkpoint}: its epochs have {steps} optimiser steps, but {documents} documents in batches of "
+            f"{recipe.batch_size} make {now}. Take the documents and batch size of the earlier run, {alone}."
         )
     if progress["epoch"] >= recipe.epochs or progress["step"] >= (recipe.steps or math.inf):
         raise RunError(
             f"{checkpoint}: was trained for {progress['epoch']:g} epochs, {progress['step']} steps, which leaves "
-            "nothing to do. Raise recipe.epochs or recipe.steps, since earlier steps count, or set "
-            "start.load_only_model_state to true to count from 1."
+            f"nothing to do. Raise recipe.epochs or recipe.steps, {alone}."
         )
 
 
@@ -295,12 +281,11 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
     Raises:
         RunError: the numbers differ, so the training could not resume exactly.
     """
-    written, processes = len(fnmatch.filter(_manifest(checkpoint), RANDOM_STATES)), distributed.count()
+    written, processes = sum(name.startswith(RANDOM_STATES) for name in _manifest(checkpoint)), distributed.count()
     if written != processes:
         raise RunError(
             f"{checkpoint}: written by {written} process(es), each with random numbers of its own, but {processes} are "
-            f"to continue. Expected the same number: set execution.gpus_per_run to {written} until the run is "
-            f"finished, or {remedy}."
+            f"to continue. Set execution.gpus_per_run to {written} until the run is finished, {remedy}."
         )
 
 

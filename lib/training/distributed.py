@@ -59,8 +59,8 @@ def _take_gpu(number: int, processes: int) -> None:
         return
     if gpus < processes:
         raise RunError(
-            f"{processes} processes share the training, but there are {gpus} GPUs. Expected one for each: ask for "
-            "execution.gpus_per_run GPUs, or lower it; CUDA_VISIBLE_DEVICES='' trains on the CPU."
+            f"{processes} processes share the training, but there are {gpus} GPUs. Ask for more, or lower "
+            "execution.gpus_per_run; CUDA_VISIBLE_DEVICES='' trains on the CPU."
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)

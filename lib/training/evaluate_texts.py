@@ -53,8 +53,10 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
         metrics,
         seconds,
         shared=shared_documents({split: run.data[split] for split in documents}),
+        chosen=backbone.chosen,
+        candidates=backbone.candidates,
     )
-    return record.model_copy(update={"chosen": backbone.chosen, "candidates": backbone.candidates}), predictions
+    return record, predictions
 
 
 def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:
@@ -64,16 +66,10 @@ def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:
         further = [name for name in ("group", "text_pair") if name in present]
         documents = pd.read_parquet(path, columns=["id", "text", "label", *further])
     except (OSError, ValueError) as error:  # pyarrow's errors derive from these two
-        raise DataError(
-            f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
-            "Prepare the dataset again."
-        ) from error
+        raise DataError(f"{path}: cannot be read ({error}). Expected the columns id, text and label.") from error
     if not labelled and not documents.empty and documents["label"].isna().all():
         return documents
     if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
-        labels = sorted(documents["label"].unique().tolist())
-        raise DataError(
-            f"{path}: {len(documents)} documents with the labels {labels}; expected at least one, labelled 0 to "
-            f"{classes - 1}. Prepare the dataset again, or list every class in `labels`."
-        )
+        labels = f"documents with the labels {sorted(documents['label'].unique().tolist())}"
+        raise DataError(f"{path}: {len(documents)} {labels}; expected at least one, labelled 0 to {classes - 1}.")
     return documents

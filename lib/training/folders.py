@@ -28,8 +28,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt
 from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove
 from lib.core.errors import DataError, RunError
 from lib.core.files import LITTER, explained, folders_in, litter, mapping_text, read_mapping, settle, where, write_text
-from lib.core.identity import NamesRun
-from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
+from lib.core.record import CONFIG, RUN, NamesRun, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
 from lib.training import distributed
 
@@ -54,6 +53,7 @@ class RunFolders:
     Attributes:
         home: folder of all attempts with these settings, code and inputs.
         work: folder of this attempt inside the context; no other process writes to it.
+        trackers: folder that trackers write to inside the context.
         parents: inputs of the run, by name.
 
     Raises:
@@ -91,13 +91,14 @@ class RunFolders:
         if distributed.index() == 0:
             self._begin()
         self.work = distributed.first(self.work)
+        self.trackers = self.work / TRACKERS
         return self
 
     def _begin(self) -> None:
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self._create()
-            self._attempt = _opened(self.work)
+            self._attempt = os.open(self.work, os.O_RDONLY)
         except OSError as error:
             raise RunError(explained(Path(error.filename or self.home), error)) from error
         self.refuse_later()
@@ -137,7 +138,9 @@ class RunFolders:
         try:
             self._end(error)
         finally:
-            self._let_go()
+            for descriptor in filter(None, (self._attempt, self._staged)):
+                os.close(descriptor)
+            self._attempt = self._staged = None
 
     def _end(self, error: BaseException | None) -> None:
         if error is None:
@@ -187,10 +190,7 @@ class RunFolders:
         if self.work in found[-1:]:
             return
         later = f"in {found[-1]}" if found else "and has removed this one's folder"
-        raise RunError(
-            f"{self.work}: another process has taken this run over, {later}. This one stops, since both would give "
-            "the same results; nothing is lost. If no other process should run, start this one again."
-        ) from cause
+        raise RunError(f"{self.work}: another process has taken this run over, {later}. This one stops.") from cause
 
     def beat(self, **news: object) -> None:
         """Write the heartbeat, with `news` in its fields, and look for a later attempt.
@@ -217,16 +217,10 @@ class RunFolders:
         staged.mkdir()
         if self._staged is not None:
             os.close(self._staged)
-        self._staged = _opened(staged)
+        self._staged = os.open(staged, os.O_RDONLY)
         settings = self.run.model_dump(mode="json")
         write_text(staged / CONFIG, mapping_text(settings))
         return staged
-
-    def _let_go(self) -> None:
-        for descriptor in (self._attempt, self._staged):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._attempt = self._staged = None
 
     def _check(self, staged: Path) -> None:
         """Raise an error unless `staged` is the folder that `stage` returned, with all files in its record.
@@ -240,25 +234,12 @@ class RunFolders:
             is_own = _is_open(self._staged, staged)
         except OSError as error:
             self.refuse_later(error)
-            raise RunError(
-                f"{explained(staged, error)} Expected the finished results; start this run again."
-            ) from error
+            raise RunError(f"{explained(staged, error)} Start this run again.") from error
         if not is_own:
             self.refuse_later()
-            raise RunError(
-                f"{staged}: not the folder that the results were written to, which something has removed "
-                "meanwhile. The result folder was not changed; start this run again."
-            )
+            raise RunError(f"{staged}: something has removed the results meanwhile. Start this run again.")
         if problems := differing_files(staged, read_record(staged)):
-            raise RunError(
-                f"{staged}: incomplete ({', '.join(problems)}). Expected all files that its record names. The result "
-                "folder was not changed; start this run again."
-            )
-
-    @property
-    def trackers(self) -> Path:
-        """Folder that trackers write to during the run."""
-        return self.work / TRACKERS
+            raise RunError(f"{staged}: incomplete ({', '.join(problems)}). Start this run again.")
 
     def move_to_out(self, staged: Path) -> None:
         """Move the finished results to `out` by one renaming.
@@ -279,10 +260,7 @@ class RunFolders:
             self._put(staged)
         except OSError as error:
             self.refuse_later(error)
-            raise RunError(
-                f"{explained(self.out, error)} The finished results wait in {self.work}: the next start of this run "
-                "only moves them."
-            ) from error
+            raise RunError(f"{explained(self.out, error)} The finished results wait in {self.work}.") from error
 
     def _put(self, staged: Path) -> None:
         self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -337,10 +315,8 @@ class RunFolders:
         ]
         differing += ["code"] * (record.code != self.code) + ["inputs"] * (record.parents != self.parents)
         if differing:
-            raise RunError(
-                f"{self.out}: holds a finished run with other {', '.join(sorted(differing))}. Expected none, or the "
-                "same; nothing is overwritten. Delete it, or give another folder."
-            )
+            names = ", ".join(sorted(differing))
+            raise RunError(f"{self.out}: holds a finished run with other {names}. Delete it, or give another folder.")
         logger.info("%s: another process has finished this run, with the same results", self.out)
         return True
 
@@ -361,19 +337,11 @@ def _refuse_content(out: Path) -> None:
         raise RunError(explained(out, error)) from error
     if found or out.is_symlink():
         what = "is a link" if out.is_symlink() else "holds a finished run" if RUN in found else f"holds {found[0]}"
-        raise RunError(
-            f"{out}: {what}. Expected a new folder, or one with {CONFIG} alone, since nothing is overwritten; give "
-            "--out another one."
-        )
-
-
-def _opened(folder: Path) -> int:
-    """Open `folder`, so that no other folder can be mistaken for it until it is closed."""
-    return os.open(folder, os.O_RDONLY)
+        raise RunError(f"{out}: {what}. Expected a new folder, since nothing is overwritten; give --out another one.")
 
 
 def _is_open(descriptor: int | None, folder: Path) -> bool:
-    """Whether `folder` is the folder that was opened.
+    """Whether `folder` is the folder that was opened: until it is closed, no other one can be mistaken for it.
 
     Raises:
         OSError: `folder` is gone.
@@ -420,10 +388,7 @@ def parents_of(run: RunSettings) -> dict[str, Parent]:
     try:
         return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
     except OSError as error:
-        raise DataError(
-            f"{where(error)}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
-            "correct the path in the settings."
-        ) from error
+        raise DataError(f"{where(error)}: cannot be read ({error.strerror}). Expected an input of this run.") from error
 
 
 @functools.cache

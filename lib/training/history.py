@@ -36,23 +36,13 @@ class History:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {
-            "rows": self.rows,
-            "seconds": self._elapsed(),
-            "loss": float(self.loss),
-            "steps": self.steps,
-            "tokens_before": self.tokens_before,
-            "peak_memory_mb": self.measured_peak(),
-        }
+        now = {"seconds": self._elapsed(), "loss": float(self.loss), "peak_memory_mb": self.measured_peak()}
+        return {"rows": self.rows, "steps": self.steps, "tokens_before": self.tokens_before, **now}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the result of `state`."""
         for name, value in state.items():
             setattr(self, name, value)
-
-    def add_loss(self, loss: torch.Tensor) -> None:
-        """Add a micro-batch's share of an optimiser step's loss, without a transfer from the device."""
-        self.loss = self.loss + loss
 
     def under_way(self, tokens: int) -> dict[str, float | None]:
         """Return mean loss and speed since the last row, or those of that row before the next step.
@@ -90,11 +80,8 @@ class History:
         """
         loss = float(self.loss) / max(self.steps, 1)
         if not math.isfinite(loss):
-            raise RunError(
-                f"the training loss up to step {step} is {loss}; expected a finite number. Lower the "
-                "learning rate, or use precision bf16 or fp32.",
-                diverged=True,
-            )
+            found = f"the training loss up to step {step} is {loss}"
+            raise RunError(f"{found}. Lower the learning rate, or use precision bf16 or fp32.", diverged=True)
         seconds = self._elapsed()
         self.peak_memory_mb = distributed.largest(self.measured_peak())
         # The recipe's rate is that of a part with multiplier 1, or follows from the part with the largest one.

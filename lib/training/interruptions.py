@@ -40,12 +40,13 @@ class Interruption:
     """A context where SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
 
     Attributes:
+        heard: number of the signal that was received, if any.
         waits: whether a signal is only noted, because the training loop checks for it after every optimiser step.
     """
 
     def __init__(self) -> None:
         self.waits = False
-        self._heard: int | None = None
+        self.heard: int | None = None
         self._ends = False
         self._process = os.getpid()
         self._before: dict[int, Any] = {}
@@ -69,15 +70,10 @@ class Interruption:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
             return  # in a data loader worker, which ends with the training process
-        self._heard = number
+        self.heard = number
         if not self.waits:
             self._ends = True
             raise _Ending
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether a signal was received."""
-        return self._heard is not None
 
     def leave(self, cause: BaseException | None = None) -> None:
         """End the run.
@@ -88,7 +84,7 @@ class Interruption:
         Raises:
             RunError: always.
         """
-        name = signal.Signals(self._heard).name if self._heard else "a signal to another process of it"
+        name = signal.Signals(self.heard).name if self.heard else "a signal to another process of it"
         raise RunError(f"ended by {name}. The next start of this run resumes from the last checkpoint.") from cause
 
 
@@ -123,26 +119,9 @@ def explained_size() -> Iterator[None]:
         if not should_reduce_batch_size(error):
             raise
         raise RunError(
-            f"out of memory ({str(error).splitlines()[0]}), before any document was read. Expected the weights of the "
-            "model to fit: take a smaller backbone (hidden_size, num_hidden_layers) or vocabulary, or a machine with "
-            "more memory."
+            f"out of memory ({str(error).splitlines()[0]}), before any document was read. Expected the weights to fit: "
+            "take a smaller backbone (hidden_size, num_hidden_layers) or vocabulary, or a machine with more memory."
         ) from error
-
-
-@contextlib.contextmanager
-def _with_its_signal() -> Iterator[None]:
-    """Wait for the signal of a dead data loader worker whose connection broke first.
-
-    Otherwise the error that torch raises at the signal would come later, from any call.
-
-    Raises:
-        RuntimeError: the signal came; see `died_of_worker`.
-    """
-    try:
-        yield
-    except (ConnectionError, EOFError):
-        time.sleep(SECONDS)
-        raise
 
 
 @contextlib.contextmanager
@@ -167,16 +146,15 @@ def explained_memory(execution: Training, documents: int, longest: int, *, evalu
         most = min(documents * longest, execution.micro_batch_tokens)
         if most <= longest:
             raise OutOfMemoryError(
-                f"{cause}, with 1 document of up to {longest} tokens at once. Expected it to fit: cut documents "
-                "shorter (max_tokens), take a smaller backbone or precision bf16, or a device with more memory.",
+                f"{cause}, with 1 document of up to {longest} tokens at once. Make it fit: cut documents shorter "
+                "(max_tokens), take a smaller backbone or precision bf16, or a device with more memory.",
                 fitting=None,
             ) from error
         fitting = max(longest, most // 2)
         raise OutOfMemoryError(
             f"{cause}, with up to {most} tokens at once, in documents of up to {longest} "
             f"(execution.training.micro_batch_tokens: {execution.micro_batch_tokens}). Lower it to {fitting}, or "
-            "set execution.training.auto_micro_batch to true, which does this automatically. The size of an "
-            "optimiser step stays the same. The next start of a training resumes from its last checkpoint.",
+            "set execution.training.auto_micro_batch to true, which does this; optimiser steps stay the same.",
             fitting=fitting if distributed.count() == 1 else None,
         ) from error
 
@@ -211,18 +189,20 @@ def explained_workers(execution: Training, interruption: Interruption | None = N
     if execution.workers and interruption is not None:
         _spare_workers()
     try:
-        with _with_its_signal():
+        try:
             yield
+        except (ConnectionError, EOFError):
+            time.sleep(SECONDS)  # here the signal raises torch's error, which would come later from any call
+            raise
     except RuntimeError as error:
         if not died_of_worker(error):
             raise
-        if interruption is not None and interruption.is_wanted:
+        if interruption is not None and interruption.heard:
             interruption.leave()
         raise RunError(
-            f"a data loader worker died ({str(error).splitlines()[0]}). Expected "
-            f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. Raise "
-            "execution.job.mem_mb, or lower the workers. The next start of a training resumes from its last "
-            "checkpoint."
+            f"a data loader worker died ({str(error).splitlines()[0]}); usually memory ran out. Raise "
+            f"execution.job.mem_mb, or lower execution.training.workers = {execution.workers}. The next start of a "
+            "training resumes from its last checkpoint."
         ) from error
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
@@ -63,10 +62,7 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
     factors = multipliers(recipe)
     for part, multiplier in factors.items():
         if multiplier != 1 and part not in {found for found, _ in groups}:
-            raise RunError(
-                f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no trainable "
-                "weights of its own. Leave it out."
-            )
+            raise RunError(f"recipe.{part}_lr_multiplier: {multiplier:g}, but the {part} has no trainable weights.")
     weights = trained(model)
     parts: list[dict[str, Any]] = [
         {
@@ -158,27 +154,6 @@ def advance(schedule: LRScheduler, steps: int) -> None:
         schedule.step()
 
 
-def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:
-    """Return the learning rate of every optimiser step by the recipe, without the factors of parts.
-
-    Args:
-        settings: the section `recipe` of the run.
-        steps: optimiser steps of the whole training.
-
-    Raises:
-        pydantic.ValidationError: `settings` are not a complete recipe.
-    """
-    recipe = Recipe.model_validate(settings)
-    optimizer = AdamW([nn.Parameter(torch.zeros(1))], lr=recipe.learning_rate)
-    schedule = make_schedule(optimizer, recipe, steps)
-    rates = []
-    for _ in range(steps):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    return rates
-
-
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
     """Freeze the lowest blocks, the embeddings, or both, in the first epochs.
 
@@ -190,10 +165,7 @@ def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
         epoch: epoch that begins, counted from 0.
     """
     if recipe.freezes and not recipe.frozen_epochs and epoch == 0:
-        logger.warning(
-            "recipe: freeze_layers and freeze_embeddings freeze nothing, since half of epochs = 1, rounded down, is 0. "
-            "Set freeze_epochs, raise epochs, or leave them out",
-        )
+        logger.warning("recipe: freezes nothing, since half of epochs = 1, rounded down, is 0. Set freeze_epochs")
     if not recipe.frozen_epochs:
         return
     for module in _frozen(model, recipe):

@@ -12,11 +12,11 @@ import math
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 import torch
@@ -55,10 +55,6 @@ BATCH_SIZE = 8
 LARGEST = 2_048
 """Most tokens of a batch on a CPU, whose cache larger ones leave."""
 
-_OPTIONS = (
-    "Here, --column is 'text', --pair-column is 'text_pair', --id is 'id', and --dialect '{...}' has the settings of "
-    "'dialect'."
-)
 
 Example = dict[str, Any]
 
@@ -112,7 +108,7 @@ def predict(
     run = _run_of(path)
     own = _columns_of(run, source, dialect or Dialect()) if run and source.is_file() else {}
     column, pair_column = column or own.get("text", "text"), pair_column or own.get("text_pair")
-    classifier = Classifier.open(
+    classifier = Classifier(
         path, paired=pair_column is not None, max_tokens=max_tokens, batch_size=batch_size, device=device
     )
 
@@ -122,7 +118,7 @@ def predict(
     try:  # finds what cannot be read before anything is computed
         empty = Counter("" in (record.text.strip(), (record.text_pair or "-").strip()) for record in records())
     except DataError as error:
-        raise DataError(f"{error} {_OPTIONS}") from error
+        raise DataError(f"{error} Here, say so by --column, --pair-column, --id and --dialect '{{...}}'.") from error
     if empty[True]:
         logger.warning("%s: %d documents without text get a row all the same", source, empty[True])
     total, arguments = empty.total(), [column, pair_column, id, repr(dialect), classifier.limit, batch_size]
@@ -168,9 +164,7 @@ def _parts(target: Path, files: Sequence[Path], arguments: Sequence[Any]) -> Ite
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 lock.stat()  # the other process may have just removed it
             except (BlockingIOError, FileNotFoundError) as error:
-                raise RunError(
-                    f"{target}: another process predicts into it. Expected one at a time; wait, or name another file."
-                ) from error
+                raise RunError(f"{target}: another process predicts into it. Wait, or name another file.") from error
             except OSError:
                 logger.warning("%s: its file system has no locks; give each prediction a file of its own", target)
             if note.exists() and json.loads(note.read_text(encoding="utf-8")) == made_from:
@@ -187,14 +181,6 @@ def _run_of(model: Path) -> Path | None:
     return next((folder for folder in model.resolve().parents[:2] if (folder / RUN).is_file()), None)
 
 
-def _require_unchanged(model: Path, run: Path) -> None:
-    """Refuse a model that differs from the record of its run."""
-    if problems := differing_files(run, read_record(run), f"{model.resolve().relative_to(run)}/"):
-        raise RunError(
-            f"{run}: {', '.join(problems)}. Expected what the run left; change a copy of the model, elsewhere."
-        )
-
-
 def _columns_of(run: Path, source: Path, dialect: Dialect) -> dict[str, str]:
     """Return which columns of the documents hold the texts, as the preparation of the run's dataset says."""
     try:
@@ -207,81 +193,61 @@ def _columns_of(run: Path, source: Path, dialect: Dialect) -> dict[str, str]:
 
 
 class Classifier:
-    """A model, and how it reads documents.
+    """A model, and how it reads documents; errors are those of `predict`.
 
     Args:
-        model: with a head for documents.
-        tokenizer: of the model.
-        limit: tokens that a text is cut to.
-        budget: tokens of a batch, padding included.
+        folder: model folder of a fine-tuning run.
+        paired: whether documents are pairs of texts.
+        max_tokens: as of `predict`, like the next two.
+        batch_size: documents at once.
         device: to compute on.
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: TextTokenizer, limit: int, budget: int, device: torch.device
-    ) -> None:
-        self.model, self.tokenizer, self.limit, self.device = model.to(device), tokenizer, limit, device
-        self.budget = min(budget, max(limit, LARGEST)) if device.type == "cpu" else budget
-        self.config = model.config
-        use_onednn(self.model)
-        self.names = _columns(self.config.id2label.values())
-        regression = self.config.problem_type == "regression"
-        classes = ["label", *(self.names[label] for label in sorted(self.names))]
-        self.columns = ["id", "prediction"] if regression else ["id", *classes]
-        """Columns of a prediction."""
-
-    @classmethod
-    def open(
-        cls,
+        self,
         folder: Path,
         *,
         paired: bool = False,
         max_tokens: int | None = None,
         batch_size: int = BATCH_SIZE,
         device: str | None = None,
-    ) -> Self:
-        """Return the model in a folder; arguments and errors are those of `predict`.
-
-        Args:
-            folder: model folder of a fine-tuning run.
-            paired: whether documents are pairs of texts.
-            max_tokens: as of `predict`, like the next two.
-            batch_size: documents at once.
-            device: to compute on.
-        """
-        if run := _run_of(folder):
-            _require_unchanged(folder, run)
+    ) -> None:
+        run = _run_of(folder)
+        if run and (problems := differing_files(run, read_record(run), f"{folder.resolve().relative_to(run)}/")):
+            raise RunError(f"{run}: {', '.join(problems)}. Change a copy of the model, elsewhere.")
         config = open_config(folder)
         head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
         if head is None:
-            raise RunError(
-                f"{folder}: holds a model of {', '.join(config.architectures or []) or 'no known kind'}, which does "
-                "not classify documents. Expected that of a run of sequence_classification, pair_classification or "
-                "regression."
-            )
+            kinds = ", ".join(config.architectures or []) or "no known kind"
+            raise RunError(f"{folder}: holds a model of {kinds}, which does not classify documents. Name another one.")
         if not isinstance(config, BackboneConfig):
             raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
-        if head is PairClassification and not paired:
-            raise RunError(_lacks_pairs(folder))
         if head is SequenceClassification and paired and not config.parameters.takes_pairs:
-            raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no column of second ones.")
-        tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
-        trained_on = tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
-        if trained_on == "together" and not paired:
-            raise RunError(_lacks_pairs(folder))
+            raise RunError(f"{folder}: cannot tell two texts of a document apart. Name no second column.")
+        self.tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
+        trained_on = self.tokenizer.backend.init_kwargs.get(TEXTS)  # a model of an earlier version does not say
+        self.reads_separately = head is PairClassification
+        if not paired and (self.reads_separately or trained_on == "together"):
+            raise RunError(f"{folder}: was trained on pairs of texts. Name the second column (--pair-column).")
         if trained_on == "single" and paired:
-            raise RunError(f"{folder}: was trained on single texts. Expected no column of second ones; leave it out.")
-        longest, stored = config.parameters.longest(), tokenizer.backend.model_max_length
-        limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
-        if longest is not None and limit > longest:
-            raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
-        return cls(
-            open_model(getattr(transformers, head.auto_model), folder).eval(),
-            tokenizer,
-            limit,
-            batch_size * (limit if limit < WHOLE else LARGEST),
-            _device(device),
-        )
+            raise RunError(f"{folder}: was trained on single texts. Name no second column.")
+        longest, stored = config.parameters.longest(), self.tokenizer.backend.model_max_length
+        self.limit = max_tokens or (stored if stored < WHOLE else longest or WHOLE)  # transformers writes 1e30
+        if longest is not None and self.limit > longest:
+            raise ConfigError(f"max_tokens = {self.limit}, but {folder} reads at most {longest}. Expected no more.")
+        self.device = _device(device)
+        self.model: PreTrainedModel = open_model(getattr(transformers, head.auto_model), folder).eval().to(self.device)
+        use_onednn(self.model)
+        budget = batch_size * (self.limit if self.limit < WHOLE else LARGEST)
+        self.budget = min(budget, max(self.limit, LARGEST)) if self.device.type == "cpu" else budget
+        self.config = self.model.config
+        labels = self.config.id2label.values()
+        prefix = PREFIX if {"id", "label"} & set(labels) else ""
+        self.names = {label: csv_cell(f"{prefix}{label}") for label in labels}
+        regression = self.config.problem_type == "regression"
+        classes = ["label", *(self.names[label] for label in sorted(self.names))]
+        self.columns = ["id", "prediction"] if regression else ["id", *classes]
+        """Columns of a prediction."""
 
     def rows(
         self, records: Sequence[Record], predicted: Callable[[int], object] = lambda number: None
@@ -297,7 +263,8 @@ class Classifier:
         """
         found: dict[int, dict[str, float | str]] = {}
         examples = self._examples(records)
-        lengths = [_length(example) for example in examples]
+        # Of pairs, the longer text counts.
+        lengths = [max(len(each["input_ids"]), len(each.get("pair_ids", ()))) for each in examples]
         # Shows a lack of memory at once.
         longest_first = sorted(range(len(examples)), key=lambda place: -lengths[place])
         for batch in within_budget([lengths[place] for place in longest_first], self.budget):
@@ -305,11 +272,8 @@ class Classifier:
             scores = self._scores([examples[place] for place in places])
             for place, row in zip(places, scores, strict=True):
                 if not all(map(math.isfinite, row)):
-                    raise RunError(
-                        f"{self.config.name_or_path}: its scores of the document {records[place].id} are NaN or inf. "
-                        "Expected finite ones; run the stage again with precision fp32 or bf16, or with a lower "
-                        "learning rate."
-                    )
+                    where = f"{self.config.name_or_path}: its scores of the document {records[place].id}"
+                    raise RunError(f"{where} are NaN or inf. Train it in fp32 or bf16, or with a lower learning rate.")
                 found[place] = {"id": records[place].id, **self._named(row)}
             predicted(len(places))
         return [found[place] for place in range(len(records))]
@@ -318,18 +282,12 @@ class Classifier:
         if self.config.problem_type == "regression":
             return {"prediction": scores[0]}
         labels = list(self.config.id2label.values())
-        named = sorted((label, score) for label, score in zip(labels, scores, strict=True))
-        return {"label": csv_cell(labels[scores.index(max(scores))])} | {
-            self.names[label]: score for label, score in named
-        }
+        named = {self.names[label]: score for label, score in sorted(zip(labels, scores, strict=True))}
+        return {"label": csv_cell(labels[scores.index(max(scores))])} | named
 
     @torch.inference_mode()
     def _scores(self, examples: Sequence[Example]) -> list[list[float]]:
-        padding = self.tokenizer.backend.pad_token_id
-        batch = pad_examples(examples, padding)
-        if "pair_ids" in examples[0]:
-            second = pad_examples([{"id": each["id"], "input_ids": each["pair_ids"]} for each in examples], padding)
-            batch |= {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        batch = pad_examples(examples, self.tokenizer.backend.pad_token_id)
         logits = self.model(**send_to_device(batch, self.device)).logits.float()
         return (logits if self.config.problem_type == "regression" else logits.softmax(-1)).tolist()
 
@@ -338,28 +296,19 @@ class Classifier:
         examples: list[Example] = [{"id": record.id} for record in records]
         texts, seconds = [record.text for record in records], [record.text_pair or "" for record in records]
         columns: dict[str, list[list[int]]] = {}
-        if records and records[0].text_pair is not None and not _has(PairClassification, self.config):
+        if records and records[0].text_pair is not None and not self.reads_separately:
             pairs = list(zip(texts, seconds, strict=True))
             columns["input_ids"], segments = encode_cut_pairs(self.tokenizer, pairs, self.limit)
             if getattr(self.config, "token_types", 0) > 1:
                 columns["token_type_ids"] = segments
         else:
             columns["input_ids"] = encode_cut(self.tokenizer, texts, self.limit)
-            if _has(PairClassification, self.config):
+            if self.reads_separately:
                 columns["pair_ids"] = encode_cut(self.tokenizer, seconds, self.limit)
         for name, rows in columns.items():
             for example, row in zip(examples, rows, strict=True):
                 example[name] = row
         return examples
-
-
-def _lacks_pairs(folder: Path) -> str:
-    return f"{folder}: was trained on pairs of texts. Expected two columns; name the second one (--pair-column)."
-
-
-def _length(example: Example) -> int:
-    """Return the tokens of the longer text of a document."""
-    return max(len(example["input_ids"]), len(example.get("pair_ids", ())))
 
 
 def _device(name: str | None) -> torch.device:
@@ -368,20 +317,10 @@ def _device(name: str | None) -> torch.device:
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
-        raise RunError(
-            f"device {name}: cannot be used ({reason}). Expected one such as cpu or cuda; leave it out for a "
-            "GPU if there is one."
-        ) from error
+        raise RunError(f"device {name}: cannot be used ({reason}). Expected one such as cpu or cuda.") from error
     return device
 
 
 def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
     """Whether a model was saved with a head."""
     return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
-
-
-def _columns(labels: Iterable[str]) -> dict[str, str]:
-    """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
-    labels = list(labels)
-    prefix = PREFIX if {"id", "label"} & set(labels) else ""
-    return {label: csv_cell(f"{prefix}{label}") for label in labels}

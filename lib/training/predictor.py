@@ -64,8 +64,7 @@ def assemble(run: RunSettings) -> Components:
     Raises:
         ProjectError: a component cannot be built from the settings.
     """
-    if run.tokenizer is None:
-        raise RunError("tokenizer: missing. Expected the folder of a tokeniser, since the run reads tokens.")
+    assert run.tokenizer is not None  # its settings say so
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     tokenizer = TextTokenizer.load(run.tokenizer).backend
@@ -95,13 +94,11 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> 
         return
     theirs = {number: token for token, number in read_core(Path(folder)).get_vocab().items()}
     ours = {number: token for token, number in tokenizer.get_vocab().items()}
-    differing = sorted(number for number in ours.keys() & theirs.keys() if ours[number] != theirs[number])
-    if differing:
+    if differing := sorted(number for number in ours.keys() & theirs.keys() if ours[number] != theirs[number]):
         first = differing[0]
         raise RunError(
-            f"{folder}: its embeddings belong to another vocabulary than the run's: token {first} is {theirs[first]!r} "
-            f"there and {ours[first]!r} here, and so are {len(differing):,} of {len(theirs):,}. Give the model the "
-            "tokeniser in the folder of its weights, or start from scratch."
+            f"{folder}: has another vocabulary: token {first} is {theirs[first]!r} there and {ours[first]!r} here, and "
+            f"so are {len(differing):,} of {len(theirs):,}. Give the model the tokeniser in that folder."
         )
 
 
@@ -184,11 +181,6 @@ class Predictor:
         return next(self.model.parameters()).device
 
     @property
-    def peak_memory_mb(self) -> float:
-        """The peak memory so far, in MiB."""
-        return peak_memory_mb()
-
-    @property
     def environment(self) -> Environment:
         """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
@@ -198,16 +190,16 @@ class Predictor:
             device=str(self.device),
             hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
             packages=[*PACKAGES, *(["triton"] if kernels == "triton" else [])],
-            peak_memory_mb=self.peak_memory_mb,
+            peak_memory_mb=peak_memory_mb(),
             instruction_set=torch.backends.cpu.get_cpu_capability(),
             gpu=gpu,
             kernels=kernels,
         )
 
-    def notify(self, event: str, *news: Any) -> None:
+    def notify(self, event: str) -> None:
         """Call a method of every observer."""
         for observer in self.observers:
-            getattr(observer, event)(self, *news)
+            getattr(observer, event)(self)
 
     def loader(
         self, tokens: TokenDataset, batches: Iterable[list[Any]], *, of_few_shapes: bool = False
@@ -318,20 +310,15 @@ def check_device(device: str, precision: Precision | None) -> None:
     Raises:
         RunError: the device or the precision is not available.
     """
-    has_gpu = torch.cuda.is_available()
-    if device == "cuda" and not has_gpu:
-        raise RunError(
-            "execution.training.device is 'cuda', but torch sees no GPU. Expected one; use 'auto' or 'cpu', or ask "
-            "for a GPU (execution.job.gpu)."
-        )
-    if precision == "fp16" and (device == "cpu" or not has_gpu):
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    if device == "cuda" and not on_gpu:
+        raise RunError("execution.training.device is 'cuda', but torch sees no GPU. Use 'auto', or ask for a GPU.")
+    if precision == "fp16" and not on_gpu:
         raise RunError("experiment.precision is 'fp16', which needs a GPU. Use 'bf16' or 'fp32' on a CPU.")
-    if precision == "bf16" and device != "cpu" and has_gpu and not torch.cuda.is_bf16_supported():
-        raise RunError(
-            f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
-            "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
-        )
-    if precision == "bf16" and (device == "cpu" or not has_gpu) and multiplies_bf16() is False:
+    if precision == "bf16" and on_gpu and not torch.cuda.is_bf16_supported():
+        name = torch.cuda.get_device_name()
+        raise RunError(f"experiment.precision is 'bf16', which {name} cannot do. Expected 'fp16' or 'fp32' on it.")
+    if precision == "bf16" and not on_gpu and multiplies_bf16() is False:
         logger.warning("%s", SLOW_BF16)
 
 
@@ -372,6 +359,5 @@ def _require_finite(output: PredictionOutput, documents: Dataset, split: str) ->
         if len(rows):
             raise RunError(
                 f"{split}: the scores of {len(rows)} of {len(array)} documents are NaN or inf, the first of them of "
-                f"{documents[int(rows[0])]['id']}. Expected finite ones; train with precision fp32 or bf16, or with a "
-                "lower learning rate."
+                f"{documents[int(rows[0])]['id']}. Train in fp32 or bf16, or with a lower learning rate."
             )

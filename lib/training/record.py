@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,7 @@ import pandas as pd
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
 from lib.core.files import file_digest, files_in
-from lib.core.identity import NamesRun
-from lib.core.record import HISTORY, PREDICTIONS, Parent, RunRecord, Stretch, write_run
+from lib.core.record import HISTORY, PREDICTIONS, NamesRun, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.folders import git_commit
@@ -58,18 +57,16 @@ class Environment(NamedTuple):
 
 def run_record(
     run: RunSettings,
-    parents: Mapping[str, Parent],
+    parents: dict[str, Parent],
     environment: Environment,
-    parameters: Mapping[str, int],
+    parameters: dict[str, int],
     metrics: Mapping[str, float | None],
     seconds: float,
     *,
     epochs: float = 0,
     steps: int = 0,
     tokens: int = 0,
-    approximated: float | None = None,
-    stretches: Sequence[Stretch] = (),
-    shared: Mapping[str, float] | None = None,
+    **further: Any,
 ) -> RunRecord:
     """Return the record of a finished run.
 
@@ -83,16 +80,14 @@ def run_record(
         epochs: passes over the training documents; 0 = there was no training loop.
         steps: optimiser steps.
         tokens: tokens seen in training.
-        approximated: share of the training documents that the attention mechanism approximates.
-        stretches: parts of the training under different conditions.
-        shared: share of the documents of each other split whose text training has as well.
+        further: other fields of the record, of a training loop.
     """
     return RunRecord(
         **NamesRun.of(run).model_dump(),
         task=run.task.kind,
         precision=run.precision,
-        parents=dict(parents),
-        parameters=dict(parameters),
+        parents=parents,
+        parameters=parameters,
         epochs=epochs,
         steps=steps,
         tokens=tokens,
@@ -101,16 +96,9 @@ def run_record(
         tokens_per_second=tokens / seconds if epochs else None,
         peak_memory_mb=environment.peak_memory_mb,
         peak_memory_kind="gpu" if environment.gpu else "resident",
-        device=environment.device,
-        hardware=environment.hardware,
-        instruction_set=environment.instruction_set,
         kernels=environment.kernels,
-        approximated=approximated,
-        processes=distributed.count(),
-        versions=_versions(environment),
-        stretches=list(stretches),
-        git_commit=git_commit(),
-        shared=dict(shared or {}),
+        **_conditions(environment),
+        **further,
         metrics={
             name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()
         },
@@ -126,24 +114,25 @@ def stretch(run: RunSettings, environment: Environment, step: int, threads: int)
         step: optimiser steps done.
         threads: CPU threads of each process.
     """
-    return Stretch(
-        step=step,
-        device=environment.device,
-        hardware=environment.hardware,
-        instruction_set=environment.instruction_set,
-        threads=threads,
-        processes=distributed.count(),
-        versions=_versions(environment),
-        git_commit=git_commit(),
-        execution=run.execution.model_dump(mode="json", include=NUMERICAL_SETTINGS),
-    )
+    execution = run.execution.model_dump(mode="json", include=NUMERICAL_SETTINGS)
+    return Stretch(step=step, threads=threads, execution=execution, **_conditions(environment))
 
 
-def _versions(environment: Environment) -> dict[str, str]:
-    """Return the versions that this process has imported; another one may be installed since."""
+def _conditions(environment: Environment) -> dict[str, Any]:
+    """Return the fields of a record and of a stretch with the conditions of a run.
+
+    Versions are those that this process has imported; another one may be installed since.
+    """
     modules = {name: sys.modules.get("sklearn" if name == "scikit-learn" else name) for name in environment.packages}
-    found = {name: str(getattr(module, "__version__", "") or version(name)) for name, module in modules.items()}
-    return {"python": platform.python_version()} | found
+    versions = {name: str(getattr(module, "__version__", "") or version(name)) for name, module in modules.items()}
+    return {
+        "device": environment.device,
+        "hardware": environment.hardware,
+        "instruction_set": environment.instruction_set,
+        "processes": distributed.count(),
+        "versions": {"python": platform.python_version()} | versions,
+        "git_commit": git_commit(),
+    }
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lib.core.identity import NamesRun
-from lib.core.record import RunRecord
+from lib.core.record import NamesRun, RunRecord
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.folders import RunFolders
@@ -37,29 +36,17 @@ class Heartbeats(Observer):
     def began(self, trainer: Trainer) -> None:
         """Beat, and start the clock."""
         self.start, self.first = time.monotonic(), trainer.progress.step
-        self._beat(trainer)
+        self.saved(trainer)
 
     def stepped(self, trainer: Trainer) -> None:
         """Beat if it is time."""
-        self._beat_in_time(trainer)
+        if time.monotonic() - self.last >= SECONDS:
+            self.saved(trainer)
 
-    def predicted_batch(self, trainer: Trainer) -> None:
-        """Beat if it is time, since evaluations may be long."""
-        self._beat_in_time(trainer)
-
-    def evaluated(self, trainer: Trainer) -> None:
-        """Beat."""
-        self._beat(trainer)
+    predicted_batch = stepped  # evaluations may be long
 
     def saved(self, trainer: Trainer) -> None:
-        """Beat."""
-        self._beat(trainer)
-
-    def _beat_in_time(self, trainer: Trainer) -> None:
-        if time.monotonic() - self.last >= SECONDS:
-            self._beat(trainer)
-
-    def _beat(self, trainer: Trainer) -> None:
+        """Beat, whatever the time."""
         if distributed.index():
             return
         self.last = time.monotonic()
@@ -74,6 +61,8 @@ class Heartbeats(Observer):
             ends=None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds),
             **trainer.history.under_way(progress.tokens),
         )
+
+    evaluated = saved
 
 
 class Trackers(Observer):

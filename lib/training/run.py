@@ -14,7 +14,6 @@ import pandas as pd
 import torch
 from accelerate.utils import send_to_device
 from datasets import Dataset
-from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
@@ -22,23 +21,8 @@ from lib.core.extensions import part
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.study.run import RunSettings
 from lib.tokens.stored import TEXTS, share_longer, shared_documents, texts_of
-from lib.training import distributed
-from lib.training.checkpoints import (
-    check_start,
-    checkpoint_folder,
-    forget_best,
-    last_checkpoint,
-    refuse_other_number,
-    take_over,
-)
+from lib.training import checkpoints, distributed, interruptions
 from lib.training.folders import RunFolders
-from lib.training.interruptions import (
-    Interruption,
-    explained_memory,
-    explained_size,
-    explained_workers,
-    until_it_fits,
-)
 from lib.training.optimisation import moved
 from lib.training.predictor import Observer, assemble, check_vocabulary, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
@@ -71,15 +55,17 @@ def train(
     if run.recipe is None:
         raise RunError("recipe: missing. Expected a training recipe; without one, use scripts/evaluate.py.")
     repeating = repeatable(wanted=run.execution.deterministic)
-    with RunFolders(run, out, work, code) as folders, Interruption() as interruption, repeating:
+    with RunFolders(run, out, work, code) as folders, interruptions.Interruption() as interruption, repeating:
         if distributed.first(folders.is_done()):
             return
-        take_over(folders)
-        until_it_fits(run, lambda fitting: _train(fitting, folders, interruption, observers))
+        checkpoints.take_over(folders)
+        interruptions.until_it_fits(run, lambda fitting: _train(fitting, folders, interruption, observers))
 
 
-@explained_size()
-def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer]) -> None:
+@interruptions.explained_size()
+def _train(
+    run: RunSettings, folders: RunFolders, interruption: interruptions.Interruption, observers: Sequence[Observer]
+) -> None:
     """Train, predict, and move the results into place."""
     recipe = run.recipe
     assert recipe is not None  # the caller checks this
@@ -89,9 +75,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
 
         targets(model, recipe.lora)  # refuses unknown layer names before weights and documents are read
-    splits: dict[str, Dataset] = {
-        split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
-    }
+    splits: dict[str, Dataset] = {name: load_split(path, sort=name != "train") for name, path in run.data.items()}
     lengths = splits["train"]["length"][:]
     if run.start is not None and run.start.load_only_model_state:
         check_vocabulary(tokenizer, run.start.checkpoint)
@@ -112,8 +96,8 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     if (trainable := sum(weight.numel() for weight in training)) != parameters["total"]:
         parameters["trainable"] = trainable
     with (
-        explained_workers(run.execution, interruption),
-        explained_memory(run.execution, trainer.documents, max(lengths)),
+        interruptions.explained_workers(run.execution, interruption),
+        interruptions.explained_memory(run.execution, trainer.documents, max(lengths)),
     ):
         _fit(trainer)
         # All processes of a training run predict; one of them writes.
@@ -126,7 +110,11 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     if staged is None or trackers is None:
         return
     tokenizer.init_kwargs[TEXTS] = texts_of(splits["train"])  # it is saved with its other settings
-    _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
+    # Later users of the model truncate documents as the run did by default.
+    tokenizer.model_max_length = run.max_tokens or max(lengths)
+    for place in (staged / MODEL, staged / MODEL / "best", staged / MODEL / "last"):
+        if place.is_dir():
+            tokenizer.save_pretrained(place)
     if predictions is not None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)
     history = trainer.history.table()
@@ -145,7 +133,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         tokens=trainer.progress.tokens,
         approximated=share_longer(splits["train"], backbone.parameters.exact_up_to()),
         stretches=trainer.stretches,
-        shared=shared_documents(run.data) if predictions is not None else None,
+        shared=shared_documents(run.data) if predictions is not None else {},
     )
     trackers.close(trainer, record)
     write_record(record, staged, folders.code)
@@ -155,18 +143,18 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
 def _fit(trainer: Trainer) -> None:
     """Train from the last working checkpoint if there is one, else from the start of the run."""
     start = trainer.run.start
-    checkpoint = last_checkpoint(trainer.work)
+    checkpoint = checkpoints.last_checkpoint(trainer.work)
     if checkpoint is not None:
-        refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to start again")
+        checkpoints.refuse_other_number(checkpoint, f"or delete {checkpoint.parents[1]} to start again")
     elif start is not None and not start.load_only_model_state:
         checkpoint = Path(start.checkpoint)
-        check_start(checkpoint, trainer.recipe, len(trainer.lengths))
+        checkpoints.check_start(checkpoint, trainer.recipe, len(trainer.lengths))
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
     if not sys.stderr.isatty():
         disable_progress_bar()
     trainer.train(checkpoint)
-    if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.progress.step).name:
+    if checkpoint is not None and checkpoint.name == checkpoints.checkpoint_folder("", trainer.progress.step).name:
         # No step was left, and some tasks do not evaluate after training, but the record needs `computed_by`.
         batch = next(iter(trainer.loader(trainer.validation, trainer.evaluation_batches(trainer.validation))))
         trainer.prediction_step(send_to_device(batch, trainer.device))
@@ -185,13 +173,13 @@ def _keep(trainer: Trainer, folder: Path | None, save: Callable[[Path], object])
     steps = {"best": trainer.progress.best_step, "last": trainer.progress.step}
     for name in reversed(models):
         if len(models) > 1:
-            trainer.load_weights(checkpoint_folder(trainer.work, steps[name]))
+            trainer.load_weights(checkpoints.checkpoint_folder(trainer.work, steps[name]))
         if folder is not None:
             save(folder if name == models[0] else folder / name)
     if "state" in keep and folder is not None:
-        shutil.copytree(checkpoint_folder(trainer.work, steps["last"]), folder / "state")
+        shutil.copytree(checkpoints.checkpoint_folder(trainer.work, steps["last"]), folder / "state")
         # A run that starts from here ignores earlier evaluations: their models are not kept.
-        forget_best(folder / "state")
+        checkpoints.forget_best(folder / "state")
     return trainer.history.row_of(steps[models[0]])
 
 
@@ -211,15 +199,6 @@ def _scores(
 
 def _named(figures: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if name.startswith(prefix)}
-
-
-def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: RunSettings, folder: Path, longest: int) -> None:
-    """Save the tokeniser with each model that is kept in `folder`."""
-    # Later users of the model truncate documents as the run did by default.
-    tokenizer.model_max_length = run.max_tokens or longest
-    for place in (folder, folder / "best", folder / "last"):
-        if place.is_dir():
-            tokenizer.save_pretrained(place)
 
 
 @contextmanager

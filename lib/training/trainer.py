@@ -30,21 +30,12 @@ from lib.core.record import Stretch, with_stretch
 from lib.study.run import RunSettings
 from lib.tokens.batches import LengthGroupedSampler, Share
 from lib.tokens.stored import TokenDataset
-from lib.training import checkpoints, distributed
+from lib.training import checkpoints, distributed, optimisation
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
-from lib.training.optimisation import (
-    advance,
-    freeze,
-    load_moments,
-    make_optimizer,
-    make_schedule,
-    multipliers,
-    trained,
-)
 from lib.training.predictor import Batch, Components, Observer, Predictor, items
-from lib.training.record import stretch
+from lib.training.record import Environment, stretch
 
 logger = logging.getLogger(__name__)
 
@@ -95,17 +86,14 @@ class Trainer(Predictor):
         self.lengths = splits["train"]["length"][:]
         size, processes = self.recipe.batch_size, distributed.count()
         if size < processes:
-            raise RunError(
-                f"recipe.batch_size: {size} documents cannot be shared by {processes} processes. Expected one for each "
-                "at least; lower execution.gpus_per_run."
-            )
+            raise RunError(f"recipe.batch_size: {size} for {processes} processes. Expected at least one for each.")
         self.documents = math.ceil(size / processes)
         self.steps_per_epoch = math.ceil(len(self.lengths) / size)
         epochs = self.recipe.epochs * self.steps_per_epoch
         self.steps = min(epochs, self.recipe.steps or epochs)
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
         self.progress = Progress()
-        self.history = History(multipliers(self.recipe))
+        self.history = History(optimisation.multipliers(self.recipe))
         self.stretches: list[Stretch] = []
         self.loss = self.grad_norm = 0.0
         self.add_gradients: Callable[[Batch], torch.Tensor] = self._add_gradients
@@ -118,9 +106,9 @@ class Trainer(Predictor):
         self.saved_at = time.monotonic()
 
     @property
-    def peak_memory_mb(self) -> float:
-        """The peak memory so far in MiB, earlier attempts included."""
-        return self.history.measured_peak()
+    def environment(self) -> Environment:
+        """Hardware and packages of the run; its peak memory includes earlier attempts."""
+        return super().environment._replace(peak_memory_mb=self.history.measured_peak())
 
     def train(self, checkpoint: Path | None = None) -> None:
         """Train until all steps are done, then load the best model if it is kept.
@@ -131,22 +119,22 @@ class Trainer(Predictor):
         Raises:
             RunError: no evaluation had a finite score, or the loss is NaN or inf.
         """
-        self.optimizer = self.accelerator.prepare(make_optimizer(self.model, self.recipe))
-        self.schedule = make_schedule(self.optimizer, self.recipe, self.steps)
+        self.optimizer = self.accelerator.prepare(optimisation.make_optimizer(self.model, self.recipe))
+        self.schedule = optimisation.make_schedule(self.optimizer, self.recipe, self.steps)
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
+        every = self.recipe.evaluate_every or self.steps_per_epoch
         conditions = stretch(self.run, self.environment, self.progress.step, torch.get_num_threads())
         self.stretches = with_stretch(self.stretches, conditions)
         self.model.zero_grad()
         self.notify("began")
         self.interruption.waits = True  # a signal stops the training only after a checkpoint
-        bar = tqdm(
-            total=self.steps, initial=self.progress.step, disable=not sys.stderr.isatty() or distributed.index() > 0
-        )
+        is_silent = not sys.stderr.isatty() or distributed.index() > 0
+        bar = tqdm(total=self.steps, initial=self.progress.step, disable=is_silent)
         while self.progress.step < self.steps:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
-            freeze(self.model, self.recipe, epoch)
+            optimisation.freeze(self.model, self.recipe, epoch)
             if self.graphs is not None and self.recipe.frozen_epochs:
                 self.graphs.clear()  # other weights may train now
             self.history.start_clock()
@@ -158,7 +146,7 @@ class Trainer(Predictor):
                 self._read(figures)
                 bar.update()
                 request = self._request()
-                if is_due := self._is_evaluation_due():
+                if is_due := self.progress.step % every == 0 or self.progress.step == self.steps:
                     self._evaluate()
                 if is_due or request:
                     self.save()
@@ -171,7 +159,9 @@ class Trainer(Predictor):
             checkpoint = None
         bar.close()
         if self.keeps_best:
-            self.load_best()
+            if self.progress.best_step is None:
+                raise RunError(f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate.")
+            self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
         self.interruption.waits = False
 
     def _steps_of_epoch(self, epoch: int, begun: int, checkpoint: Path | None) -> Iterator[list[Batch]]:
@@ -225,7 +215,7 @@ class Trainer(Predictor):
         step_loss: torch.Tensor | float = 0.0
         for batch in batches:
             loss = distributed.total(self.training_step(batch, labels))
-            self.history.add_loss(loss)
+            self.history.loss = self.history.loss + loss  # without a transfer from the device
             step_loss = step_loss + loss
         distributed.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
@@ -244,7 +234,9 @@ class Trainer(Predictor):
         """Read the figures of the last step, which waits for a GPU until it has done the step."""
         self.loss, self.grad_norm, tokens = figures.tolist()
         self.progress.tokens += int(tokens)
-        self._check_finite(self.grad_norm + self.loss)
+        self.non_finite = 0 if math.isfinite(self.grad_norm + self.loss) else self.non_finite + 1
+        if self.non_finite == NON_FINITE_STEPS:
+            self._refuse_non_finite(last=self.progress.step)
         self.notify("stepped")
 
     def training_step(self, batch: Batch, labels: torch.Tensor) -> torch.Tensor:
@@ -285,11 +277,7 @@ class Trainer(Predictor):
     def _request(self) -> int:
         """Return the request of any process: 0 = none, 1 = a checkpoint (it is time), `LEAVE` = a stop (a signal)."""
         is_time = time.monotonic() - self.saved_at >= 60 * self.run.execution.checkpoint_minutes
-        return int(distributed.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
-
-    def _is_evaluation_due(self) -> bool:
-        every = self.recipe.evaluate_every or self.steps_per_epoch
-        return self.progress.step % every == 0 or self.progress.step == self.steps
+        return int(distributed.largest(LEAVE if self.interruption.heard else int(is_time)))
 
     def _evaluate(self) -> None:
         """Evaluate on validation, add a row to the history, and note whether it is the best one."""
@@ -306,16 +294,6 @@ class Trainer(Predictor):
         self.backbone.set_step(self.model, None)
         return super().predict(tokens, prefix)
 
-    def _check_finite(self, norm_and_loss: float) -> None:
-        """Stop if gradients or loss have been NaN or inf for many steps.
-
-        Raises:
-            RunError: they were NaN or inf in each of the last steps.
-        """
-        self.non_finite = 0 if math.isfinite(norm_and_loss) else self.non_finite + 1
-        if self.non_finite == NON_FINITE_STEPS:
-            self._refuse_non_finite(last=self.progress.step)
-
     def _refuse_non_finite(self, last: int) -> None:
         """Raise an error that names the first step with NaN or inf in loss or gradients, and its documents."""
         first = last - self.non_finite + 1
@@ -324,9 +302,9 @@ class Trainer(Predictor):
         rows = [row for _, row in itertools.islice(self._order(epoch), start, start + self.recipe.batch_size)]
         names = ", ".join(map(str, self.tokens.tokens.select(rows)["id"]))
         raise RunError(
-            f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Expected finite "
-            "ones: lower recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last "
-            f"checkpoint is older than that. If nothing helps, look at the documents of step {first}: {names}",
+            f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Lower "
+            "recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. Documents of the first step: "
+            f"{names}",
             diverged=True,
         )
 
@@ -341,7 +319,7 @@ class Trainer(Predictor):
         with checkpoints.writing(self.work, self.progress) as folder:
             if not distributed.index():
                 # With adapters, all other weights are frozen, so the start of the run has them.
-                weights = {name: each.detach() for name, each in trained(self.model).items()}
+                weights = {name: each.detach() for name, each in optimisation.trained(self.model).items()}
                 self.model.save_pretrained(folder, state_dict=weights if self.recipe.lora else None)
                 for name, part in self._stateful().items():
                     torch.save(part.state_dict(), folder / name)
@@ -350,7 +328,9 @@ class Trainer(Predictor):
                     "history": self.history.state(),
                     "stretches": [each.model_dump(mode="json") for each in self.stretches],
                 }
-                checkpoints.write_state(folder, self.progress, state | self._observed())
+                states = {type(observer).__name__: observer.state() for observer in self.observers}
+                state |= {name: found for name, found in states.items() if found is not None}
+                checkpoints.write_state(folder, self.progress, state)
             checkpoints.save_random_states(folder)
 
     def _restore(self, checkpoint: Path) -> None:
@@ -363,8 +343,8 @@ class Trainer(Predictor):
             for name in self._stateful()
             if (checkpoint / name).exists()  # a run in another precision has no scaler
         }
-        load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
-        advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
+        optimisation.load_moments(self.optimizer, self.model, self.recipe, saved["optimizer.pt"])
+        optimisation.advance(self.schedule, saved["scheduler.pt"]["last_epoch"])
         if self.accelerator.scaler and "scaler.pt" in saved:
             self.accelerator.scaler.load_state_dict(saved["scaler.pt"])
         state = checkpoints.read_state(checkpoint)
@@ -380,10 +360,6 @@ class Trainer(Predictor):
         parts = {"optimizer.pt": self.optimizer, "scheduler.pt": self.schedule}
         return parts | ({"scaler.pt": self.accelerator.scaler} if self.accelerator.scaler else {})
 
-    def _observed(self) -> dict[str, Any]:
-        states = {type(observer).__name__: observer.state() for observer in self.observers}
-        return {name: state for name, state in states.items() if state is not None}
-
     def load_weights(self, checkpoint: Path) -> None:
         """Load the weights of a checkpoint; one with adapters holds only the trainable weights.
 
@@ -391,20 +367,7 @@ class Trainer(Predictor):
             RunError: a weight is missing.
         """
         missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
-        refuse(trained(self.model).keys() & set(missing), checkpoint, "are missing")
-
-    def load_best(self) -> None:
-        """Load the weights of the best evaluation.
-
-        Raises:
-            RunError: no evaluation had a finite score.
-        """
-        if self.progress.best_step is None:
-            raise RunError(
-                f"{self.work}: no evaluation had a finite {self.task.best}. Expected one, since its model is kept; "
-                "lower recipe.learning_rate, or use precision bf16 or fp32."
-            )
-        self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
+        refuse(optimisation.trained(self.model).keys() & set(missing), checkpoint, "are missing")
 
 
 def _real_tokens(batch: Mapping[str, torch.Tensor]) -> torch.Tensor | int:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
+from lib.core.labels import words
 from lib.core.randomness import derive_seed
 from lib.preparing.folds import SPLITS
 from lib.preparing.labelled import SUMMARY
 from lib.preparing.parts import PartWriter, read_part, schema_of_part
 from lib.preparing.settings.placement import Place, Placement
 from lib.reading.same_texts import text_digest
-from lib.reading.sentences import sentences
+from lib.reading.words import ends_sentence
 
 logger = logging.getLogger(__name__)
 
@@ -138,3 +139,15 @@ def _articles(files: Sequence[str | Path], used: int, settings: Placement) -> It
         if number >= used and digest not in seen:
             yield row["text"]
         seen.add(digest)
+
+
+def sentences(text: str) -> list[list[str]]:
+    """Return the sentences of a text, each as its words; together they are `lib.core.labels.words` of the text."""
+    found: list[list[str]] = []
+    ended = True
+    for word in words(text):
+        if ended:
+            found.append([])
+        found[-1].append(word)
+        ended = ends_sentence(word)
+    return found

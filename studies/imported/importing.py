@@ -21,8 +21,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.files import atomic_path, mapping_text
-from lib.core.identity import RunId
-from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
+from lib.core.record import CONFIG, HISTORY, Parent, RunId, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
 from lib.core.settings import (
     FewOrZero,

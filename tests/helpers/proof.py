@@ -26,7 +26,7 @@ from random_reports import add_report
 from random_studies import Draw, random_study
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.results.scope import scope
 from lib.results.settings import FIGURES
 from lib.study.configuration import load_study

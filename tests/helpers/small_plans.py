@@ -2,7 +2,7 @@
 
 from small_studies import study
 
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.workflow.planning.plan import Plan
 
 

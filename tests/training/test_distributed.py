@@ -221,7 +221,7 @@ if __name__ == "__main__":
                     os.kill(process, number)
             worker.join()
             assert worker.exitcode == 0, worker.exitcode
-    assert interruption.is_wanted
+    assert interruption.heard
 """
 
 

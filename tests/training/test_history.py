@@ -10,9 +10,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lib.core.record import read_record
 from lib.tokens.stored import load_tokens
-from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer
+from studies.hate_speech.schedule import learning_rates
 
 
 def history(folder):

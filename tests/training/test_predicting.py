@@ -488,9 +488,7 @@ def test_predictions_by_onednn_are_those_of_torch(trained, corpus, tmp_path, mon
     model, source = trained("low", "high"), corpus / "test.parquet"
     monkeypatch.setattr(onednn, "LEAST", 0)
     monkeypatch.setattr(onednn, "_faster", lambda: True)
-    assert any(
-        isinstance(layer, onednn.Linear) for layer in predicting.Classifier.open(model, device="cpu").model.modules()
-    )
+    assert any(isinstance(layer, onednn.Linear) for layer in predicting.Classifier(model, device="cpu").model.modules())
     predict(model, source, tmp_path / "onednn.csv", device="cpu")
     monkeypatch.setattr(predicting, "use_onednn", lambda model: None)
     predict(model, source, tmp_path / "torch.csv", device="cpu")

@@ -11,9 +11,9 @@ from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
 from lib.tokens.stored import load_tokens
-from lib.training.optimisation import learning_rates
 from lib.training.run import train
 from lib.training.trainer import Trainer
+from studies.hate_speech.schedule import learning_rates
 
 STEPS_AN_EPOCH = 192 // 32
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]

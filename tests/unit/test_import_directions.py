@@ -29,7 +29,7 @@ ALLOWED = {
     "tokens": {"core", "preparing", "reading"},  # of preparing the settings and how parts are read
     "evaluation": {"core"},
     "tasks": {"core", "preparing", "reading", "tokens", "evaluation", "backbones"},
-    "results": {"core", "backbones", "evaluation", "training"},  # of backbones the axis, of training a schedule
+    "results": {"core", "backbones", "evaluation"},  # of backbones the axis
     # Their settings only, without torch; of reading the rules of cells.
     "study": {"core", "analysis", "attention", "backbones", "preparing", "reading", "tasks", "results"},
     "training": {"core", "attention", "preparing", "reading", "tokens", "evaluation", "backbones", "tasks", "study"},
@@ -124,13 +124,6 @@ def test_of_preparing_the_rooms_beside_it_take_the_settings_and_how_parts_are_re
         for file in (ROOT / "lib" / room).rglob("*.py"):
             found = {name for name in imported_modules(file) if name.startswith("lib.preparing.")}
             assert {name.split(".")[2] for name in found} <= set(allowed), file
-
-
-def test_results_take_only_the_schedule_of_the_learning_rate_from_training():
-    schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
-    for file in (ROOT / "lib" / "results").rglob("*.py"):
-        found = {name for name in imported_modules(file) if name.startswith("lib.training")}
-        assert found <= (schedule if file.stem == "learning_rate" else set()), file
 
 
 def test_modules_form_no_circle():

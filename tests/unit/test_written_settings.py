@@ -13,7 +13,7 @@ from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.advice.studies import advised_study
 from lib.core.files import mapping_text, read_mapping, read_value
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.study.configuration import load_study
 from lib.workflow.commands.archive import archive
 from lib.workflow.commands.sharing import _source

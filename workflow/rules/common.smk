@@ -52,7 +52,7 @@ from lib.study.configuration import extended, load_study, merged, read_arguments
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.extensions import extensions, sources
 from lib.core.files import mapping_text
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.workflow.planning.corpora import UNSEEDED, download_options
 from lib.workflow.planning.first_page import FirstPage

@@ -34,11 +34,6 @@ class TextDescription(BaseSettings):
     near_copies: NearCopies = Field(default_factory=NearCopies)
 
 
-def _is_together(value: str) -> bool:
-    """Whether a value is left out of settings, so that those of datasets without pairs stay."""
-    return value == "together"
-
-
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
@@ -52,7 +47,7 @@ class Dataset(Preparation, Documents):
     """Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If spans are labelled,
     longer documents become windows of this length instead. Of a pair that is read together, it is the length of both
     texts, of which the longer one is cut first; of one read separately, of each."""
-    pairs: Literal["together", "separately"] = Field("together", exclude_if=_is_together)
+    pairs: Literal["together", "separately"] = Field("together", exclude_if="together".__eq__)
     """Input of a model for documents with `text_pair`: `together`, one sequence, [CLS] first [SEP] second [SEP], with
     segment ids for models that have such embeddings; `separately`, two sequences, which the task `pair_classification`
     compares."""
@@ -91,12 +86,12 @@ class Dataset(Preparation, Documents):
         return [*super().remote_files, *(file for file in archives if file is not None)]
 
     @check
-    def _single_texts_are_placed(self) -> Iterator[str]:
+    def _documents_allow_what_is_made_of_them(self) -> Iterator[str]:
+        stride, room = self.window_stride, self.max_tokens - 2
+        if self.label_per == "span" and stride > room:
+            yield f"window_stride = {stride}, but a window holds {room} tokens, so some would be in none. Lower it"
         if self.placement is not None and (self.text_pair or self.augmentation or self.label_per != "document"):
             yield "placement: places single texts with a label. Leave text_pair, augmentation and label_per out"
-
-    @check
-    def _classes_are_augmented(self) -> Iterator[str]:
         if self.augmentation is None:
             return
         if self.text_pair is not None or self.label_range is not None or self.label_per != "document":
@@ -105,9 +100,3 @@ class Dataset(Preparation, Documents):
             yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
             yield f"augmentation.leaked: splits all documents again, but split.{by} gives splits. Leave one of them out"
-
-    @check
-    def _windows_cover_their_documents(self) -> Iterator[str]:
-        stride, room = self.window_stride, self.max_tokens - 2
-        if self.label_per == "span" and stride > room:
-            yield f"window_stride = {stride}, but a window holds {room} tokens, so some would be in none. Lower it"

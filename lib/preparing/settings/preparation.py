@@ -49,11 +49,6 @@ class Folds(BaseSettings):
             yield f"the folds {twice} are named twice. Expected one use of each"
 
 
-def _kept(duplicates: str) -> bool:
-    """Whether a value is left out of settings, so that those of datasets that keep duplicates stay."""
-    return duplicates == "keep"
-
-
 class Split(BaseSettings):
     """How a dataset is divided into training, validation and test documents."""
 
@@ -79,29 +74,20 @@ class Split(BaseSettings):
     """Documents to keep of each split, drawn by class; a split that is not named keeps all."""
 
     @check
-    def _unlabelled_test_is_a_part(self) -> Iterator[str]:
+    def _splits_are_given_once_or_drawn(self) -> Iterator[str]:
         if not self.test_labels and not self.published:
             yield "test_labels = False, but test is drawn from documents with labels. Set published: true"
-
-    @check
-    def _every_split_has_a_share(self) -> Iterator[str]:
         if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
             yield f"validation = {self.validation} and test = {self.test}; expected shares above 0, together below 1"
-
-    @check
-    def _parts_are_joined_or_held_out(self) -> Iterator[str]:
         if self.join is not None and self.held_out is not None:
             yield f"join = {self.join}, but with held_out = {self.held_out} all other parts train. Give one of them"
+        if self.published and self.folds:
+            yield "published and folds both define the splits. Leave one of them out"
 
     @property
     def given(self) -> str | None:
         """The setting that gives the splits; None = they are drawn."""
         return "published" if self.published else "folds" if self.folds else None
-
-    @check
-    def _splits_are_given_once(self) -> Iterator[str]:
-        if self.published and self.folds:
-            yield "published and folds both define the splits. Leave one of them out"
 
 
 class NumberedLabels(BaseSettings):
@@ -166,7 +152,7 @@ class Preparation(Reading):
     """Documents with fewer characters are dropped."""
     max_chars: PositiveInt | None = Field(None, exclude_if=unset)
     """Documents with more characters are dropped; null = none for its length."""
-    duplicates: Literal["keep", "drop"] = Field("keep", exclude_if=_kept)
+    duplicates: Literal["keep", "drop"] = Field("keep", exclude_if="keep".__eq__)
     """Documents with the text of another one, apart from the case of letters, white space and the form of accents:
     `keep`, they are counted, and tables say how many test documents have a text of training; `drop`, one of them stays.
     With given splits that is the one of test, else of validation; otherwise the first."""
@@ -193,9 +179,7 @@ class Preparation(Reading):
 
     @check
     def _pairs_have_a_label_each(self) -> Iterator[str]:
-        if self.text_pair is None:
-            return
-        if self.label_per != "document":
+        if self.text_pair is not None and self.label_per != "document":
             yield f"text_pair: labels per {self.label_per} are places in one text. Leave it out"
         if self.text_pair == self.text:
             yield f"text_pair: '{self.text_pair}' is the column of the first text, too. Name that of the second"
@@ -233,7 +217,9 @@ class Preparation(Reading):
                 yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
 
     @check
-    def _spans_are_of_the_text_as_it_is(self) -> Iterator[str]:
+    def _texts_and_splits_stay_as_they_are(self) -> Iterator[str]:
+        if self.balance and self.split.given:
+            yield f"balance draws documents, but split.{self.split.given} takes all. Leave one of them out"
         if self.label_per == "span":
             if len(self.labels) != 2:
                 yield f"labels = {self.labels}, but a character is outside of spans or inside. Name these two classes"
@@ -249,8 +235,3 @@ class Preparation(Reading):
             except regex.error as error:
                 raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
         return pattern
-
-    @check
-    def _published_splits_stay_as_they_are(self) -> Iterator[str]:
-        if self.balance and self.split.given:
-            yield f"balance draws documents, but split.{self.split.given} takes all. Leave one of them out"

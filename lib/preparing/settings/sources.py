@@ -49,22 +49,16 @@ class HubSource(BaseSettings):
     ground_truth: dict[Part, list[str]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
-    def _revision_is_pinned(self) -> Iterator[str]:
+    def _files_are_pinned_and_in_their_folder(self) -> Iterator[str]:
         if not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield f"revision = '{self.revision}' is not a commit (40 digits). Give it, or set unpinned: true"
-
-    @check
-    def _files_stay_in_their_folder(self) -> Iterator[str]:
+        if twice := repeated(self._paths):
+            yield f"files: {twice}"
         for path in self._paths:
             if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}) or not path.isprintable():
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
             elif problem := _format_problem(path):
                 yield f"files: {path!r}: {problem}. Name other files"
-
-    @check
-    def _every_file_is_named_once(self) -> Iterator[str]:
-        if twice := repeated(self._paths):
-            yield f"files: {twice}"
 
     @property
     def _paths(self) -> list[str]:
@@ -90,26 +84,20 @@ class RemoteFile(BaseSettings):
     """Accept any content that the server sends; the download warns once."""
 
     @check
-    def _file_has_a_safe_address(self) -> Iterator[str]:
-        if _SECRET.search(self.url):
-            yield (
-                "url: holds a user name, password, token or signature, which results would keep. Write name and "
-                "password in ~/.netrc; with a token, fetch the file by hand and name it as a local source"
-            )
+    def _file_has_a_safe_address_and_is_pinned(self) -> Iterator[str]:
+        if has_secret := _SECRET.search(self.url):
+            yield "url: holds a secret. Write name and password in ~/.netrc; with a token, name it as a local source"
         elif not self.url.isprintable() or not is_safe_address(self.url):
             yield f"url: {self.url!r} is no address that nobody can change on the way. Give an https address"
         elif self.name in ("", ".."):
             yield f"url: {self.url!r} names no file. Expected a name at the end of its path"
+        if not self.unpinned and self.sha256 is None and not has_secret:
+            yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
 
     @property
     def name(self) -> str:
         """The last part of the URL's path."""
         return PurePosixPath(urlsplit(self.url).path).name
-
-    @check
-    def _file_is_pinned(self) -> Iterator[str]:
-        if not self.unpinned and self.sha256 is None and not _SECRET.search(self.url):
-            yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
 
 
 class UrlSource(BaseSettings):
@@ -120,13 +108,10 @@ class UrlSource(BaseSettings):
     ground_truth: dict[Part, list[RemoteFile]] = Field(default_factory=dict, description=_GROUND_TRUTH)
 
     @check
-    def _every_file_is_named_once(self) -> Iterator[str]:
+    def _files_have_formats_and_are_named_once(self) -> Iterator[str]:
         for kind in ("files", "ground_truth"):
             if twice := repeated(file.url for part in getattr(self, kind).values() for file in part):
                 yield f"{kind}: {twice}"
-
-    @check
-    def _files_have_a_format(self) -> Iterator[str]:
         for file in self.all_files:
             if problem := _format_problem(file.name):
                 yield f"{file.url}: {problem}. Fetch the file by hand, and name it as a local source by such a name"
@@ -197,9 +182,7 @@ class Dialect(BaseSettings):
         try:
             return io.TextIOWrapper(io.BytesIO(), encoding).encoding
         except (LookupError, ValueError) as error:
-            raise ValueError(
-                f"{error}. Expected an encoding of texts, such as utf-8, utf-16 or windows-1252"
-            ) from error
+            raise ValueError(f"{error}. Expected an encoding of texts, such as utf-8 or windows-1252") from error
 
 
 class Reading(BaseSettings):
@@ -231,9 +214,6 @@ class Documents(Reading):
     def _source_is_described(self) -> Iterator[str]:
         if getattr(self, self.source) is None:
             yield f"source is '{self.source}', but there is no section '{self.source}'. Add that section"
-
-    @check
-    def _labels_are_of_texts(self) -> Iterator[str]:
         files, ground_truth = (getattr(self.chosen, kind, {}) for kind in ("files", "ground_truth"))
         if extra := [part for part in ground_truth if part not in files]:
             yield f"{self.source}.ground_truth: has labels of {', '.join(extra)}, but files has {', '.join(files)}"

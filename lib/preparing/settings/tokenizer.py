@@ -82,8 +82,5 @@ class Tokenizer(BaseSettings):
             yield "source is 'local', but 'path' is missing. Give it"
         if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield f"revision = '{self.revision}' is not a commit. Give the commit, or set unpinned: true"
-
-    @check
-    def _bytes_fit(self) -> Iterator[str]:
         if self.algorithm == "bpe" and self.vocab_size <= BYTES + SPECIAL:
             yield f"vocab_size = {self.vocab_size}; expected more than {BYTES + SPECIAL}, bytes and special tokens"

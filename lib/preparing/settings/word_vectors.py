@@ -63,8 +63,5 @@ class WordVectors(BaseSettings):
         missing = [name for name in ("path", "format", "dimension") if name not in given]
         if self.source == "local":
             yield from (f"source is 'local', but '{name}' is missing. Describe the file" for name in missing)
-
-    @check
-    def _ngrams_have_a_length(self) -> Iterator[str]:
         if self.min_n > self.max_n:
             yield f"min_n = {self.min_n} is above max_n = {self.max_n}. Raise max_n, or lower min_n"

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from lib.core.attempts import Heartbeat, attempts, last_heartbeat
 from lib.core.files import folders_in
-from lib.core.identity import RunId
 from lib.core.program import FINISHED
-from lib.core.record import MODEL, RUN, missing_files, read_record
+from lib.core.record import MODEL, RUN, RunId, missing_files, read_record
 from lib.workflow.planning.plan import Plan
 
 STATES = ("done", "running", "waiting", "failed", "missing")

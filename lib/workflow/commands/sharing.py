@@ -13,9 +13,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, mapping_text, require_new
-from lib.core.identity import RunId
 from lib.core.model_folder import WEIGHTS
-from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
+from lib.core.record import ADAPTER, MODEL, RunId, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart
 from lib.preparing.settings.dataset import Dataset
 from lib.results.escapes import markdown

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from lib.core.identity import RunId
-from lib.core.record import CONFIG, MODEL, RUN
+from lib.core.record import CONFIG, MODEL, RUN, RunId
 from lib.core.weights import ForeignStart
 
 PLANNED = "planned"

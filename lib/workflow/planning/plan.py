@@ -12,10 +12,9 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError, extras, first, require
 from lib.core.extensions import SHIPPED, part
 from lib.core.files import files_in, read_mapping
-from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.model_folder import require_whole
-from lib.core.record import MODEL
+from lib.core.record import MODEL, RunId
 from lib.core.settings import NOT_SET, differences
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.runs import Run

@@ -8,8 +8,8 @@ from typing import Any
 from lib.analysis.settings import AnalysisSettings, computation
 from lib.attention.settings import MECHANISMS
 from lib.backbones.state_size import state_bytes
-from lib.core.identity import RunId
 from lib.core.kinds import Axis
+from lib.core.record import RunId
 from lib.results.settings import FIGURES, TABLES, ResultSettings
 from lib.study.rows import Rows, results_of, rows_of
 from lib.study.runs import Run

@@ -11,8 +11,7 @@ from typing import Any
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping
-from lib.core.identity import NamesRun
-from lib.core.record import CONFIG, RUN, RunRecord
+from lib.core.record import CONFIG, RUN, NamesRun, RunRecord
 from lib.core.search_space import laid_over
 from lib.core.settings import NOT_SET, differences
 from lib.study.runs import Run

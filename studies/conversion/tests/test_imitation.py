@@ -6,7 +6,7 @@ import pytest
 from small_studies import DELETE, RECIPE, study
 
 from lib.core.errors import ConfigError
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.core.weights import ForeignStart
 from lib.workflow.planning.plan import Plan
 from lib.workflow.planning.resources import training_minutes

@@ -11,7 +11,6 @@ from lib.preparing import toys
 from lib.preparing.english import COMMON, POLITICS, sentence, words
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 _LISTS = COMMON | POLITICS
 _NEUTRAL = (

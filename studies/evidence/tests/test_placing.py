@@ -18,8 +18,8 @@ from lib.core.labels import words
 from lib.preparing.folds import SPLITS
 from lib.preparing.parts import SCHEMA, part_schema
 from lib.preparing.settings.placement import Placement
-from lib.reading.sentences import ends_sentence, sentences
-from studies.evidence.placing import place_dataset, placed
+from lib.reading.words import ends_sentence
+from studies.evidence.placing import place_dataset, placed, sentences
 
 ROOT = Path(__file__).parents[3]
 PLACES = ("start", "middle", "end", "scattered")

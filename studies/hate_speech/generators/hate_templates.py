@@ -20,7 +20,6 @@ from lib.core.settings import check
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 IDENTITIES = (
     "women",

@@ -20,7 +20,6 @@ from lib.core.settings import Few, Size, check
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 END = "]"

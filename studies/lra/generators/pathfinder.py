@@ -15,7 +15,6 @@ from typing import Literal
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 _DISTRACTING = 20
 """Dashes of all distractors of a picture, at most."""

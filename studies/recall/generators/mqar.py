@@ -27,7 +27,6 @@ from lib.core.settings import PositiveFloat, Size, check
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 BLANK = "b"
 

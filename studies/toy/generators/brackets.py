@@ -18,7 +18,6 @@ from lib.core.settings import Few, Size
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 _BRACKETS = str.maketrans("01", "()")
 

@@ -17,7 +17,6 @@ from lib.core.settings import Size, check
 from lib.preparing import toys
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 
 class Options(toys.ToyOptions):

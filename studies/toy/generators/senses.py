@@ -12,7 +12,6 @@ from lib.preparing import toys
 from lib.preparing.english import COMMON, Lists, words
 
 FILES = toys.FILES
-GROUND_TRUTH = toys.GROUND_TRUTH
 
 WORD = "bank"
 

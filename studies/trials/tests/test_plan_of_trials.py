@@ -5,7 +5,7 @@ import json
 import pytest
 from small_studies import RECIPE, study
 
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.workflow.planning.plan import Plan
 
 TUNING = {"trials": 8, "space": {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}}

@@ -3,7 +3,7 @@
 import pytest
 from small_studies import study
 
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.digests import reached, roots
 

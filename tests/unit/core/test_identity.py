@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 
 from lib.core.attempts import Heartbeat
-from lib.core.identity import NamesRun, RunId
-from lib.core.record import RunRecord
+from lib.core.record import NamesRun, RunId, RunRecord
 
 SETTINGS = SimpleNamespace(
     stage="search",

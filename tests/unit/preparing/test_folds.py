@@ -54,7 +54,7 @@ def test_or_a_column_of_the_source(tmp_path, kind):
 
 @pytest.mark.parametrize("value", [["dev"], {"a": 1}, float("inf"), b"dev"])
 def test_what_is_no_name_is_no_fold(tmp_path, value):
-    message = r"all, document 'd0': the fold in 'fold' is .*; expected a number or a name"
+    message = r"all, document 'd0': the source has no fold of the document 'd0' in 'fold', but .*"
     with pytest.raises(DataError, match=message):
         prepare(tmp_path, documents(20, fold=lambda n: value), {"validation": "dev", "test": "True"})
 

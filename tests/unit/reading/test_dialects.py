@@ -210,7 +210,7 @@ def test_a_line_that_tells_spreadsheets_the_delimiter_is_no_header(tmp_path, del
 
 def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
-    refused(path, "has no column 'text', 'label'.* has them in its first line, or under 'dialect.columns'")
+    refused(path, "has no column 'text', 'label'.* has them in its first line or in 'dialect.columns'")
     assert read(path, dialect=Dialect(columns=["label", "other", "text"])) == [("first", 1), ("second", 0)]
     refused(path, "line 1: has 3 fields; expected 2", dialect=Dialect(columns=["label", "text"]))
     refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
@@ -286,7 +286,7 @@ def test_bytes_of_another_encoding_are_named_wherever_they_are_read(tmp_path, co
     path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
     options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
     options["labels"] = [cells[names["label"]], "other"]
-    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding', for inst", **options)
+    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding'", **options)
     assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
 
 
@@ -308,7 +308,7 @@ def half_characters(folder):
 
 def test_half_a_character_is_refused_replaced_or_dropped(tmp_path, caplog):
     for path, message in half_characters(tmp_path).items():
-        refused(path, f"document 2: {message}.*encoding_errors: replace.*'drop' to drop", label=None)
+        refused(path, f"document 2: {message}.*encoding_errors", label=None)
         (first, _), (second, _), (third, _) = read(path, label=None, dialect=Dialect(encoding_errors="replace"))
         assert (first, third) == ("a", "e")
         assert re.fullmatch("bc\ufffd[d!]", second)

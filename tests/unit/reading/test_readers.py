@@ -392,7 +392,7 @@ NO_IDS += [(b"a", ".parquet")]
 def test_what_is_no_name_is_no_id(tmp_path, value, suffix):
     rows = [{"id": value, "text": "first"}, {"id": value, "text": "second"}]
     path = write(tmp_path, suffix, (jsonl_bytes if suffix == ".jsonl" else parquet_bytes)(rows))
-    refuse(path, "document 1: the id is .*expected a text of 1 to 4096 characters, or a number, in 'id'", id="id")
+    refuse(path, "document 1: the id is .*expected 1 to 4096 characters in 'id'", id="id")
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", float("nan")])
@@ -465,7 +465,7 @@ def test_an_id_twice_would_leak(tmp_path):
         (".jsonl", b'{"text": "x"}\n{"text": \n', "line 2: is not JSON", {}),
         (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which has no names.*one object per line.*lines=True', {}),
         (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object per line.*lines=True", {}),
-        (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5; expected a text.*in quotation marks", {}),
+        (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5; expected a text", {}),
         (".json", b'{"text": {"0": "a"}}\n', "'text' has .*; expected a text", {}),
         (".jsonl", b'{"text": ["a", "b"]}\n', "'text' has .*; expected a text", {}),
         (".jsonl", b'{"text": "x", "id": null}\n', "document 1: the id is None", {"id": "id"}),
@@ -483,7 +483,7 @@ def test_a_line_that_no_memory_holds_is_refused(tmp_path, suffix):
         file.write(b"text\n" if suffix == ".csv.gz" else b'{"text": "x"}\n')
         for _ in range(257):
             file.write(b"x" * 2**20)
-    refuse(path, "has a line of 268435456 characters or more.*what the file unpacks to")
+    refuse(path, "has a line of 268435456 characters or more")
 
 
 def parquet_of_copies(rows, characters):
@@ -508,7 +508,7 @@ def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch
     monkeypatch.setattr(raw_files, "_UNPACKED_BYTES", 2**23)
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DataError, match="bytes and unpacks to more than .* Expected at most 100 times its size"):
+    with pytest.raises(DataError, match="bytes and unpacks to more than .* Unpack it"):
         list(read_records({"train": [path]}))
 
 
@@ -549,7 +549,7 @@ def test_labels_of_words_are_lists(tmp_path, suffix):
     [
         (".jsonl", 1, "document 1: the labels are 1; expected a list"),
         (".jsonl", None, "document 1: the labels are None; expected a list"),
-        (".csv", "0 1", "document 1: the labels are '0 1'; expected a list with an entry per word.*Parquet and JSONL"),
+        (".csv", "0 1", "document 1: the labels are '0 1'; expected a list in 'label', one per word"),
         (".jsonl", [0, 2], "document 1: the label is 2; expected one of 0, 1, .*no, yes"),
         (".parquet", ["no", "maybe"], "document 1: the label is 'maybe'"),
         (".jsonl", [0, 0.5], "document 1: the label is 0.5"),
@@ -629,7 +629,7 @@ def test_folds_come_as_they_are_from_formats_that_have_columns(tmp_path):
     path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "part": 3}, {"text": "y", "part": "four"}]))
     assert [record.fold for record in read(path, fold="part")] == [3, "four"]
     refuse(write(tmp_path, ".txt", "x\n"), "so fold cannot be read", fold="part")
-    refuse(write(tmp_path, ".xml", ARTICLES), "so fold cannot be read from it.*'split.folds.file'", fold="part")
+    refuse(write(tmp_path, ".xml", ARTICLES), "so fold cannot be read", fold="part")
 
 
 def test_a_damaged_archive_of_labels_is_named(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.tokens.batches import KeyedSampler, LengthGroupedSampler, Share, within_budget
+from lib.tokens.batches import LengthGroupedSampler, Share, within_budget
 
 LENGTHS = np.random.default_rng(0).integers(5, 500, 1003)
 
@@ -16,7 +16,7 @@ def grouped(seed=0, batch_size=8, epoch=0):
     return sampler
 
 
-@pytest.mark.parametrize("sampler", [KeyedSampler(1003, 0), grouped(), grouped(batch_size=2000), grouped(batch_size=1)])
+@pytest.mark.parametrize("sampler", [grouped(), grouped(batch_size=2000), grouped(batch_size=1)])
 def test_every_document_comes_once_with_its_epoch(sampler):
     sampler.set_epoch(3)
     keys = list(sampler)
@@ -25,19 +25,18 @@ def test_every_document_comes_once_with_its_epoch(sampler):
     assert len(sampler) == 1003
 
 
-@pytest.mark.parametrize("make", [lambda seed: KeyedSampler(1003, seed), grouped])
-def test_the_order_is_a_function_of_seed_and_epoch(make):
-    sampler, orders = make(0), []
+def test_the_order_is_a_function_of_seed_and_epoch():
+    sampler, orders = grouped(0), []
     for epoch in (0, 1, 0):
         sampler.set_epoch(epoch)
         orders.append([index for _, index in sampler])
     assert orders[0] == orders[2]
     assert orders[0] != orders[1]
-    assert [index for _, index in make(1)] != orders[0]
+    assert [index for _, index in grouped(1)] != orders[0]
 
 
 def test_a_running_epoch_does_not_change_when_the_next_is_set():
-    sampler = KeyedSampler(50, 0)
+    sampler = grouped()
     running = iter(sampler)
     sampler.set_epoch(1)
     assert {epoch for epoch, _ in running} == {0}
@@ -54,7 +53,7 @@ def batches(sampler, size):
 
 def test_batches_hold_similar_lengths():
     spread = np.mean([np.ptp(LENGTHS[batch]) for batch in batches(grouped(), 8)])
-    chance = np.mean([np.ptp(LENGTHS[batch]) for batch in batches(KeyedSampler(1003, 0), 8)])
+    chance = np.mean([np.ptp(LENGTHS[batch]) for batch in np.split(np.random.default_rng(0).permutation(1000), 125)])
     assert spread < chance / 5
 
 
@@ -87,7 +86,7 @@ def test_nothing_to_sample_is_fine():
 )
 def test_processes_share_every_batch(documents, batch_size, budget, count):
     """Together they see each batch; all have as many micro-batches of it, and as many documents but for one."""
-    order, lengths = KeyedSampler(documents, 0), LENGTHS.tolist()
+    order, lengths = LengthGroupedSampler(LENGTHS[:documents], 8, 0), LENGTHS.tolist()
     order.set_epoch(2)
     shares = [Share(order, lengths, batch_size, budget, index=index, count=count) for index in range(count)]
     for batch, *parts in zip(batches_of_keys(order, batch_size), *(share.batches() for share in shares), strict=True):

@@ -6,9 +6,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError
+from lib.tokens.masking import word_edges
 from lib.tokens.tokenizer import SPECIAL_TOKENS
 from lib.tokens.vocabularies import train_wordpiece, train_words
-from lib.tokens.word_edges import word_edges
 
 TEXT = "the cats sat on the mat, naïve_cafés in the town are so-called"
 LINES = "the end.\n\nthe cats  sat\ton the\nmat "

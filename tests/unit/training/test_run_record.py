@@ -88,7 +88,7 @@ def test_a_classifier_that_has_hardly_learnt_says_so(labels, losses, predicted, 
 def test_versions_are_those_that_were_imported_and_not_those_installed_since(monkeypatch):
     monkeypatch.setattr(record, "version", lambda package: "99.0")
     packages = ["torch", "scikit-learn", "triton"]
-    found = record._versions(record.Environment("cpu", "", packages, 0))
+    found = record._conditions(record.Environment("cpu", "", packages, 0))["versions"]
     assert found == {
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from lib.study.recipe import Recipe
-from lib.training.optimisation import learning_rates, warmup_steps
+from lib.training.optimisation import warmup_steps
+from studies.hate_speech.schedule import learning_rates
 
 PEAK = 1e-3
 SETTINGS = {"epochs": 1, "learning_rate": PEAK, "min_lr_ratio": 0.1, "batch_size": 8}

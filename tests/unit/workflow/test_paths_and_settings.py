@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from lib.analysis.settings import ANALYSES, computation
 from lib.core import extensions
 from lib.core.errors import ConfigError, DataError
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.results.scope import scope as read_scope
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers

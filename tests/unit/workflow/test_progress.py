@@ -9,8 +9,8 @@ from run_records import write_run
 from small_studies import study
 
 from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
-from lib.core.identity import RunId
 from lib.core.program import FINISHED
+from lib.core.record import RunId
 from lib.workflow.commands.progress import progress, progress_report, seconds_left
 from lib.workflow.planning.plan import Plan
 from lib.workflow.start import killed

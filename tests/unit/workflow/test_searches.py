@@ -6,7 +6,7 @@ import pytest
 from small_studies import RECIPE, study
 
 from lib.core.errors import ConfigError
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
 

@@ -8,8 +8,7 @@ from huggingface_hub import ModelCard
 from run_records import write_predictions, write_run
 from small_studies import study
 
-from lib.core.identity import RunId
-from lib.core.record import read_record
+from lib.core.record import RunId, read_record
 from lib.workflow.commands import sharing
 from lib.workflow.planning.plan import Plan
 

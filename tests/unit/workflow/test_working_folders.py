@@ -8,7 +8,7 @@ from snakemake.persistence.db import DbPersistence
 from snakemake.persistence.file import FilePersistence
 
 from lib.core.attempts import Heartbeat
-from lib.core.identity import RunId
+from lib.core.record import RunId
 from lib.workflow.planning.paths import Paths
 from lib.workflow.working_folders import remove_accepted
 

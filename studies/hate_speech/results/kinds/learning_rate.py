@@ -62,7 +62,7 @@ class LearningRateFigure(FigureSettings):
 
 def _rates(folder: Path, steps: float) -> np.ndarray:
     """Return the rate of every step of the run in `folder`."""
-    from lib.training.optimisation import learning_rates  # which imports torch
+    from studies.hate_speech.schedule import learning_rates  # which imports torch
 
     try:
         return np.asarray(learning_rates(read_mapping(folder / CONFIG)["recipe"], int(steps)))

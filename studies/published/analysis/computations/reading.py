@@ -19,9 +19,9 @@ from lib.analysis.computations.subject import Subject
 from lib.backbones.contract import TextClassifier
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
-from lib.reading.sentences import ends_sentence
+from lib.reading.words import ends_sentence
 from lib.tokens.batches import pad_ids
-from lib.tokens.word_edges import word_edges
+from lib.tokens.masking import word_edges
 
 BATCH_TOKENS = 8192
 """Tokens that a model reads at once."""
