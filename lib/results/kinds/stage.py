@@ -44,7 +44,8 @@ class StageTable(TableSettings):
     `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), `validation_f1`, `accuracy`,
     `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and `spearman` (each of these three
     also as `validation_...`), `parameters` (weights in all; those of a part are `parameters_embeddings`, `_attention`,
-    `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, `_head`, and `_trainable` those with adapters),
+    `_feed_forward`, `_recurrence`, `_norms`, `_other`, `_backbone`, `_head`, and `_trainable` those with adapters; a
+    part that no model has makes no column),
     `trained` (weights), `trained_share`, `epochs`, `approximated` (training documents longer than the mechanism reads
     exactly), `state_size` (what a model keeps of a text), or a metric of the record."""
     against: list[Literal["reference", "baseline"]] = Field([])
@@ -133,6 +134,8 @@ class StageTable(TableSettings):
                 for other, values, form in self._numbers(scope, column, each, group, dataset, runs):
                     key = Key(place if len(quantities) == 1 else (*place, each.name))
                     of_rows, name, decimals = values.reindex(scope.models), each.name, each.printed
+                    if column.startswith("parameters_") and of_rows.isna().all(axis=None):
+                        continue  # a part of the weights that no model has
                     if other is not None:
                         key, decimals = Key((*key.parts, "against", other)), form.decimals
                         name = PRINTED_DIFFERENCES.get((column, other), "")
