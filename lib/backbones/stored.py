@@ -118,7 +118,7 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]),
         folder,
         f"have another shape than {FIELDS} gives them",
-        f"Correct {FIELDS} in a local folder, and the backbone's architecture if the study has one.",
+        f"Correct vocab_size, type_vocab_size or max_position_embeddings of {FIELDS}, in a local folder.",
     )
     require_finite(model.state_dict(), folder)
     return model, report

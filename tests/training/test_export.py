@@ -289,7 +289,7 @@ REFUSED = {
     "no dense layer": (
         backbone("bert"),
         {"classifier_pooling": "cls", "classifier_head": "none"},
-        "classifier_pooling: cls, classifier_head: none",
+        "cannot compute its head. Expected classifier_pooling: cls",
     ),
 }
 

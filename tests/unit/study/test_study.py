@@ -379,14 +379,6 @@ IDLE = {
         {"mechanisms/favor-elu": {"kind": "favor", "phi": "elu", "nb_features": 64}},
         "nb_features = 64.*phi = 'elu'",
     ),
-    "draws of elu": (
-        {"mechanisms/favor-elu": {"kind": "favor", "phi": "elu", "redraw_interval": 10}},
-        "redraw_interval = 10.*phi = 'elu'",
-    ),
-    "a stabilised relu": (
-        {"mechanisms/favor-m64/phi": "relu", "mechanisms/favor-m64/stabilize": False},
-        "stabilize = False.*phi = 'relu'",
-    ),
     "a thaw before the first epoch": (
         {"stages/finetune/recipe/freeze_layers": 1, "stages/finetune/recipe/freeze_epochs": 0},
         "stages.finetune.recipe.freeze_epochs: .*greater than 0.*Found 0",

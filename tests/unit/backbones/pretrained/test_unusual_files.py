@@ -225,7 +225,7 @@ def test_decoders_that_open_may_say_so(publish):
 def test_rows_that_are_not_those_of_the_configuration_are_named(kind, rows, publish):
     published, folder = publish(kind, then={"vocab_size": rows})
     words = FAMILIES[kind].words
-    refused(folder, rf"{words}.weight: \[40, 16\], expected \[{rows}, 16\].*Correct config.json")
+    refused(folder, rf"{words}.weight: \[40, 16\], expected \[{rows}, 16\].*Correct vocab_size")
     change(folder, vocab_size=VOCABULARY)
     torch.testing.assert_close(loaded(folder)(IDS).logits, published(IDS).logits)
 
