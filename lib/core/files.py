@@ -196,6 +196,8 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     in_place = str(source).lstrip().startswith("{")
     name = cut(str(source), MOST_OF_VALUE) if in_place else str(source)
     try:
+        if not in_place and os.path.exists(source) and not os.path.isfile(source):
+            raise OSError("it is a folder, a pipe or a device")
         text = str(source) if in_place else Path(source).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise ConfigError(_unreadable(name, error)) from error
