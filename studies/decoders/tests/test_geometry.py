@@ -180,5 +180,3 @@ def test_what_cannot_be_measured_is_refused(run_of):
     joint = LLAMA | {"architecture": LLAMA["architecture"] | {"model_type": "phi3"}}
     with pytest.raises(ValidationError, match="the backbone pretrained has no separate queries and keys to measure"):
         run_of("pretrain", backbone=joint, geometry=GEOMETRY)
-    with pytest.raises(ValidationError, match="measured while a run trains, but there is no recipe"):
-        run_of("finetune", recipe=None, geometry=GEOMETRY, start={"checkpoint": "x"})

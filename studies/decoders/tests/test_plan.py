@@ -2,11 +2,9 @@
 
 import json
 
-import pytest
 from small_plans import key, plan
 from small_studies import DELETE
 
-from lib.core.errors import ConfigError
 from lib.workflow.staleness.digests import reached
 
 LSTM = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
@@ -43,17 +41,6 @@ def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
         "studies.decoders.evaluation.attention_geometry",
         "studies.decoders.training.projections",
     }
-
-
-def test_geometry_needs_a_training():
-    stage = {
-        "start": "finetune",
-        "task": {"kind": "sequence_classification"},
-        "data": {"imdb": {}},
-        "geometry": {"every": 1},
-    }
-    with pytest.raises(ConfigError, match="stages.score.geometry: is measured while models train.*no recipe"):
-        plan(("stages/score", stage))
 
 
 def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):

@@ -15,6 +15,7 @@ import yaml
 from litter import leave_litter
 from run_folders import finish
 
+from lib.core import files
 from lib.core.attempts import SILENCE, attempts, read_heartbeat, remove, sweep
 from lib.core.errors import DataError, RunError
 from lib.core.files import read_mapping
@@ -270,7 +271,7 @@ def test_what_is_published_while_leftovers_are_removed_stays(begin, monkeypatch)
 
         monkeypatch.setattr(RunFolders, "is_done", too_early)
         late = begin()
-        late.work = folders.work
+        late.work, late.trackers = folders.work, folders.trackers
         other = finish(late, 2.0).rename(folders.work / "late")
         late.move_to_out(other)
     assert scores(folders.out) == "1.0"
@@ -295,17 +296,14 @@ def test_a_place_that_cannot_be_made_is_said_before_any_work(begin, tmp_path):
         pytest.fail("it has begun")
 
 
-def test_results_have_the_rights_that_the_umask_gives(begin):
+def test_results_have_the_rights_that_the_umask_gives(begin, monkeypatch):
     """Weights too, which safetensors writes for their owner alone, and what trackers left."""
-    before = os.umask(0o027)
-    try:
-        with begin() as folders:
-            staged = finish(folders)
-            (staged / "model" / "weights").chmod(0o600)
-            (folders.trackers / "wandb").mkdir(parents=True, mode=0o700)
-            folders.move_to_out(staged)
-    finally:
-        os.umask(before)
+    monkeypatch.setattr(files, "UMASK", 0o027)
+    with begin() as folders:
+        staged = finish(folders)
+        (staged / "model" / "weights").chmod(0o600)
+        (folders.trackers / "wandb").mkdir(parents=True, mode=0o700)
+        folders.move_to_out(staged)
     found = {path.name: path.stat().st_mode & 0o777 for path in [folders.out, *folders.out.rglob("*")]}
     assert {found.pop(name) for name in ("out", "model", "wandb")} == {0o750}
     assert found == dict.fromkeys(("weights", "config.yaml", "run.json"), 0o640)
