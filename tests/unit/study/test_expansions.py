@@ -67,19 +67,6 @@ def test_a_file_that_cannot_be_is_missing_at_its_key(name):
     assert len(str(caught.value)) < 1_000
 
 
-MISSING = {
-    "datasets/imdb/split/folds": ("file", {"file": "none.csv", "validation": 0, "test": 1}),
-    "tokenizers/wordpiece": ("path", {"source": "local", "path": "none.txt"}),
-}
-
-
-@pytest.mark.parametrize("section", MISSING)
-def test_a_missing_file_is_named_with_its_key(section):
-    key, values = MISSING[section]
-    with pytest.raises(DataError, match=rf"experiment\.{section.replace('/', '.')}\.{key}: none\.\w+: no such file"):
-        Plan(loaded((f"experiment/{section}", values))).check()
-
-
 @pytest.mark.parametrize("base", ["a\0b", "/dev/zero", "pipe", "n" * 300, "n" * 5_000, "f" * 300 + "/x", "."])
 def test_only_a_file_is_extended(tmp_path, base):
     os.mkfifo(tmp_path / "pipe")
