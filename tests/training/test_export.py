@@ -21,6 +21,7 @@ from lib.core.errors import ConfigError
 from lib.tokens.cutting import note_cut
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
+from lib.tokens.vocabularies import from_published
 from lib.training.run import train
 from lib.workflow.commands.exporting import export
 from lib.workflow.commands.sharing import _without_project
@@ -131,7 +132,7 @@ def padded_by_one(corpus, tmp_path_factory):
     words = (corpus / "tokenizer" / "vocab.txt").read_text().splitlines()
     words[:2] = reversed(words[:2])
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    tokenizer = TextTokenizer.load(folder).save(folder / "tokenizer")
+    tokenizer = from_published(folder, folder / "tokenizer")
     sources = {split: corpus / f"{split}.parquet" for split in ("train", "validation", "test")}
     tokenize_dataset(sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=folder / "token_lengths.json")
     return folder

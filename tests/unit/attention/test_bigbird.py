@@ -76,5 +76,5 @@ def test_names_and_work():
 
 
 def test_a_window_has_as_many_blocks_on_each_side():
-    with pytest.raises(ValidationError, match="window_blocks = 2.*number.*Use 3"):
+    with pytest.raises(ValidationError, match="window_blocks = 2 is even.*Use 3"):
         made(window_blocks=2)
