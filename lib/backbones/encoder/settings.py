@@ -100,11 +100,12 @@ class Settings(OwnSettings):
     @check
     def _keys_and_values_fit_the_queries(self) -> Iterator[str]:
         if (heads := self.num_key_value_heads) and self.num_attention_heads % heads:
-            yield f"num_key_value_heads = {heads} does not divide num_attention_heads. Choose a divisor"
+            yield f"num_key_value_heads = {heads} does not divide num_attention_heads = {self.num_attention_heads}"
         sharing = [mechanism.name() for mechanism in self.held_mechanisms if mechanism.shares_query_and_key]
         for name in ("num_key_value_heads", "kv_rank") if sharing else ():
             if self._is_set(name):
-                yield f"{name} = {getattr(self, name)}, but {', '.join(sharing)} has one projection. Leave it out"
+                shared = f"{', '.join(sharing)} has one projection for queries and keys"
+                yield f"{name} = {getattr(self, name)}, but {shared}. Leave it out"
 
     @check
     def _rotations_are_stretched_consistently(self) -> Iterator[str]:

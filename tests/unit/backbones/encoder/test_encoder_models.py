@@ -251,9 +251,9 @@ def test_config_has_the_fields_and_defaults_of_the_settings():
 def test_refusals():
     learned = build(EncoderModel, position_embedding_type="learned", max_position_embeddings=12)
     assert learned(token_ids(1, 12)).last_hidden_state.shape == (1, 12, 16)
-    with pytest.raises(ValueError, match=r"13 tokens.*reach 12.*max_position_embeddings.*rope"):
+    with pytest.raises(ValueError, match="13 tokens, but max_position_embeddings is 12"):
         learned(token_ids(1, 13))
-    with pytest.raises(ValueError, match=r"token_type_ids.*type_vocab_size = 0.*model_input_names"):
+    with pytest.raises(ValueError, match="token_type_ids.*type_vocab_size = 0"):
         learned(token_ids(1, 3), token_type_ids=torch.zeros(1, 3, dtype=torch.long))
     with pytest.raises(TypeError, match="position_ids"):
         learned(token_ids(1, 3), position_ids=torch.zeros(1, 3, dtype=torch.long))
