@@ -130,7 +130,8 @@ class Settings(OwnSettings):
     def _weights_can_be_dropped(self) -> Iterator[str]:
         for mechanism in self.held_mechanisms if self.attention_dropout else ():
             if not mechanism.takes_attention_dropout:
-                yield f"attention_dropout = {self.attention_dropout}, but {mechanism.name()} has no weights. Use 0"
+                reason = f"{mechanism.name()} has no attention weights to drop"
+                yield f"attention_dropout = {self.attention_dropout}, but {reason}. Set it to 0"
 
     def _is_set(self, name: str) -> bool:
         return getattr(self, name) != type(self).model_fields[name].default

@@ -176,7 +176,7 @@ def test_parameters_name_the_linear_layers_that_the_model_has(config, parameters
 
 def test_a_backbone_without_linear_layers_takes_no_adapters():
     model = AutoModelForMaskedLM.from_config(RecurrentConfig(vocab_size=VOCABULARY, hidden_size=8))
-    with pytest.raises(RunError, match="null .*Leave recipe.lora out"):
+    with pytest.raises(RunError, match="recipe.lora: RecurrentModel has no linear layers"):
         Adapters(model, Lora(), seed=0, start=None)
 
 

@@ -102,7 +102,7 @@ def test_attention_maps_and_projections_are_those_of_each_layer():
         ),
         (
             {"mechanism": [SDPA, FAVOR], "attention_dropout": 0.1},
-            "attention_dropout = 0.1, but favor-m8 has no weights. Use 0",
+            "attention_dropout = 0.1, but favor-m8 has no attention weights to drop. Set it to 0",
         ),
         (
             {"mechanism": [SDPA, FAVOR], "position_embedding_type": "alibi"},

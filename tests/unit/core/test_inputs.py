@@ -66,7 +66,7 @@ def test_a_folder_is_refused_with_the_pattern_of_its_files(tmp_path, monkeypatch
     [
         ("a{0}.csv", r"has \{ and \} in its path.*rename it"),
         ("a{.csv", "rename it"),
-        (b"b\xfccher.csv", "is not UTF-8.*rename it"),
+        (b"b\xfccher.csv", "is not UTF-8.*Rename it"),
     ],
 )
 @pytest.mark.parametrize("by_pattern", [False, True])

@@ -100,7 +100,7 @@ def test_a_student_with_a_list_learns_from_exact_attention():
         (
             ["window-w4-g0", "window-w4-g0", "sdpa"],
             (("backbones/encoder/num_hidden_layers", 2),),
-            r"models\.hybrid: mechanism = \[window-w4-g0, window-w4-g0, sdpa\]: 3 entries for 2 layers\. Expected",
+            r"models\.hybrid: mechanism = \[window-w4-g0, window-w4-g0, sdpa\]: 3 entries for 2 layers\. Shorten",
         ),
         (
             ["sdpa", "favor-m64"],

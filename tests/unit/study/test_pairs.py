@@ -85,20 +85,25 @@ def test_a_tokeniser_that_puts_nothing_between_the_texts_is_refused():
     [
         (UNLABELLED, "sequence_classification", {"stage": "finetune", "columns": ["f1"]}, "f1 is a score on test"),
         (UNLABELLED, "sequence_classification", {"kind": "significance", "stage": "finetune"}, "on test"),
-        (NUMBERS, "regression", {"stage": "finetune", "columns": ["accuracy"]}, "accuracy is a score of classes"),
+        (NUMBERS, "regression", {"stage": "finetune", "columns": ["accuracy"]}, "accuracy is no score of regression"),
+        (PAIRS, "sequence_classification", {"stage": "finetune", "columns": ["pearson"]}, "pearson is no score of"),
         (
-            PAIRS,
-            "sequence_classification",
-            {"stage": "finetune", "columns": ["pearson"]},
-            "pearson is a score of numbers",
+            NUMBERS,
+            "regression",
+            {"kind": "significance", "stage": "finetune"},
+            "shows classes, which runs of row at finetune lack",
         ),
-        (NUMBERS, "regression", {"kind": "significance", "stage": "finetune"}, "predicts numbers"),
-        (NUMBERS, "regression", {"kind": "answer", "stage": "finetune"}, "predicts numbers"),
+        (
+            NUMBERS,
+            "regression",
+            {"kind": "answer", "stage": "finetune"},
+            "shows classes, which runs of row at finetune lack",
+        ),
         (
             NUMBERS,
             "regression",
             {"kind": "pareto", "stage": "finetune", "time": ["finetune"]},
-            "f1 is a score of classes",
+            "f1 is no score of regression",
         ),
     ],
 )
