@@ -85,7 +85,7 @@ def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch
     plan = Plan(study(*changes, layers=[("extending.yaml", {"extensions": named})]))
     plan.check()
     monkeypatch.setattr(errors, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match=rf"{need}, .*'\.\[{extra}\]' -c requirements-all\.lock"):
+    with pytest.raises(RunError, match=rf"{need}\. .*'\.\[{extra}\]' -c requirements-all\.lock"):
         plan.check()
 
 
