@@ -3,7 +3,7 @@
 
 rule download_hub:
     output:
-        plan.paths.downloads("texts", "{repository}", "{revision}") + "/{path}",
+        plan.paths.downloads("texts", "{repository}", "{revision}", "{path}"),
     log:
         plan.paths.log("download/texts/{repository}/{revision}/{path}"),
     localrule: True
@@ -63,7 +63,7 @@ for corpus in plan.corpora.corpora_from("generated"):
 
 rule download_vocabulary:
     output:
-        plan.paths.downloads("vocabularies", "{repository}", "{revision}") + "/vocab.txt",
+        plan.paths.downloads("vocabularies", "{repository}", "{revision}", "vocab.txt"),
     log:
         plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True

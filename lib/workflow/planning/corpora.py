@@ -130,7 +130,7 @@ class Corpora:
         if settings.source == "hub":
             if settings.algorithm == "published":
                 return [self.paths.downloads("tokenizers", settings.repository, settings.revision)]
-            return [self.paths.downloads("vocabularies", settings.repository, settings.revision) + "/vocab.txt"]
+            return [self.paths.downloads("vocabularies", settings.repository, settings.revision, "vocab.txt")]
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]

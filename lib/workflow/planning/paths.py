@@ -102,12 +102,12 @@ class Paths:
         made = (f"{self.results}/tokenizers/", f"{self.results}/word_vectors/", f"{self.resources}/")
         return place.startswith(made)
 
-    def downloads(self, kind: str, repository: str, revision: str) -> str:
-        """Return the folder of `models`, `tokenizers`, `texts` or `vocabularies` of a repository.
+    def downloads(self, kind: str, repository: str, revision: str, *path: str) -> str:
+        """Return the folder of `models`, `tokenizers`, `texts` or `vocabularies` of a repository, or a file in it.
 
         A `/` in the name of the revision makes no subfolder.
         """
-        return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"
+        return "/".join([self.resources, kind, repository, revision.replace("/", "%2F"), *path])
 
     # What comes out
 
