@@ -239,7 +239,8 @@ ELSEWHERE = {
     ),
     "the style of figures": (
         [("lib/results/style.mplstyle", "font.size: 9", "font.size: 10")],
-        lambda name: name.startswith("figure") or name == "table token_lengths",  # its module also draws a figure
+        # The modules of these two tables also draw figures.
+        lambda name: name.startswith("figure") or name in ("table token_lengths", "table pareto"),
         lambda run: False,
     ),
     "the number of workers": (
