@@ -371,7 +371,7 @@ def test_what_an_evaluation_of_a_model_needs_is_named_at_once(trained, tmp_path)
     lacking = as_it_is(values, folder, tokenizer=None) | {"start": None, "data": {}}
     with pytest.raises(ConfigError) as error:
         program(lacking, tmp_path / "out")
-    for part in ("tokenizer is missing", "start is missing", "data: validation, test is missing"):
+    for part in ("tokenizer is missing", "Add one, or a start", "data: validation, test is missing"):
         assert part in str(error.value)
     with pytest.raises(ConfigError, match="encoder.*masked_lm"):
         program(as_it_is(values, folder, task={"kind": "masked_lm"}, labels=None), tmp_path / "out")
@@ -411,7 +411,7 @@ def test_phrases_are_matched_by_any_weights_but_not_without(trained, run_of, tmp
     values, _ = trained("sdpa")
     train(run_of("pretrain", recipe={"epochs": 1}), tmp_path / "pretrained")
     program(as_it_is(values, tmp_path / "pretrained", task=PHRASES), tmp_path / "out")
-    with pytest.raises(ConfigError, match="start is missing"):
+    with pytest.raises(ConfigError, match="Add one, or a start"):
         program(as_it_is(values, tmp_path / "pretrained", task=PHRASES) | {"start": None}, tmp_path / "other")
     three = PHRASES | {"phrases": ["bal", "bel", "bil"]}
     with pytest.raises(ConfigError, match=r"task\.phrases: 3 .*low, high"):

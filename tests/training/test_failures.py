@@ -188,7 +188,7 @@ def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, u
     process, log = start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
     assert process.wait(120) == 1
     assert "checkpoint-1: cannot be written" in log.read_text()
-    assert "free space" in log.read_text()
+    assert "The next start resumes from the one before" in log.read_text()
     assert "Traceback" not in log.read_text()
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "work").glob("*/*/checkpoint-*"))

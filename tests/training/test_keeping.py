@@ -227,7 +227,7 @@ def test_the_best_of_a_training_that_goes_on_is_one_of_the_new_epochs(halves, tm
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_a_training_that_has_nothing_left_to_do_says_so(epochs, halves, tmp_path):
     run, half, _ = halves
-    with pytest.raises(RunError, match=rf"state: .*2 epochs.*recipe.epochs = {epochs}"):
+    with pytest.raises(RunError, match="state: was trained for 2 epochs.*Raise recipe.epochs"):
         train(go_on(run, half, epochs=epochs), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -258,7 +258,7 @@ def test_a_state_of_another_optimiser_is_refused(halves, tmp_path):
     state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
     write_json(state / STATE, read_state(state) | {"optimizer": "adamw_8bit"})
     seal(state)
-    with pytest.raises(RunError, match="has the moments of adamw_8bit, but recipe.optimizer is adamw, .*Set it to"):
+    with pytest.raises(RunError, match="has the moments of adamw_8bit, but recipe.optimizer is adamw. Set it to"):
         train(go_on(run, tmp_path, epochs=4), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     weights_alone = go_on(run, tmp_path, epochs=4).start.model_copy(update={"load_only_model_state": True})

@@ -332,7 +332,7 @@ def test_documents_that_cannot_be_read_leave_what_was_there(trained, tmp_path, t
         target.write_text("before")
     if name != "absent.csv":
         (tmp_path / name).write_text("text\nsome words\n")
-    with pytest.raises(DataError, match="FileNotFoundError|is not UTF-8.*rename it"):
+    with pytest.raises(DataError, match="FileNotFoundError|is not UTF-8.*Rename it"):
         predict(trained("low", "high"), tmp_path / name, target)
     assert {path.name for path in tmp_path.iterdir()} - {name} == ({"out.csv"} if there else set())
     assert not there or target.read_text() == "before"

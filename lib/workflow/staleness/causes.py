@@ -102,7 +102,7 @@ def stale_report(steps: Mapping[Job, Staleness], target: str, total: int, fate: 
     derived = groups.pop((), [])
     lines = [f"{target}: {len(steps)} of {total} steps {fate}."]
     for words, titles in groups.items():
-        lines += ["", *first(titles), *(f"    {word}" for word in words)]
+        lines += ["", *first(sorted(titles)), *(f"    {word}" for word in words)]
     if derived:
         lines += ["", "and what is made from these:", *(f"    {name}" for name in first(derived))]
     return "\n".join(lines)
