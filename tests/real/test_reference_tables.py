@@ -12,7 +12,8 @@ from lib.results.scope import scope
 from lib.results.settings import FIGURES, TABLES
 from lib.results.style import save_figure
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.planning.plan import Plan, as_json
+from lib.study.runs import as_json
+from lib.workflow.planning.plan import Plan
 from studies.imported.importing import import_runs
 
 ROOT = Path(__file__).resolve().parents[2]
