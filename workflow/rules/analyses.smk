@@ -23,7 +23,7 @@ for name, analysis in plan.study.report.analyses.items():
             tokenizers=lambda w, input: listed(input.tokenizers),
             tokens=lambda w, input: listed(input.tokens),
             texts=plan.report.text_arguments(name),
-            program=constant(coded("analyse", plan.report.analysis_code(name))),
+            program=coded("analyse", plan.report.analysis_code, name),
         message:
             "analysis {params.name}"
         shell:

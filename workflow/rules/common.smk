@@ -171,12 +171,12 @@ def command(name, digest=None):
 
 def program(name, *modules):
     """Return the parameter of a program that imports `modules` by name; a change of its code makes results stale."""
-    return constant(coded(name, code_digest(path_of(name), *modules)))
+    return coded(name, code_digest, path_of(name), *modules)
 
 
-def coded(name, digest):
-    """Return the parameter of a program with the digest of its code."""
-    return Program(digest, partial(command, name))
+def coded(name, digest, *arguments):
+    """Return the parameter of a program: the digest of its code, by a function that is called for planned jobs only."""
+    return lambda wildcards: Program(digest(*arguments), partial(command, name))
 
 
 def constant(value):

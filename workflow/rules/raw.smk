@@ -52,7 +52,7 @@ for corpus in plan.corpora.corpora_from("generated"):
             documents=plan.corpora.generated(corpus).documents,
             seed=plan.corpora.generated(corpus).seed,
             options=constant(handed(plan.corpora.generator_options(corpus))),
-            program=constant(coded("generate_corpus", plan.corpora.generator_code(corpus))),
+            program=coded("generate_corpus", plan.corpora.generator_code, corpus),
         message:
             "generate {params.corpus}"
         shell:

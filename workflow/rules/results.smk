@@ -43,7 +43,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
                 noun=noun,
                 shown=constant(planned(shown)),
                 records=lambda w, input: listed(input),
-                program=constant(coded(noun, plan.report.code(axis, shown))),
+                program=coded(noun, plan.report.code, axis, shown),
             message:
                 "{params.noun} {params.name}"
             shell:

@@ -55,7 +55,7 @@ if plan.study.execution.runs == "made":
             mem_mb=memory,
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
-            program=lambda w: coded(plan.program(run(w)), plan.code(run(w))),
+            program=lambda w: coded(plan.program(run(w)), plan.code, run(w))(w),
             settings=lambda w: handed(run(w).settings),
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),

@@ -8,6 +8,7 @@ imported.
 """
 
 import ast
+import copy
 import functools
 import hashlib
 import importlib.util
@@ -18,7 +19,15 @@ from typing import Any, NamedTuple
 
 from lib.core.extensions import ROOT, sources
 from lib.core.files import file_digest, files_in
-from lib.workflow.staleness.syntax import Chain, chain_of, chains_in, defined_names, normalised, registers
+from lib.workflow.staleness.syntax import (
+    Chain,
+    chain_of,
+    chains_in,
+    defined_names,
+    normalised,
+    registers,
+    statements_in,
+)
 
 SILENT = frozenset(
     {
@@ -122,7 +131,6 @@ class _Module(NamedTuple):
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, list[tuple[str, Chain]]]  # imported name: module and attribute, from every import of the name
     loaded: list[str]  # modules that an import names, with the attribute where that is a module
-    exported: set[str]  # names that it imports for others, since it does not mention them itself
     registered: list[str]  # definitions with a decorator that may register them
 
 
@@ -133,15 +141,16 @@ def _module(name: str) -> _Module | None:
     if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
     tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
-    module = _Module({STATEMENTS: []}, {}, [], set(), [])
+    module = _Module({STATEMENTS: []}, {}, [], [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
-            for defined in defined_names(statement) or [STATEMENTS]:
-                module.definitions.setdefault(defined, []).append(statement)
+            for number, defined in enumerate(defined_names(statement) or [STATEMENTS]):
+                own = copy.deepcopy(statement) if number else statement  # since what is normalised changes
+                module.definitions.setdefault(defined, []).append(own)
         if registers(statement):
             module.registered.extend(defined_names(statement))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in statements_in(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
@@ -153,8 +162,17 @@ def _module(name: str) -> _Module | None:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 submodule = f"{target}.{alias.name}"
                 module.loaded.append(submodule if file_of(submodule).is_file() else target)
-    module.exported.update(module.imports.keys() - {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)})
     return module
+
+
+@functools.cache
+def _exported(name: str) -> set[str]:
+    """Return the names that a module imports for others, since it does not mention them itself."""
+    source, file = _module(name), file_of(name)
+    if source is None or not file.is_file():
+        return set()
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return source.imports.keys() - {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
 @functools.cache
@@ -179,7 +197,7 @@ def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], 
     found = {(module, STATEMENTS)}
     if not chain:
         found |= {(module, name) for name in source.definitions}
-        return found, [target for name in source.exported for target in source.imports[name] if target[1]]
+        return found, [target for name in _exported(module) for target in source.imports[name] if target[1]]
     if chain[0] in source.definitions:
         return found | {(module, chain[0])}, []
     if chain[0] in source.imports:
@@ -212,13 +230,13 @@ def _meaning(module: str, name: str) -> _Meaning:
     assert source is not None
     known = source.definitions.keys() | source.imports.keys()
     trees, types = normalised(source.definitions[name], functools.partial(_is_settings, module))
-    chains = {chain for tree in (*trees, *types) for chain in chains_in(tree) if chain[0] in known}
+    written, typed = (set().union(*map(chains_in, each)) for each in (trees, types))
+    chains = {chain for chain in written | typed if chain[0] in known}
     uses = {(module, STATEMENTS)}.union(*(_lookup(module, chain) for chain in chains))
     if name == STATEMENTS:
         uses |= {(module, registered) for registered in source.registered}
         uses |= {(loaded, STATEMENTS) for loaded in source.loaded if _module(loaded)}
     # The text says what the module calls an imported name, and not what that is.
-    written = {chain for tree in trees for chain in chains_in(tree)}
     imported = {
         f"{chain[0]} = {'.'.join((target, *attribute))}"
         for chain in written

@@ -2,12 +2,13 @@
 
 import ast
 import contextlib
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 Chain = tuple[str, ...]
 """A name and its attributes: `("metrics", "accuracy")` for `metrics.accuracy`."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""Nodes that hold statements."""
 
 VALIDATORS = {"field_validator", "model_validator", "check"}
 """Decorators of the methods that check settings."""
@@ -27,9 +28,24 @@ def chain_of(node: ast.AST) -> Chain:
 
 def chains_in(tree: ast.AST) -> set[Chain]:
     """Return the names in `tree`, each with its attributes."""
-    if chain := chain_of(tree):
-        return {chain}
-    return {chain for node in ast.iter_child_nodes(tree) for chain in chains_in(node)}
+    found, waiting = set(), [tree]
+    while waiting:
+        node = waiting.pop()
+        if chain := chain_of(node):
+            found.add(chain)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def statements_in(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Return the statements in `tree`, those inside others included: expressions, which hold none, are most of it."""
+    waiting = [tree]
+    while waiting:
+        for part in vars(waiting.pop()).values():
+            found = [each for each in part if isinstance(each, HOLDERS)] if isinstance(part, list) else []
+            waiting += found
+            yield from (each for each in found if isinstance(each, ast.stmt))
 
 
 def defined_names(statement: ast.stmt) -> list[str]:
@@ -54,11 +70,11 @@ def normalised(
     methods of the classes that their fields name.
 
     Args:
-        statements: of a module.
+        statements: of a module; they are changed.
         is_settings: tells whether a class is a settings class.
     """
     normaliser = _Normaliser(is_settings)
-    kept = [normaliser.visit(copy.deepcopy(statement)) for statement in statements]
+    kept = [normaliser.visit(statement) for statement in statements]
     return [each for each in kept if each is not None], normaliser.types
 
 

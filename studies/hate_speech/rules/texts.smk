@@ -2,6 +2,7 @@
 
 from studies.hate_speech.augmentation import planning
 
+AUGMENT = "studies/hate_speech/scripts/augment_dataset"
 AUGMENTATIONS = {name: each.augmentation for name, each in plan.experiment.datasets.items() if each.augmentation}
 
 
@@ -33,7 +34,7 @@ rule augment_dataset:
         sources=lambda w: listed(part_options("--source", augmentation_sources(w))),
         folder=subpath(output.summary, parent=True),
         device=DEVICE,
-        program=lambda w: coded("studies/hate_speech/scripts/augment_dataset", planning.code(AUGMENTATIONS[w.corpus])),
+        program=lambda w: coded(AUGMENT, planning.code, AUGMENTATIONS[w.corpus])(w),
     message:
         "augment {wildcards.corpus}"
     shell:
