@@ -22,8 +22,8 @@ DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-skipped test-studies test-slurm test-slow lint format \
-	clean
+.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-skipped \
+	test-studies test-slurm test-gpu test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -31,8 +31,8 @@ setup: .venv/.done ## Make the virtual environment, without the extras of some s
 
 # torch first and alone, so that no other package's requirement chooses another build of it.
 .venv/.done: requirements.lock pyproject.toml
-	@$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11, 4) else '$(PYTHON) is Python ' + \
-		sys.version.split()[0] + ', but 3.11.4 or newer is needed. Name one: make setup PYTHON=<its path>')"
+	@$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11, 2) else '$(PYTHON) is Python ' + \
+		sys.version.split()[0] + ', but 3.11.2 or newer is needed. Name one: make setup PYTHON=<its path>')"
 	@echo "Setting up .venv: a few minutes, once."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -119,23 +119,32 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
-test: .venv/.all ## Run the tests (16 minutes on 2 quiet cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n $(CORES) --dist loadscope --no-loadscope-reorder
+OTHERS := not study and not slow and not slurm and not gpu
 
-# Without those for a GPU, which no installation brings.
+test: setup ## Run the tests of what decides numbers, and of every command (4 minutes on 2 quiet cores)
+	$(PYTEST) $(SIDE_BY_SIDE)
+
+test-all: test .venv/.all ## Run all others as well (15 minutes more)
+	$(PYTEST) -m 'extended and $(OTHERS)' $(SIDE_BY_SIDE)
+
 test-skipped: .venv/.all ## Run the tests that the last run skipped, once you have installed the missing packages
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-skipped -m 'not study and not slow and not slurm and not gpu' \
-		-n $(CORES) --dist loadscope --no-loadscope-reorder
+	$(PYTEST) --last-skipped -m '$(OTHERS)' $(SIDE_BY_SIDE)
 
 test-studies: .venv/.all ## Run whole studies from their texts to their tables (about 20 minutes on 2 cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m study -n $(CORES) --dist loadscope --no-loadscope-reorder
+	$(PYTEST) -m study $(SIDE_BY_SIDE)
 
 # By itself: it waits for Slurm more than it computes.
 test-slurm: .venv/.all ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
+	$(PYTEST) -m slurm
 
-test-slow: .venv/.all ## Run the heavy proofs (about half an hour on 2 cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
+test-gpu: ## Run the tests of a GPU, with the python3 that is there
+	$(GPU) -m pytest tests/gpu -m gpu
+
+test-slow: .venv/.all ## Run the heavy proofs, and break the code to see whether the tests notice (an hour on 2 cores)
+	$(PYTEST) -m slow
+	$(BIN)/python tests/mutants.py
 
 lint: .venv/.all ## Check format, style, types and the budget of lines
 	$(BIN)/ruff format --check .

@@ -19,7 +19,7 @@ from ready import SNAKEMAKE, TRAINING, ready
 
 from lib.core.extensions import VARIABLE
 
-pytest_plugins = ["extending", "last_skipped", "span_tokenizers", "training_fixtures", "workflow_fixtures"]
+pytest_plugins = ["extending", "last_skipped", "progress", "span_tokenizers", "training_fixtures", "workflow_fixtures"]
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported

@@ -18,7 +18,7 @@ from lib.advice.encoders import MULTILINGUAL, PublishedEncoder, published_encode
 from lib.advice.estimates import Hardware, ModelSteps, candidates, exact_model, find_stages, this_hardware
 from lib.advice.evidence import tfidf_fact
 from lib.advice.preparing import OwnTexts, own_texts
-from lib.advice.question import Question
+from lib.advice.question import LIMITS, Question
 from lib.advice.rows import Row, choose, near_the_best, recipe, row, template
 from lib.advice.scores import difference_shown, scores_near
 from lib.advice.studies import SEEDS, advised_study
@@ -35,9 +35,6 @@ from lib.tokens.coverage import MOST_EMPTY
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import from_published
 from lib.workflow.planning.plan import Plan
-
-LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)
-"""Tokens that documents are cut to."""
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""

@@ -1,9 +1,16 @@
 """The question of a user."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lib.preparing.settings.sources import Dialect
+if TYPE_CHECKING:
+    from lib.preparing.settings.sources import Dialect
+
+LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)
+"""Tokens that documents are cut to."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,6 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study.configuration import load_study, read_layers
-from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, workflow_with_plan
-from lib.workflow.staleness.acceptance import check_whole, note, touch
-from lib.workflow.staleness.causes import stale_report, stale_steps
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,6 +19,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="files or rules, as with snakemake")
     parser.add_argument("--reason", help="why the change is harmless, for the records")
     arguments = parser.parse_args(argv)
+    from lib.study.configuration import load_study, read_layers
+    from lib.workflow.planning.plan import Plan
+    from lib.workflow.planning.steps import in_order, workflow_with_plan
+    from lib.workflow.staleness.acceptance import check_whole, note, touch
+    from lib.workflow.staleness.causes import stale_report, stale_steps
+
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
         stale = stale_steps(workflow, plan.paths.code)

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from lib.advice.question import LIMITS, Question
 from lib.core import program
 from lib.core.files import write_text
 
@@ -20,12 +21,6 @@ from lib.core.files import write_text
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     begun = time.monotonic()
-    # Waiting threads yield their core. Otherwise a busy machine slows two threads down tenfold.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from lib.advice.advice import LIMITS, advise
-    from lib.advice.question import Question
-    from lib.preparing.settings.sources import Dialect
-
     parser = program.parser(__doc__)
     parser.add_argument("--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML")
     parser.add_argument("--column", help="column of the text (`text`, else the one with the longest values)")
@@ -42,6 +37,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, instead of the hub's")
     parser.add_argument("--out", type=program.file_to_write, default="config/texts.yaml", metavar="FILE", help="study")
     arguments = vars(parser.parse_args(argv))
+    # Waiting threads yield their core. Otherwise a busy machine slows two threads down tenfold.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from lib.advice.advice import advise
+    from lib.preparing.settings.sources import Dialect
+
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)
     out = arguments.pop("out")

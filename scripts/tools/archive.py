@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
-from lib.study.configuration import load_study, merged, read_layers
-from lib.workflow.commands.archive import archive
-from lib.workflow.planning.plan import Plan
 
 CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
 
@@ -23,6 +20,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.study_parser(__doc__)
     parser.add_argument("--out", type=program.file_to_write, required=True, metavar="FILE", help="the archive, .tar.gz")
     arguments = parser.parse_args(argv)
+    from lib.study.configuration import load_study, merged, read_layers
+    from lib.workflow.commands.archive import archive
+    from lib.workflow.planning.plan import Plan
+
     layers = read_layers(arguments.configfile)
     packed = archive(Plan(load_study(layers)), merged(layers), CITATION, arguments.out)
     print(f"{arguments.out}: {packed.runs} runs, {packed.files} files, {packed.size / 2**20:.1f} MiB")

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.preparing.settings.sources import Dialect
-from lib.training.predict import predict
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch-size", type=program.positive, default=8, help="documents of full length at once")
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = vars(parser.parse_args(argv))
+    from lib.preparing.settings.sources import Dialect
+    from lib.training.predict import predict
+
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)
     predict(**arguments)

@@ -7,9 +7,6 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.sharing import share
-from lib.workflow.planning.plan import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -20,6 +17,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--license", metavar="NAME", help="license of the weights, as on the hub, such as apache-2.0")
     parser.add_argument("--language", nargs="+", default=[], metavar="CODE", help="languages of the texts, such as en")
     arguments = parser.parse_args(argv)
+    from lib.study.configuration import load_study, read_layers
+    from lib.workflow.commands.sharing import share
+    from lib.workflow.planning.plan import Plan
+
     plan = Plan(load_study(read_layers(arguments.configfile)))
     files = share(plan, arguments.run, arguments.out, arguments.license, arguments.language)
     print(f"{arguments.out}: {', '.join(files)}")

@@ -14,16 +14,17 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.needs import needs_report
-from lib.workflow.commands.progress import progress, progress_report
-from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, workflow_with_plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
     arguments = program.study_parser(__doc__).parse_args(argv)
+    from lib.study.configuration import load_study, read_layers
+    from lib.workflow.commands.needs import needs_report
+    from lib.workflow.commands.progress import progress, progress_report
+    from lib.workflow.planning.plan import Plan
+    from lib.workflow.planning.steps import in_order, workflow_with_plan
+
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = progress(plan)
     if plan.study.execution.runs == "made" and all(run.state == "waiting" for run in found.values()):

@@ -15,14 +15,15 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.record import RUN
-from lib.study.configuration import load_study, read_layers
-from lib.workflow.commands.verification import named, verification_report, verify
-from lib.workflow.planning.plan import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
     arguments = program.study_parser(__doc__).parse_args(argv)
+    from lib.study.configuration import load_study, read_layers
+    from lib.workflow.commands.verification import named, verification_report, verify
+    from lib.workflow.planning.plan import Plan
+
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = verify(plan.paths.results, plan.paths.code, plan)
     print(verification_report(found, plan.paths.results))

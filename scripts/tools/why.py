@@ -11,10 +11,6 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study.configuration import load_study, read_layers
-from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.steps import in_order, workflow_with_plan
-from lib.workflow.staleness.causes import stale_report, stale_steps
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = program.study_parser(__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or rules, as with snakemake; default all")
     arguments = parser.parse_args(argv)
+    from lib.study.configuration import load_study, read_layers
+    from lib.workflow.planning.plan import Plan
+    from lib.workflow.planning.steps import in_order, workflow_with_plan
+    from lib.workflow.staleness.causes import stale_report, stale_steps
+
     paths = Plan(load_study(read_layers(arguments.configfile))).paths
     with workflow_with_plan(arguments.configfile, arguments.targets) as workflow:
         jobs, stale = in_order(workflow), stale_steps(workflow, paths.code)

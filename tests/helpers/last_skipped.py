@@ -1,7 +1,7 @@
-"""A plugin of pytest: `--last-skipped` runs the tests that the last run skipped, and no others."""
+"""A plugin of pytest: `--last-skipped` runs the tests that were skipped when they last ran, and no others."""
 
 SKIPPED = "attention-grid/skipped"
-"""Key in pytest's cache: the tests that the last run skipped, and the files that it skipped as a whole."""
+"""Key in pytest's cache: the tests that were skipped, and the files that were skipped as a whole."""
 
 
 def pytest_addoption(parser):
@@ -16,4 +16,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_terminal_summary(terminalreporter, config):
     if config.pluginmanager.has_plugin("cacheprovider"):  # not with `-p no:cacheprovider`
-        config.cache.set(SKIPPED, sorted({report.nodeid for report in terminalreporter.stats.get("skipped", [])}))
+        ended = [report.nodeid for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
+        ran = {*ended, *(each.partition("::")[0] for each in ended)}
+        skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
+        config.cache.set(SKIPPED, sorted(skipped | set(config.cache.get(SKIPPED, [])) - ran))
