@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.style
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -197,7 +198,11 @@ def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = 
         lines = textwrap.wrap(unquoted(note), round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))
         figure.text(0, -0.02, "\n".join(lines), fontsize="small", verticalalignment="top")
     show_names(figure)
-    for file in files:
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
-        with matplotlib.style.context(STYLE), atomic_path(file) as partial:
-            figure.savefig(partial, metadata=metadata, bbox_inches="tight" if note else None)
+    with matplotlib.style.context(STYLE):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # the layout is found once, and is most of the time of a drawing
+        box = figure.get_tightbbox().padded(rcParams["savefig.pad_inches"]) if note else None
+        for file in files:
+            metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
+            with atomic_path(file) as partial:
+                figure.savefig(partial, metadata=metadata, bbox_inches=box)
