@@ -35,34 +35,23 @@ def locked(repository):
     ]
 
 
-def test_conda_installs_the_lock_and_the_project_on_a_python_that_the_project_allows(repository, project):
-    environment = yaml.safe_load((repository / "environment.yml").read_text())
-    python, pip, packages = environment["dependencies"]
-    name, _, version = python.partition("=")
-    assert (name, pip, list(packages)) == ("python", "pip", ["pip"])
-    assert version in SpecifierSet(project["requires-python"])
-    files = [line.removeprefix("-r ") for line in packages["pip"] if line.startswith("-r ")]
-    assert files == ["requirements.lock"]
-    assert [line for line in packages["pip"] if not line.startswith("-r ")] == ["-e ."]
-
-
-def test_setup_and_the_tests_of_make_and_the_container_install_the_same_files(repository):
+def test_files_of_each_way_to_an_environment(repository, project):
+    conda = yaml.safe_load((repository / "environment.yml").read_text())
+    python, _, packages = conda["dependencies"]
+    assert python.partition("=")[2] in SpecifierSet(project["requires-python"])
+    assert packages["pip"] == ["-r requirements.lock", "-e ."]
+    assert f"conda activate {conda['name']}\n" in (repository / "docs/demo.md").read_text()
     makefile = (repository / "Makefile").read_text()
     setup, tests = (makefile.partition(f"\n.venv/.{name}:")[2].partition("\n\n")[0] for name in ("done", "all"))
     for text in (setup + tests, (repository / "Containerfile").read_text()):
         assert re.findall(r"--requirement (?:/tmp/)?(\S+)", text) == LOCKS
 
 
-def test_the_page_of_the_demo_names_the_conda_environment_that_its_file_makes(repository):
-    name = yaml.safe_load((repository / "environment.yml").read_text())["name"]
-    page = (repository / "docs/demo.md").read_text()
-    assert f"conda env create --file environment.yml && conda activate {name}\n" in page
-
-
-def test_each_lock_has_a_version_in_the_range_of_every_requirement_of_its_own(project, locked):
+def test_versions_of_each_lock_in_the_ranges_of_the_project(project, locked):
     small, rest = locked
     extras = {name: lines for name, lines in project["optional-dependencies"].items() if name not in OWN_LOCK}
-    for lock, lines in (small, project["dependencies"]), *((rest, lines) for lines in extras.values()):
+    needed = (small, project["dependencies"] + extras.pop("test"))
+    for lock, lines in (needed, *((rest, lines) for lines in extras.values())):
         wanted = map(Requirement, lines)
         assert not [each for each in wanted if lock.get(canonicalize_name(each.name), "0") not in each.specifier]
     assert not small.keys() & rest.keys()
@@ -80,7 +69,7 @@ NEEDING = [  # a change of a study or an extension, what then needs a package, a
 
 
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
-def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch):
+def test_plan_without_its_extra(change, need, extra, monkeypatch):
     named, changes = ([change], []) if isinstance(change, str) else ([], [change])
     plan = Plan(study(*changes, layers=[("extending.yaml", {"extensions": named})]))
     plan.check()
@@ -89,7 +78,7 @@ def test_a_plan_whose_extra_is_missing_names_it(change, need, extra, monkeypatch
         plan.check()
 
 
-def test_a_program_whose_extra_is_missing_names_it(monkeypatch, caplog):
+def test_program_without_its_extra(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "gensim", None)
     assert program.run(lambda _: importlib.import_module("gensim"), []) == 1
     (said,) = caplog.messages

@@ -19,7 +19,7 @@ TESTS = {
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "two processes"])
-def test_what_was_skipped_runs_after_an_installation_and_nothing_else(processes, repository, tmp_path):
+def test_last_skipped_after_an_installation(processes, repository, tmp_path):
     for name, text in TESTS.items():
         (tmp_path / name).write_text(text)
     helpers, packages = repository / "tests/helpers", tmp_path / "packages"
@@ -35,4 +35,5 @@ def test_what_was_skipped_runs_after_an_installation_and_nothing_else(processes,
     assert passed() == {"test_always", "test_of[os]"}
     packages.mkdir()
     (packages / "extra.py").touch()
-    assert passed("--last-skipped") == {"test_of_a_file", "test_of[extra]", "test_of_a_fixture"}
+    assert passed("test_some.py", "-k", "fixture") == {"test_of_a_fixture"}
+    assert passed("--last-skipped") == {"test_of_a_file", "test_of[extra]"}
