@@ -90,36 +90,30 @@ def _imported_modules(file):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_every_room_is_listed():
+def test_rooms_are_all_listed():
     rooms = {path.name for path in (ROOT / "lib").iterdir() if (path / "__init__.py").exists()}
     assert rooms == set(ALLOWED)
 
 
-@pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_imports_only_what_it_may(room):
-    for file in (ROOT / "lib" / room).rglob("*.py"):
-        rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
-        assert rooms <= ALLOWED[room] | {room}, file
+def test_room_imports_only_what_it_may():
+    """The parts of a study as those of the grid."""
+    for room, allowed in ALLOWED.items():
+        parts = [ROOT / "lib" / room, *(ROOT / "studies").glob(f"*/{room}")]
+        for file in (file for part in parts for file in part.rglob("*.py")):
+            rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
+            assert rooms <= allowed | {room}, file
 
 
-def test_nothing_imports_a_study_but_itself_and_lib_imports_no_benchmark():
+def test_studies_are_imported_by_themselves_alone():
     """Studies and benchmarks import the grid, never the other way about; studies never import each other."""
     for folder in ("lib", "scripts", "benchmarks", *(f"studies/{name}" for name in STUDIES)):
-        refused = {"studies", "benchmarks"} if folder == "lib" else {"studies"}
+        refused = {"studies", "benchmarks"} if folder in ("lib", "scripts") else {"studies"}
         for file in set((ROOT / folder).rglob("*.py")) - set((ROOT / folder).glob("tests/**/*.py")):
             names = {name for name in imported_modules(file) if name.split(".")[0] in refused}
             assert not {name for name in names if not f"{name}.".startswith(f"{folder.replace('/', '.')}.")}, file
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_part_of_a_study_imports_only_what_that_of_the_grid_may(name):
-    for file in (ROOT / "studies" / name).rglob("*.py"):
-        room = file.relative_to(ROOT / "studies" / name).parts[0]
-        rooms = {each.split(".")[1] for each in imported_modules(file) if each.startswith("lib.")}
-        assert room not in ALLOWED or rooms <= ALLOWED[room] | {room}, file
-
-
-def test_of_preparing_the_rooms_beside_it_take_the_settings_and_how_parts_are_read():
+def test_rooms_that_read_take_settings_of_preparing():
     for room, allowed in (("reading", ("settings",)), ("tokens", ("settings", "parts"))):
         for file in (ROOT / "lib" / room).rglob("*.py"):
             found = {name for name in imported_modules(file) if name.startswith("lib.preparing.")}
@@ -135,15 +129,6 @@ def test_modules_form_no_circle():
     graphlib.TopologicalSorter({name: each - packages for name, each in used.items()}).prepare()
 
 
-def test_benchmarks_import_lib_and_never_the_other_way_about():
-    for file in [*(ROOT / "lib").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")]:
-        assert not {name for name in imported_modules(file) if name.split(".")[0] == "benchmarks"}, file
-    for file in (ROOT / "benchmarks").glob("*.py"):
-        found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
-        assert all(name.startswith(("lib.results.style", "lib.results.printed_values")) for name in found), file
-        assert file.stem in ("figures", "grid_hours") or not found, file
-
-
 TIMED = ("attention_cost", "training_cost", "encoder_cost", "sequence_cost", "memory_cost", "adaptation_cost")
 
 
@@ -152,36 +137,23 @@ def modules_of(program):
     return {definition.split(":")[0] for definition in reached(f"benchmarks/{program}.py")}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("program", TIMED)
-def test_what_the_benchmark_measures_needs_no_study(program):
-    """A GPU's machine has little installed, and an edit of the settings makes no measurement stale."""
+def test_benchmarks_measure_without_a_study(program):
+    """A GPU's machine has little installed; neither an edit of settings nor one of a figure makes measurements stale."""
     found = modules_of(program) - {"lib.advice.cost", "lib.advice.trained_model", "lib.advice"}
     assert not {name.split(".")[1] for name in found} & {"study", "tasks", "workflow", "results", "advice"}
+    assert not found & {"benchmarks.figures", "benchmarks.summaries"}
 
 
-def test_what_draws_and_sums_up_does_not_import_what_measures():
-    """So that editing a figure makes no measurement stale, nor the other way about."""
-    measuring = {f"benchmarks.{name}" for name in (*TIMED, "favor_error", "lsh_recall", "implementations", "cost")}
-    for program in ("figures", "summaries", "cost_page"):
-        assert not modules_of(program) & measuring, program
-    for program in (*TIMED, "favor_error", "lsh_recall"):
-        assert not modules_of(program) & {"benchmarks.figures", "benchmarks.summaries"}, program
-
-
-def test_the_core_needs_pydantic_and_yaml_only():
+def test_core_needs_pydantic_and_yaml_alone():
     for file in (ROOT / "lib" / "core").rglob("*.py"):
         outside = {name.split(".")[0] for name in imported_modules(file)} - set(sys.stdlib_module_names) - {"lib"}
         assert outside <= {"pydantic", "pydantic_core", "yaml"}, file
 
 
-def test_the_core_imports_no_other_room():
-    """Not even inside functions: kinds are found by a name made at run time."""
-    for file in (ROOT / "lib" / "core").rglob("*.py"):
-        assert {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")} <= {"core"}, file
-
-
 @pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.noun)
-def test_a_kind_is_imported_by_nobody(axis):
+def test_kinds_are_imported_by_nobody(axis):
     """They are found by name, so that editing one makes no other's runs stale."""
     kinds = {axis.module(kind, "settings").removesuffix(".settings") for kind in axis.kinds()}
     assert kinds
@@ -197,7 +169,7 @@ def test_a_kind_is_imported_by_nobody(axis):
             assert not {name for name in imported_modules(file) if f"{name}.".startswith(f"{kind}.")}, file
 
 
-def test_every_kind_of_a_folder_is_found():
+def test_kinds_of_all_folders_are_found():
     computations = {path.stem for path in (ROOT / "lib/analysis/computations").glob("*.py")}
     assert computations - {"__init__", "subject"} == set(ANALYSES.kinds())
     for axis in (MECHANISMS, BACKBONES, TASKS):
@@ -207,14 +179,6 @@ def test_every_kind_of_a_folder_is_found():
             shared = {"__init__", "contract", "document_classification", "language_model", "settings"}
             found |= {path.stem for path in folder.glob("*.py")} - shared
         assert found == set(axis.kinds())
-
-
-def test_tables_and_figures_are_classes_called_as_their_kind_in_modules_that_hold_nothing_else():
-    files = {path.stem for path in (ROOT / "lib/results/kinds").glob("*.py")} - {"__init__"}
-    assert files == {axis.module(kind).rpartition(".")[2] for axis in (TABLES, FIGURES) for kind in axis.kinds()}
-    for axis, noun in ((TABLES, "Table"), (FIGURES, "Figure")):
-        for kind in axis.kinds():
-            assert axis.settings(kind).__name__ == kind.title().replace("_", "") + noun
 
 
 def without_torch(modules):
@@ -227,19 +191,16 @@ def modules_in(files):
     return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in sorted(files)]
 
 
-@pytest.mark.parametrize("room", WITHOUT_TORCH)
-def test_a_room_runs_without_torch(room):
-    places = [ROOT / "lib" / room, *(ROOT / "studies").glob(f"*/{room}")]
-    files = [file for pattern in WITHOUT_TORCH[room] for place in places for file in place.glob(pattern)]
-    assert files
+def test_rooms_of_the_plan_run_without_torch():
+    files = []
+    for room, patterns in WITHOUT_TORCH.items():
+        places = [ROOT / "lib" / room, *(ROOT / "studies").glob(f"*/{room}")]
+        files += [file for pattern in patterns for place in places for file in place.glob(pattern)]
     assert without_torch(modules_in(files))
-
-
-def test_the_proof_of_no_torch_can_fail():
     assert not without_torch(["lib.attention.contract"])
 
 
-def test_what_a_plan_needs_runs_without_torch_and_statistics():
+def test_plan_runs_without_torch_and_statistics():
     """Every kind of the grid, as the Snakefile's process takes them in; how tables compute is imported when they do."""
     program = (
         "import sys\n"
@@ -276,7 +237,8 @@ for name in sys.argv[1:]:
 """
 
 
-def test_every_module_with_a_model_can_be_the_first_import_of_a_process():
+@pytest.mark.extended
+def test_modules_of_models_can_be_imported_first():
     """`lib` imports them by itself, when transformers' Auto classes come into being; what imports no torch does not."""
     without_torch = WITHOUT_TORCH["backbones"]
     files = [path for path in sorted((ROOT / "lib/backbones").rglob("*.py")) if path.name not in without_torch]

@@ -45,12 +45,12 @@ def replaced(text):
         "from torch import nn as layers\nsetattr(layers.Linear, 'forward', print)",
     ],
 )
-def test_a_replacement_is_found(text):
+def test_replacement_of_a_library_is_found(text):
     assert replaced(text)
     assert not replaced(text.replace("snakemake", "mine").replace("torch", "mine").replace("transformers", "mine"))
 
 
-def test_nothing_of_a_library_is_replaced():
+def test_replacement_of_a_library_is_nowhere():
     found = {}
     for file in (file for place in PLACES for folder in ROOT.glob(place) for file in folder.rglob("*.py")):
         if names := replaced(file.read_text(encoding="utf-8")):

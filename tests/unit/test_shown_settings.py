@@ -117,7 +117,7 @@ def test_blocks_of_pages_have_settings_that_exist(pages):
 
 
 @pytest.mark.parametrize("name", ["tables", "figures", "analyses", "tokenizers", "mechanisms"])
-def test_entries_in_blocks_of_pages_are_whole(name, pages):
+def test_blocks_of_pages_have_whole_entries(name, pages):
     """They can be copied. An entry without its source or kind, or of a kind that the page adds, is a part of one."""
     part = "experiment" if name in Experiment.model_fields else "report"
     entries = TypeAdapter((Experiment if part == "experiment" else ReportSettings).model_fields[name].annotation)
@@ -158,10 +158,7 @@ DATASETS = {
 PLACES = [
     ("add_dataset", "datasets", "config.yaml", "experiment", DATASETS),
     ("adapters", "adapt", "config.yaml", "experiment/stages", ADAPTED),
-    ("compare_methods", "backbones", "config.yaml", "experiment", {}),
     ("evaluate", "experiment", "../studies/hate_speech/hate_speech.yaml", "", {}),
-    ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
-    ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
     ("search", "extensions", "config.yaml", "", IMDB_ALONE),
     ("what_models_look_at", "report", "demo.yaml", "", {}),
     ("../studies/word_vectors/README", "word_vectors", "config.yaml", "experiment", {}),
@@ -183,14 +180,14 @@ def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, pl
 
 
 @pytest.mark.parametrize(("page", "stage"), [("add_dataset", "finetune"), ("published_models", "classify")])
-def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
+def test_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
     block = next(each for each in blocks(repository / "docs" / f"{page}.md") if "report" in each)
     recipe = block["experiment"]["stages"][stage]["recipe"]
     assert recipe == SMALL.recipe(1330, labelled=True)
     assert SMALL.recipe(1328, labelled=True)["epochs"] > recipe["epochs"], "the number that the page names"
 
 
-def test_every_setting_is_shown(pages):
+def test_settings_are_all_shown(pages):
     shown = set()
     for study in SHIPPED.values():
         walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study.__name__], shown, [])
