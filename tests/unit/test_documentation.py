@@ -1,4 +1,4 @@
-"""Pages name what exists: the version, files, and every kind that the code finds. MkDocs checks links and anchors."""
+"""Pages name what exists: the version, and every kind that the code finds. MkDocs checks links and anchors."""
 
 import re
 
@@ -12,35 +12,10 @@ from lib.preparing.generators import generators
 from lib.results.settings import FIGURES, TABLES
 from lib.tasks.settings import TASKS
 
-FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-SOURCES = (
-    "lib/**/*.py",
-    "lib/**/*.md",
-    "benchmarks/**/*",
-    "scripts/**/*",
-    "workflow/**/*",
-    "slurm/*",
-    "config/*",
-    "studies/**/*",
-    "tests/**/*.py",
-    "Makefile",
-)
-
-
-def prose(page):
-    """Return the text of a page without blocks of code."""
-    return FENCED.sub("", page.read_text(encoding="utf-8"))
-
 
 def section(page, title):
     """Return the part of a page below a heading of the second level."""
     return page.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-
-
-@pytest.fixture(scope="module")
-def pages(repository):
-    folders = (".", "docs", "config", "results", "studies/*", "benchmarks")
-    return [page for folder in folders for page in sorted(repository.glob(f"{folder}/*.md"))]
 
 
 def test_version_and_date_of_the_citation(repository):
@@ -53,23 +28,6 @@ def test_version_and_date_of_the_citation(repository):
         page = (repository / name).read_text(encoding="utf-8")
         assert f"version = {{{version}}}" in page
         assert f"year    = {{{date[:4]}}}" in page
-
-
-def test_files_that_pages_and_code_name_are_there(repository, pages):
-    missing = []
-    for page in pages:
-        if page.name == "CHANGELOG.md":
-            continue  # it also names what was there once
-        named = re.findall(
-            r"`((?:lib|scripts|studies|benchmarks|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page)
-        )
-        missing += [f"{page.name}: {name}" for name in named if not (repository / name).exists()]
-    for pattern in SOURCES:
-        for path in repository.glob(pattern):
-            if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
-                named = re.findall(r"\b(?:benchmarks|docs|studies/\w+)/\w+\.md\b", path.read_text(encoding="utf-8"))
-                missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
-    assert not missing
 
 
 KINDS = {

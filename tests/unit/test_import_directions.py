@@ -3,7 +3,6 @@
 import ast
 import functools
 import graphlib
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
 from lib.results.settings import FIGURES, TABLES
 from lib.tasks.settings import TASKS
-from lib.workflow.staleness.digests import reached
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,13 +111,6 @@ def test_studies_are_imported_by_themselves_alone():
             assert not {name for name in names if not f"{name}.".startswith(f"{folder.replace('/', '.')}.")}, file
 
 
-def test_rooms_that_read_take_settings_of_preparing():
-    for room, allowed in (("reading", ("settings",)), ("tokens", ("settings", "parts"))):
-        for file in (ROOT / "lib" / room).rglob("*.py"):
-            found = {name for name in imported_modules(file) if name.startswith("lib.preparing.")}
-            assert {name.split(".")[2] for name in found} <= set(allowed), file
-
-
 def test_modules_form_no_circle():
     """Not even by imports inside functions."""
     files = [file.relative_to(ROOT) for folder in ("lib", "studies") for file in (ROOT / folder).rglob("*.py")]
@@ -127,23 +118,6 @@ def test_modules_form_no_circle():
     used = {name: {each for each in imported_modules(file) if each in modules} for name, file in modules.items()}
     packages = {name for name, file in modules.items() if file.name == "__init__.py"}
     graphlib.TopologicalSorter({name: each - packages for name, each in used.items()}).prepare()
-
-
-TIMED = ("attention_cost", "training_cost", "encoder_cost", "sequence_cost", "memory_cost", "adaptation_cost")
-
-
-def modules_of(program):
-    """Return the modules that count in the digest of a program of the benchmarks."""
-    return {definition.split(":")[0] for definition in reached(f"benchmarks/{program}.py")}
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("program", TIMED)
-def test_benchmarks_measure_without_a_study(program):
-    """A GPU's machine has little installed; neither an edit of settings nor one of a figure makes measurements stale."""
-    found = modules_of(program) - {"lib.advice.cost", "lib.advice.trained_model", "lib.advice"}
-    assert not {name.split(".")[1] for name in found} & {"study", "tasks", "workflow", "results", "advice"}
-    assert not found & {"benchmarks.figures", "benchmarks.summaries"}
 
 
 def test_core_needs_pydantic_and_yaml_alone():
@@ -167,18 +141,6 @@ def test_kinds_are_imported_by_nobody(axis):
             if own:
                 continue
             assert not {name for name in imported_modules(file) if f"{name}.".startswith(f"{kind}.")}, file
-
-
-def test_kinds_of_all_folders_are_found():
-    computations = {path.stem for path in (ROOT / "lib/analysis/computations").glob("*.py")}
-    assert computations - {"__init__", "subject"} == set(ANALYSES.kinds())
-    for axis in (MECHANISMS, BACKBONES, TASKS):
-        folder = ROOT / axis.package.replace(".", "/")
-        found = {path.parent.name for path in folder.glob("*/settings.py")}
-        if axis is TASKS:
-            shared = {"__init__", "contract", "document_classification", "language_model", "settings"}
-            found |= {path.stem for path in folder.glob("*.py")} - shared
-        assert found == set(axis.kinds())
 
 
 def without_torch(modules):
@@ -218,34 +180,3 @@ def test_plan_runs_without_torch_and_statistics():
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
-
-
-IMPORT_EACH_FIRST = """
-import importlib, os, sys
-import torch.nn, transformers.modeling_utils  # shared by all; what registers the models comes later
-assert "transformers.models.auto.modeling_auto" not in sys.modules and "lib" not in sys.modules
-for name in sys.argv[1:]:
-    sys.stderr.flush()
-    child = os.fork()
-    if not child:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            print(f"{name}: {error}", flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-"""
-
-
-@pytest.mark.extended
-def test_modules_of_models_can_be_imported_first():
-    """`lib` imports them by itself, when transformers' Auto classes come into being; what imports no torch does not."""
-    without_torch = WITHOUT_TORCH["backbones"]
-    files = [path for path in sorted((ROOT / "lib/backbones").rglob("*.py")) if path.name not in without_torch]
-    if importlib.util.find_spec("triton") is None:  # the language of the kernels
-        files = [path for path in files if path.name != "kernels.py"]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT_EACH_FIRST, *names], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert not done.stdout

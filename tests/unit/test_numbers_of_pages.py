@@ -38,16 +38,6 @@ def test_intervals_on_hate_speech_follow_from_the_table(page):
             assert [float(number) for number in found] == pytest.approx(expected, abs=0.051), (one, other)
 
 
-def test_printed_numbers_without_records_are_listed(page):
-    text = page("docs/fidelity.md").partition("## Its tables against its records")[2].partition("\n\nFour more")[0]
-    total, agreeing, others = map(
-        int, re.search(r"Of (\d+) printed.*?(\d+) agree.*?The other (\d+) are:", text, re.DOTALL).groups()
-    )
-    listed = [cells(line) for line in text.splitlines() if re.match(r"\| \d", line)]
-    assert [len(row[1].split(", ")) for row in listed] == [len(row[2].split(", ")) for row in listed]
-    assert sum(len(row[1].split(", ")) for row in listed) == others == total - agreeing
-
-
 def test_lead_of_a_bag_of_words_is_over_all_rows(page):
     text = page("studies/lra/README.md")
     published = text.partition("| published row |")[2].partition("\n\n")[0].splitlines()[2:]

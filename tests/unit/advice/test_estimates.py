@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from lib.advice import estimates
 from lib.advice.estimates import RESERVE, Hardware, ModelSteps, Steps, micro_batches, this_hardware
 from lib.core.errors import RunError
 from lib.study.execution import Execution
@@ -118,15 +117,6 @@ def test_micro_batches_of_similar_lengths_count_padding():
     assert widths.tolist() == [6, 4, 1]
 
 
-def test_cost_of_a_long_epoch_is_scaled(monkeypatch):
-    settings, lengths = recipe(), np.arange(1, 101)
-    whole = model_steps().cost(HARDWARE, settings, lengths, 4000, masked=False)
-    monkeypatch.setattr(estimates, "SIMULATED", 400)
-    assert model_steps().cost(HARDWARE, settings, lengths, 4000, masked=False).seconds == pytest.approx(
-        whole.seconds, rel=0.02
-    )
-
-
 def test_memory_that_is_short_takes_smaller_micro_batches():
     """500 MiB are in use, the weights take 1000, and every 4096 tokens 1000 more."""
     steps = model_steps(made_steps(mb=1000.0, mb_per_token=1000 / 4096))
@@ -144,17 +134,6 @@ def test_memory_that_is_short_takes_smaller_micro_batches():
     assert 4 * 2048 < cost(4.0).micro_batch_tokens < 6 * 2048
     assert not cost(2.0).fits
     assert cost(2.0).micro_batch_tokens == 2048
-
-
-@pytest.mark.parametrize("gibibytes", [1.0, 4.0])
-def test_memory_of_longer_documents_is_never_less(gibibytes):
-    steps = model_steps(made_steps(mb=1000.0, mb_per_token=1000 / 4096))
-    machine = Hardware("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=32_768)
-    costs = [
-        steps.cost(machine, recipe(batch_size=16), np.array([100, longest]), 16, masked=False).mb
-        for longest in range(500, 40_000, 777)
-    ]
-    assert costs == sorted(costs)
 
 
 def test_gpu_that_is_not_there_is_an_error():

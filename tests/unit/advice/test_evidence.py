@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lib.advice.evidence import NGRAMS_PER_SECOND, tfidf_fact
+from lib.advice.evidence import tfidf_fact
 from lib.advice.preparing import OwnTexts
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
@@ -36,13 +36,3 @@ def test_score_of_tfidf_without_labels_or_documents():
     assert tfidf_fact(own_texts(count=18), {}, 60.0) is None
     assert tfidf_fact(own_texts(labelled=False), {}, 60.0) is None
     assert tfidf_fact(own_texts(), None, 60.0) is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "size"), [({}, WORDS), ({"unit": "characters", "ngram_max": 3}, 3 * len(own_texts().texts[0]))]
-)
-def test_score_of_tfidf_in_little_time(settings, size):
-    """The time is of n-grams: a text has 18 times as many of characters in runs of up to three as of words."""
-    own = own_texts(sort=True)
-    text = tfidf_fact(own, settings, 100 * size / NGRAMS_PER_SECOND)
-    assert re.search(r"on (9\d|10\d) documents", text)

@@ -216,65 +216,6 @@ def test_columns_are_found_in_every_format(table, suffix):
         assert answer(path, found.label, found.text) == answer(path, label, text)
 
 
-@pytest.mark.parametrize(
-    ("columns", "flag", "named"),
-    [
-        ({"question": "how long is it {}", "answer": "it is so long {}", "class": "ab"}, "--column", "question"),
-        ({"body": "a long text with words {}", "class": "ab", "year": "12"}, "--label", "class"),
-    ],
-)
-def test_columns_that_may_be_meant_are_named(tmp_path, columns, flag, named):
-    rows = [[value.format(n) if "{}" in value else value[n % 2] for value in columns.values()] for n in range(60)]
-    path = write_as(".csv", tmp_path, list(columns), rows)
-    with pytest.raises(DataError, match=f"(?s){path.name}.*'{named}'.*{flag}.*{', '.join(map(repr, columns))}"):
-        find_columns([path], None, None, None)
-
-
-def test_columns_of_sorted_files_are_read_to_the_end(tmp_path):
-    """A thousand rows of one class come first, and a column of few values in them has more later."""
-    one = write_as(".csv", tmp_path, ["text", "y", "n"], [[f"text {n}", "no", "1"] for n in range(1500)])
-    (tmp_path / "more").mkdir()
-    more = write_as(".csv", tmp_path / "more", ["text", "y", "n"], [[f"text {n}", "yes", n] for n in range(150)])
-    assert find_columns([one, more], None, None, None).label == "y"
-
-
-def test_labels_of_folders_and_of_plain_text(tmp_path):
-    files = []
-    for folder in ("neg", "pos"):
-        (tmp_path / folder).mkdir()
-        files += [tmp_path / folder / f"{number}.txt" for number in range(30)]
-    for number, file in enumerate(files):
-        file.write_text(f"some text {number}")
-    dialect = Dialect(document="file")
-    found = find_columns(files, None, None, dialect)
-    own = own_texts(files, column=found.text, label=found.label, dialect=dialect)
-    assert own.classes == {"neg": 30, "pos": 30}
-    assert "names of the folders" in found.notes[0]
-    assert find_columns(files[:1], None, None, None).label is None
-    assert "no labels" in find_columns(files[:1], None, None, None).notes[0]
-
-
-REVIEWS = [[f"Der Film Nummer {n} war für mich {'gut' if n % 2 else 'schlecht'}", "ab"[n % 2]] for n in range(60)]
-
-
-def as_table(folder, names, rows, delimiter, encoding="utf-8", **options):
-    path = Path(folder) / "reviews.csv"
-    with path.open("w", newline="", encoding=encoding) as file:
-        csv.writer(file, delimiter=delimiter, **options).writerows([names, *rows])
-    return path
-
-
-@pytest.mark.parametrize(("delimiter", "encoding"), [(";", "windows-1252"), ("\t", "utf-16"), ("|", "utf-8")])
-def test_dialect_that_is_given_or_found(tmp_path, delimiter, encoding):
-    rows = [[f"{text}, ja", label] for text, label in REVIEWS]
-    path, dialect = as_table(tmp_path, ["Rezension", "Urteil"], rows, delimiter, encoding), Dialect(encoding=encoding)
-    found = find_columns([path], None, None, dialect)
-    assert (found.text, found.label) == ("Rezension", "Urteil")
-    own = own_texts([path], column=found.text, label=found.label, dialect=found.dialect)
-    assert own.classes == {"a": 30, "b": 30}
-    assert set(own.texts) <= {text for text, _ in rows}
-
-
 TEXT = "the film was good and long, said {n} of us who saw it in the town where it was made"
 NEWS = '"{a}","Title {n}","' + TEXT + '"'
 BOTH = "--dialect '{columns: [label, text]}'; if not, name two by --column and --label"

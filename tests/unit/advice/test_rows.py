@@ -7,7 +7,7 @@ import pytest
 from lib.advice.answer import mechanism
 from lib.advice.estimates import Hardware, ModelSteps, StageCost, Steps
 from lib.advice.preparing import OwnTexts
-from lib.advice.rows import START_UP, Row, choose, near_the_best, ratio, row
+from lib.advice.rows import START_UP, Row, choose, ratio, row
 from lib.study.recipe import Recipe
 
 TURNS = 9
@@ -77,11 +77,6 @@ def test_ratio_of_fewer_than_six_turns_is_unknown():
 )
 def test_choice_is_the_fastest_of_the_good_ones(rows, points, expected):
     assert taken(*rows, points=points) == expected
-
-
-def test_near_the_best_are_known_scores():
-    assert near_the_best({"a": 90.0, "b": 88.6, "c": None}, 1.5) == ["a", "b"]
-    assert near_the_best({"a": None, "b": None}, 1.0) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
-import re
-
 import numpy as np
 import pytest
 from small_studies import study
 
-from lib.advice.texts import find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
+from lib.advice.texts import find_tokenizer, kept_of, lost, ngram_settings, token_lengths
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
+from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece
 from lib.workflow.planning.plan import Plan
 
 
@@ -40,23 +38,6 @@ def test_vocabulary_that_is_published_is_taken(tmp_path):
     own = Plan(study(("tokenizers/wordpiece", published), layers=[("own.yaml", results)]))
     folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"], None)
     assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
-
-
-def test_vocabulary_of_another_language_splits_words(tmp_path):
-    english = ["the film was good and we liked it", "this play is bad and nobody liked it"] * 3
-    pieces = [f"##{letter}" for letter in "абвгдеєжзиіїйклмнопрстуфхцчшщьюя"]
-    vocabulary = tmp_path / "vocab.txt"
-    words = sorted(set(" ".join(english).split()))
-    letters = [piece.removeprefix("##") for piece in pieces]
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
-    tokenizer = from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
-    assert language_of(english) == ("en", 1)
-    assert kept_of(english, tokenizer) == (0, [])
-    foreign = ["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3
-    assert language_of(foreign)[0] == "uk"
-    empty, (*_, warning) = kept_of(foreign, tokenizer)
-    assert empty == 0
-    assert re.search(r"splits words into pieces \([5-9]\.\d tokens per word", warning)
 
 
 def chinese(count=40):

@@ -1,9 +1,6 @@
 """Attempts at a run: their order, their heartbeats, and when their folders go."""
 
-import itertools
 import json
-import shutil
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -72,24 +69,6 @@ def test_attempts_come_in_the_order_of_their_numbers(begun):
     assert attempts(folder / "missing") == []
 
 
-def test_attempt_is_alive_while_its_folders_vanish(begun):
-    """As checkpoints do, while the run trains."""
-    folder, ended = begun("0001-node-1"), threading.Event()
-
-    def train():
-        for number in itertools.takewhile(lambda _: not ended.is_set(), itertools.count()):
-            (folder / f"checkpoint-{number}" / "state").mkdir(parents=True)
-            shutil.rmtree(folder / f"checkpoint-{number}")
-
-    thread = threading.Thread(target=train)
-    thread.start()
-    try:
-        assert all(is_alive(folder) for _ in range(500))
-    finally:
-        ended.set()
-        thread.join()
-
-
 def test_attempt_is_alive_by_its_heartbeat_or_a_trial(begun, tmp_path):
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     assert is_alive(begun("0001-node-1"))
@@ -117,13 +96,6 @@ def test_sweep_takes_what_nobody_needs(changes, accepted, goes, begun, tmp_path)
     sweep(tmp_path / "work", lambda out: accepted and out == tmp_path / "out")
     assert folder.exists() == (not goes)
     assert (tmp_path / "work").is_dir() == (not goes)
-
-
-def test_sweep_asks_the_newest_attempt_for_its_results(begun, tmp_path):
-    begun("0001-node-1", state="finished", out=str(tmp_path / "elsewhere"))
-    folder = begun("0002-node-1", state="finished")
-    sweep(tmp_path / "work", lambda out: out == tmp_path / "out")
-    assert not folder.parent.exists()
 
 
 def test_sweep_takes_rubbish_of_a_killed_sweep(begun, tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 from small_extension import PARTS, small_extension, study_of
-from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.extensions import VARIABLE, in_use, packages
@@ -33,21 +32,6 @@ def test_parts_of_an_extension_count_for_runs_that_need_them(tmp_path):
     assert plan.code(runs["gentle"]) != plan.code(runs["sdpa"])
     assert TABLES.module("counted") == "house_outside.results.kinds.counted"
     assert plan.report.tables["counted"]
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "having"),
-    [
-        ("experiment/mechanisms/sdpa/kind", "lolcats", "studies/conversion"),
-        ("experiment/stages/tapt/task/kind", "span_corruption", "studies/hate_speech"),
-        ("experiment/datasets/imdb/generated/generator", "listops", "studies/lra"),
-        ("report/tables/x", {"kind": "groups", "stage": "finetune"}, "studies/toy"),
-        ("report/analyses/x", {"kind": "reliance", "stage": "finetune"}, "studies/published"),
-    ],
-)
-def test_kind_that_is_unknown_names_the_extension_that_has_it(place, value, having):
-    with pytest.raises(ConfigError, match=f"{having} has it"):
-        load_study([("own.yaml", changed(SMALL, ("extensions", []), (place, value)))])
 
 
 TASK = PARTS["tasks/moods.py"]

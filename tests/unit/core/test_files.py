@@ -1,17 +1,15 @@
 import json
 import os
 import resource
-import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 from litter import leave_litter
 
-from lib.core import files, program
+from lib.core import files
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import (
     atomic_path,
@@ -20,7 +18,6 @@ from lib.core.files import (
     folders_in,
     mapping_text,
     read_mapping,
-    require_new,
     settle,
     write_json,
     write_text,
@@ -45,25 +42,6 @@ def test_failed_write_leaves_what_was_there(tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["file.json"]
 
 
-@pytest.mark.parametrize("kind", ["-", "pipe", "device"])
-def test_write_to_output_pipe_or_device(kind, tmp_path, capfd, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    target, stack = kind, []
-    if kind == "pipe":
-        os.mkfifo(target)
-        stack = [os.open(target, os.O_RDONLY | os.O_NONBLOCK)]
-    elif kind == "device":
-        stack = os.openpty()
-        target = os.ttyname(stack[1])
-    before = os.stat(target).st_mode if stack else None
-    write_text(target, "text")
-    assert (os.read(stack[0], 9).decode() if stack else capfd.readouterr().out) == "text"
-    assert not stack or os.stat(target).st_mode == before
-    assert [path.name for path in tmp_path.iterdir()] == ["pipe"] * (kind == "pipe")
-    for each in stack:
-        os.close(each)
-
-
 @pytest.mark.parametrize("there", [True, False])
 def test_write_through_a_link(there, tmp_path):
     target, link = tmp_path / "elsewhere" / "file.csv", tmp_path / "link.csv"
@@ -82,16 +60,6 @@ def test_folder_is_replaced_whole(tmp_path):
             partial.mkdir()
             (partial / name).write_text(name)
     assert [path.name for path in target.iterdir()] == ["second"]
-
-
-def test_place_of_a_user_is_new(tmp_path):
-    require_new(tmp_path / "new")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to("gone")
-    for name in ("folder", "file", "link"):
-        with pytest.raises(ProjectError, match=f"{name}: is there already"):
-            require_new(tmp_path / name)
 
 
 def test_write_in_place_of_a_folder_or_below_a_file(tmp_path):
@@ -148,49 +116,6 @@ def test_rights_are_those_of_the_umask(umask, too_few, tmp_path):
         (tmp_path / "elsewhere").touch(mode=0o600)
     assert modes(tmp_path / "group" / "made")["made"] & stat.S_ISGID
     assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o600
-
-
-@pytest.fixture
-def private():
-    """A folder that another user may write to, with a file and a folder that are not that user's; then become it."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    (folder / "file").touch(mode=0o600)
-    (folder / "private").mkdir(mode=0o700)
-    (folder / "shown").mkdir(mode=0o755)
-    folder.chmod(0o777)
-    if is_root := os.geteuid() == 0:
-        os.setresuid(65534, 65534, 0)
-    else:
-        (folder / "file").chmod(0)
-        (folder / "private").chmod(0)
-        (folder / "shown").chmod(0o555)
-    yield folder
-    if is_root:
-        os.setresuid(0, 0, 0)
-    (folder / "private").chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda folder: (folder / "file").read_text(),
-        lambda folder: (folder / "private" / "deep" / "file").read_text(),
-        lambda folder: list((folder / "private").iterdir()),
-    ],
-)
-def test_message_of_what_may_not_be_read_or_written(read, private, caplog):
-    def main(argv):
-        with atomic_path(private / "target"):
-            read(private)
-
-    assert program.run(main, []) == 1
-    (message,) = caplog.messages
-    assert "cannot be read (Permission denied)" in message
-    assert program.run(lambda argv: write_text(private / "shown" / "file", "text"), []) == 1
-    assert program.run(lambda argv: (private / "shown" / "file").write_text("text"), []) == 1
-    assert "cannot be written (Permission denied)" in caplog.messages[1]
-    assert "cannot be read" not in caplog.messages[2]
 
 
 # Litter
@@ -286,13 +211,6 @@ def test_file_that_is_no_settings_is_named(tmp_path, content, message, monkeypat
     with pytest.raises(ConfigError, match=rf"study\.yaml: {message}"):
         read_mapping(file)
     assert not (tmp_path / "ran").exists()
-
-
-def test_aliases_and_merged_keys_of_yaml(tmp_path):
-    file = tmp_path / "study.yaml"
-    file.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n")
-    one = {"x": 1, "y": 1}
-    assert read_mapping(file) == {"a": one, "b": {"x": 1, "y": 2}, "c": [one, one]}
 
 
 # YAML refuses some signs, and reads others as the end of a line; names of classes may have any of them.

@@ -132,23 +132,6 @@ def test_names_that_differ_in_case_alone_are_refused(section):
         load_study([("small.yaml", named(section, "a" * 201))])
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("experiment.corpora", "experiment.datasets"),
-        ("report.tables", "report.analyses"),
-        ("report.figures", "report.analyses"),
-    ],
-)
-def test_names_of_sections_that_share_a_folder_differ(one, other):
-    values = named(one, "One")
-    place, _, kind = other.partition(".")
-    values[place][kind] = named(other, "oNE")[place][kind]
-    with pytest.raises(ConfigError) as found:
-        load_study([("small.yaml", values)])
-    assert re.search(rf"{other}.oNE.*: would share files called .* with {one}.One", str(found.value))
-
-
 @pytest.mark.parametrize("prefixes", [["Read", "read"], ["read", "read"]])
 def test_variants_that_differ_in_case_alone_are_refused(prefixes):
     task = {"kind": "text_to_text", "targets": ["no", "yes"]}

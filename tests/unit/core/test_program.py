@@ -4,12 +4,10 @@ import os
 import subprocess
 import sys
 from argparse import ArgumentTypeError
-from pathlib import Path
 
 import pytest
 
 from lib.core import program
-from lib.core.files import file_digest
 
 PROGRAM = """
 import sys, time
@@ -78,28 +76,3 @@ def test_program_whose_output_nobody_reads_ends_in_silence(tmp_path):
     done = subprocess.run([sys.executable, file], stdout=write, stderr=subprocess.PIPE, timeout=60)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-READS = {
-    "text": ("file", Path.read_text, "Input/output error"),
-    "digest": ("file", file_digest, "Input/output error"),
-    "entries": ("folder", lambda path: list(path.iterdir()), "Too many levels of symbolic links"),
-}
-
-
-@pytest.mark.parametrize("name", READS)
-def test_read_that_the_system_refuses_names_its_file(name, tmp_path, caplog):
-    (tmp_path / "file").symlink_to("/proc/self/mem")  # reading its first byte is EIO
-    (tmp_path / "folder").symlink_to("folder")
-    place, read, reason = READS[name]
-    assert program.run(lambda _: read(tmp_path / place) and None, []) == 1
-    (message,) = caplog.messages
-    assert message.startswith(f"{tmp_path / place}: cannot be used ({reason}")
-
-
-def test_broken_pipe_that_is_not_the_output():
-    def main(_):
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        program.run(main, [])

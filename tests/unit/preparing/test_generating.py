@@ -1,24 +1,15 @@
 import gzip
 import hashlib
 import json
-import re
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from extending import extended, having
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
 
 from lib.core.errors import ConfigError
 from lib.preparing.generating import generate
 from lib.preparing.generators import generators, raw_files
-from lib.preparing.labelled import prepare_dataset
-from lib.preparing.settings.preparation import Preparation, Split
-from lib.reading.readers import read_records
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.staleness.digests import reached
 
@@ -77,7 +68,7 @@ def test_generator_is_found_by_its_name(tmp_path, own_extension):
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_the_seed_decides_every_byte(folder, corpus, tmp_path):
+def test_seed_decides_all_bytes_of_generated_texts(folder, corpus, tmp_path):
     generate(corpus, DOCUMENTS, 0, tmp_path / "again", options=options(corpus))
     generate(corpus, DOCUMENTS, 1, tmp_path / "other", options=options(corpus))
     for path in (folder / corpus).iterdir():
@@ -100,59 +91,6 @@ def test_content_of_the_imitations_stays(folder, corpus):
             content = json.dumps(pq.read_table(path).to_pydict()).encode()
         digest.update(content if path.suffix == ".parquet" else gzip.decompress(content))
     assert digest.hexdigest()[:16] == IMITATIONS[corpus]
-
-
-def tfidf_scores(texts, labels, folds=4):
-    fold = np.arange(len(texts)) % folds
-    scores = []
-    for held_out in range(folds):
-        vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, max_df=0.9, token_pattern=r"\w+")
-        train = vectorizer.fit_transform(texts[fold != held_out])
-        model = LogisticRegression(max_iter=1000).fit(train, labels[fold != held_out])
-        predicted = model.predict(vectorizer.transform(texts[fold == held_out]))
-        scores.append(f1_score(labels[fold == held_out], predicted, average="macro"))
-    return np.mean(scores)
-
-
-def test_hyperpartisan_articles_need_every_rule(folder, tmp_path):
-    raw = gzip.decompress(paths(folder, "hyperpartisan")["train"][0].read_bytes()).decode()
-    assert re.search(r"<a [^>]*>[^<]*<a ", raw)  # a link inside a link
-    records = list(
-        read_records(
-            paths(folder, "hyperpartisan"),
-            label="label",
-            labels=["no", "yes"],
-            ground_truth=paths(folder, "hyperpartisan", "ground_truth"),
-        )
-    )
-    assert len(records) == DOCUMENTS
-    short = np.mean([len(record.text) < 400 for record in records])
-    assert 0.04 < short < 0.2
-    assert 0.35 < np.mean([record.label for record in records]) < 0.48
-    settings = Preparation(labels=["no", "yes"], min_chars=400, balance=True, split=Split(held_out="validation"))
-    prepare_dataset(
-        paths(folder, "hyperpartisan"),
-        tmp_path / "prepared",
-        settings,
-        paths(folder, "hyperpartisan", "ground_truth"),
-    )
-    frames = {path.stem: pd.read_parquet(path) for path in (tmp_path / "prepared").glob("*.parquet")}
-    assert set(frames) == {"train", "validation", "test"}
-    for frame in frames.values():
-        assert abs(frame.label.mean() - 0.5) < 0.02
-        assert frame.text.str.len().min() >= 400
-    everything = pd.concat(frames.values())
-    assert 0.65 < tfidf_scores(everything.text.to_numpy(), everything.label.to_numpy()) < 0.95
-
-
-def test_papers_are_long_and_of_eleven_classes(folder):
-    frames = [pd.read_parquet(path) for (path,) in paths(folder, "arxiv").values()]
-    everything = pd.concat(frames)
-    assert len(everything) == DOCUMENTS
-    for frame in frames:
-        assert sorted(frame.label.unique()) == list(range(11))
-    assert everything.text.str.split().str.len().min() > 250
-    assert 0.5 < tfidf_scores(everything.text.to_numpy(), everything.label.to_numpy()) < 0.98
 
 
 @pytest.mark.parametrize(

@@ -196,17 +196,6 @@ def test_documents_are_cleaned_dropped_and_balanced(tmp_path):
     assert summary(tmp_path / "out")["splits"]["train"]["labels"] == {"no": 24, "yes": 24}
 
 
-def test_documents_too_long_are_dropped_before_the_balance(tmp_path):
-    rows = [{"text": "x" * (1 + n), "label": n % 2} for n in range(60)]
-    path = write(tmp_path / "raw.parquet", rows)
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings(min_chars=11, max_chars=51, balance=True))
-    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
-    assert {len(row["text"]) for row in kept} <= set(range(11, 52))
-    assert Counter(row["label"] for row in kept) == {0: 20, 1: 20}
-    part = summary(tmp_path / "out")["parts"]["all"]
-    assert (part["short"], part["long"], part["candidates"]) == (10, 9, {"no": 21, "yes": 20})
-
-
 def test_duplicate_texts_are_reported(tmp_path):
     path = write(tmp_path / "raw.parquet", [{"text": f"text {n // 10 // 2}", "label": n % 2} for n in range(100)])
     prepare_dataset({"all": [path]}, tmp_path / "out", settings())
@@ -247,14 +236,6 @@ def test_duplicate_texts_in_case_space_and_accents(tmp_path, other, same):
     assert summary(keep)["splits"]["train"]["duplicate_texts"] == same
     describe_dataset({name: keep / f"{name}.parquet" for name in SPLITS}, keep / "description", TextDescription())
     assert pd.read_parquet(keep / "description")["repeated"].sum() == same
-
-
-def test_duplicate_pairs_have_both_texts(tmp_path):
-    pairs = [("a b", "c"), ("A  b", "C"), ("a", "b c"), ("a b c", "-")]
-    rows = [{"text": one, "second": two, "label": n % 2} for n, (one, two) in enumerate(pairs)]
-    parts = {part: [write(tmp_path / f"{part}.parquet", rows)] for part in SPLITS}
-    prepare_dataset(parts, tmp_path / "out", settings(text_pair="second", split=Split(published=True)))
-    assert summary(tmp_path / "out")["splits"]["train"]["duplicate_texts"] == 1
 
 
 def test_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):
@@ -462,43 +443,6 @@ def test_values_of_labels_stand_for_classes_or_none(tmp_path, name):
     assert kept == {f"all-{n}": ("null" if n == 0 else f"text {n}", labels[n % 6]) for n in range(120) if n % 6 != 1}
     part = summary(tmp_path / "out")["parts"]["all"]
     assert (part["read"], part["unlabelled"], part["candidates"]) == (120, 20, {"neutral": 60, "hateful": 40})
-
-
-@pytest.mark.parametrize("value", ["2", "true", ""])
-def test_value_that_is_neither_listed_nor_a_label(tmp_path, value):
-    """A number is no class where values are listed: 1 might be either."""
-    path = csv(tmp_path / "raw.csv", "class,tweet", "0,one", f"{value},two")
-    expected = "0, 1, neither, NA, neutral, hateful"
-    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*{expected}"):
-        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_values_of_labels_of_words(tmp_path):
-    values = {"good": "yes", "bad": "no", "so-so": None}
-    rows = [{"text": f"a b{n} c d", "label": [None, "good", ["bad", "so-so"][n % 2], "yes"]} for n in range(60)]
-    path = write(tmp_path / "raw.parquet", rows)
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings(label_per="word", values=values))
-    kept = {row["id"]: row["label"] for rows in prepared(tmp_path / "out").values() for row in rows}
-    assert kept == {f"all-{n}": [-100, 1, [0, -100][n % 2], 1] for n in range(60)}
-
-
-@pytest.mark.parametrize(
-    ("lines", "encoding", "match"),
-    [
-        (["class,tweet", "0,one", "0,two,three"], "utf-8", "line 3: has 3 fields"),
-        (["class,tweet", "0,one", '0,"two'], "utf-8", "after document 1"),
-        (["class,tweet", "0,one", "0,café"], "latin-1", "document 2: 'tweet' .* 4 .*0xE9"),
-        (["class,tweet", "0,one"], "utf-16", "NUL"),
-        (["A title", "class,tweet", "0,one"], "utf-8", "no column 'tweet', 'class'; it has 'A title'"),
-    ],
-)
-def test_tables_that_are_damaged_leave_nothing(tmp_path, lines, encoding, match):
-    path = csv(tmp_path / "raw.csv.gz", *lines, encoding=encoding)
-    with pytest.raises(DataError, match=match) as caught:
-        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
-    assert "raw.csv.gz" in str(caught.value)
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(("balance", "kept"), [(True, 20), (2.5, 50), (9.0, 80), (False, 80)])

@@ -100,15 +100,6 @@ def test_names_that_yaml_reads_as_truth_values(text):
     Preparation(labels=yaml.safe_load(text.replace("[", '["').replace(", ", '", "').replace("]", '"]')))
 
 
-def test_value_that_is_no_number_is_refused_or_dropped(tmp_path):
-    path = table(tmp_path, ".csv", label=["1", "n/a", "unsure"] * 20)
-    options = {"labels": [], "label_range": [0, 5], "values": {"n/a": None}}
-    with pytest.raises(DataError, match="document 3: the label is 'unsure'"):
-        prepare(tmp_path, path, **options)
-    found = prepare(tmp_path, path, **options | {"values": {"n/a": None, "unsure": None}})
-    assert [row["label"] for rows in found.values() for row in rows] == [1.0] * 20
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from tables import write_table
 
 from lib.core.errors import DataError
@@ -84,18 +83,6 @@ def test_backslashes_that_escape_by_a_setting(tmp_path):
     assert read(unquoted, dialect=Dialect(escape="backslash")) == [("first, and more", 1), ("plain", 0)]
 
 
-def test_csv_whose_line_feeds_may_end_rows_is_refused(tmp_path):
-    path = write(tmp_path, "raw.csv", 'label,text\n1,"Amazing film\n0,He called it a disaster"\n')
-    refused(path, "may be part of the text or of the table.*set 'dialect.quotes'")
-    assert read(path, dialect=Dialect(quotes=True)) == [("Amazing film\n0,He called it a disaster", 1)]
-    assert read(path, dialect=Dialect(quotes=False)) == [('"Amazing film', 1), ('He called it a disaster"', 0)]
-    frame = pd.DataFrame({"text": ["a, b\nc, d", "one\ntwo", "x"], "label": [1, 0, 1]})
-    for columns in (["text", "label"], ["label", "text"], ["text"]):
-        frame[columns].to_csv(tmp_path / "raw.csv", index=False)
-        label = "label" if "label" in columns else None
-        assert [text for text, _ in read(tmp_path / "raw.csv", label=label)] == frame["text"].tolist()
-
-
 # Delimiters, headers, encodings
 
 
@@ -108,22 +95,6 @@ def test_delimiter_of_another_kind_by_a_setting(tmp_path):
         refused(path, "only with 'dialect.delimiter'", dialect=lacking)
     dialect = Dialect(delimiter="@", columns=["text", "label"])
     assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
-
-
-SAID = 'He said "so good"; and, left|or\tnot'
-
-
-@pytest.mark.parametrize(("delimiter", "escape"), [(";", "none"), ("\t", "backslash"), ("|", "none")])
-def test_delimiter_quotation_marks_and_escapes_differ(tmp_path, delimiter, escape):
-    text = SAID + "\nand came back"
-    options = {"doublequote": False, "escapechar": "\\"} if escape == "backslash" else {}
-    path = tmp_path / "raw.csv"
-    with path.open("w", newline="") as file:
-        rows = [["text", "label"], [text, "1"], ["plain", "0"]]
-        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, **options).writerows(rows)
-    refused(path, "cannot be read|has no column")
-    dialect = Dialect(delimiter=delimiter, quotes=True, escape=escape)
-    assert read(path, dialect=dialect) == [(text, 1), ("plain", 0)]
 
 
 @pytest.mark.parametrize(
@@ -140,21 +111,6 @@ def test_marks_comments_and_lines_above_as_by_pandas(tmp_path, content, options)
     refused(path, "has no column 'text', 'label'")
     expected = pd.read_csv(path, **options)
     assert read(path, dialect=Dialect(**options)) == list(expected.itertuples(index=False, name=None))
-
-
-@pytest.mark.parametrize(
-    ("delimiter", "spelling", "columns"),
-    [(";", "sep={}", None), (",", "SEP={}", ["text", "label"]), ("\t", "\ufeffsep={}", None)],
-)
-def test_line_that_tells_spreadsheets_the_delimiter(tmp_path, delimiter, spelling, columns):
-    lines = [spelling.format(delimiter), *(["text{}label"] if columns is None else []), "one{}1", "two{}0", "three{}"]
-    path = write(tmp_path, "a.csv", "".join(line.replace("{}", delimiter) + "\r\n" for line in lines[:-1]))
-    dialect = Dialect(delimiter=delimiter, columns=columns)
-    assert read(path, dialect=dialect) == [("one", 1), ("two", 0)]
-    if columns is None and delimiter != ",":
-        refused(path, "no column 'text'", dialect=Dialect())
-    path.write_bytes(path.read_bytes() + lines[-1].replace("{}", delimiter).encode() + delimiter.encode())
-    refused(path, f"line {len(lines)}: has 3 fields", dialect=dialect)
 
 
 def test_table_without_header_has_names_of_columns(tmp_path):
@@ -192,38 +148,6 @@ def test_encoding_of_another_kind_by_a_setting(tmp_path, encoding, suffix):
     label = None if suffix == ".txt" else "label"
     refused(path, "has a NUL byte|has at character", label=label)
     assert read(path, label=label, dialect=Dialect(encoding=encoding)) == [(text, label and 1)]
-
-
-def test_encoding_that_is_wrong_is_named(tmp_path):
-    path = write(tmp_path, "raw.csv", "text,label\nж,1\n", "utf-8")
-    refused(path, "text in utf-16", dialect=Dialect(encoding="utf-16"))
-    refused(write(tmp_path, "bare.txt", "one\ntwo\n", "utf-16-le"), "NUL byte", label=None)
-    refused(path, "'text' has at character 1 the byte 0xD0, which is not ascii", dialect=Dialect(encoding="ascii"))
-    for encoding in ("klingon", "rot13", "a\0b"):
-        with pytest.raises(ValidationError, match="Expected an encoding of texts"):
-            Dialect(encoding=encoding)
-    for delimiter in ("", ", ", '"', "\n", "\\"):
-        with pytest.raises(ValidationError):
-            Dialect(delimiter=delimiter)
-
-
-CELLS = {"text": "a b", "label": "no", "id": "x", "group": "g", "fold": "f"}
-
-
-@pytest.mark.parametrize(
-    ("column", "place", "suffix"),
-    [("label", "name", ".csv"), ("id", "value", ".jsonl"), ("group", "value", ".csv"), ("fold", "name", ".jsonl")],
-)
-def test_bytes_of_another_encoding_are_named_anywhere(tmp_path, column, place, suffix):
-    """Also in names of columns above texts in ASCII; the remedy of the message reads the file."""
-    names = {key: f"é{key}" if (key, place) == (column, "name") else key for key in CELLS}
-    cells = {names[key]: "né" if (key, place) == (column, "value") else cell for key, cell in CELLS.items()}
-    lines = [",".join(cells), ",".join(cells.values())] if suffix == ".csv" else [json.dumps(cells, ensure_ascii=False)]
-    path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
-    options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
-    options["labels"] = [cells[names["label"]], "other"]
-    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding'", **options)
-    assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
 
 
 def half_characters(folder):
@@ -284,25 +208,6 @@ def test_labels_of_another_table_go_by_id(tmp_path, suffix):
     assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {f"d{n}": n % 2 for n in range(40)}
 
 
-def test_labels_of_another_table_have_their_dialect(tmp_path):
-    """As OLID is published: training texts with labels, test texts with a header, and their labels without one."""
-    rows = "".join(f'{n}\t"text {n}\t{["OFF", "NOT"][n % 2]}\n' for n in range(40))
-    train = write(tmp_path, "train.tsv", f"id\ttweet\tsubtask_a\n{rows}")
-    texts = write(tmp_path, "test.tsv", "id\ttweet\n" + "".join(f"{n}\ttext {n}\n" for n in range(40, 60)))
-    truth = write(tmp_path, "labels.csv", "".join(f"{n},{['OFF', 'NOT'][n % 2]}\n" for n in reversed(range(40, 60))))
-    options = {
-        "id": "id",
-        "text": "tweet",
-        "label": "subtask_a",
-        "labels": ["NOT", "OFF"],
-        "split": {"held_out": "test"},
-    }
-    dialects = {"dialect": {"quotes": False}, "ground_truth_dialect": {"columns": ["id", "subtask_a"]}}
-    found = prepared(tmp_path, {"train": [train], "test": [texts]}, {"test": [truth]}, **options, **dialects)
-    assert [len(found[part]) for part in SPLITS] == [40, 10, 10]
-    assert all(row["label"] == (int(row["id"]) + 1) % 2 for rows in found.values() for row in rows)
-
-
 def folder_of_classes(folder):
     files = {}
     for part in ("train", "test"):
@@ -328,16 +233,6 @@ def test_folder_per_class_is_a_dataset(tmp_path):
         assert row["text"].endswith("\nsecond line")
     filter_corpus(files["train"][19], tmp_path / "filtered.parquet", ArticleFilter(dialect={"document": "file"}))
     assert pq.read_table(tmp_path / "filtered.parquet")["text"].to_pylist() == ["train neg 9\nsecond line"]
-
-
-def test_files_of_a_folder_need_no_suffix(tmp_path):
-    """As the 20 newsgroups are published."""
-    (tmp_path / "sci.med").mkdir()
-    path = write(tmp_path / "sci.med", "59284", "Subject: café\n\nHello", "latin-1")
-    dialect = Dialect(document="file", encoding="latin-1")
-    assert read(path, labels=["sci.space", "sci.med"], dialect=dialect) == [("Subject: café\n\nHello", 1)]
-    refused(path, "names no known format", label=None)
-    refused(path, "so id cannot be read", dialect=dialect, id="id")
 
 
 # Any table, against a plain reader

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,12 +113,6 @@ def test_url_without_checksum_is_a_warning(site, tmp_path, caplog):
         assert f"set 'size: 700001' and 'sha256: {SHA256}'" in caplog.text
 
 
-@pytest.mark.parametrize("url", ["file.zip", "gopher://host/file", "http://127.0.0.1:9/file.zip"])
-def test_url_that_nothing_answers(tmp_path, url):
-    with pytest.raises(DownloadError, match="cannot be fetched"):
-        download_url(url, tmp_path / "file.zip", attempts=2, pause_s=0.001)
-
-
 def run_script(name, *arguments, **environment):
     return subprocess.run(
         [sys.executable, ROOT / "scripts" / f"{name}.py", *map(str, arguments)],
@@ -176,19 +169,6 @@ def test_hub_file_that_is_damaged_is_deleted(site, tmp_path):
     assert not (tmp_path / "raw" / "file").exists()
     site.files["/cdn/large"] = CONTENT
     assert hub(site, tmp_path, *LARGE).returncode == 0, "the damaged file was still in the cache"
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("repository", "revision", "file"), [("owner/corpus", "v9", "vocab.txt"), ("owner/private", "main", "vocab.txt")]
-)
-def test_hub_file_that_is_missing_is_named(site, tmp_path, repository, revision, file):
-    done = hub(site, tmp_path, "--repository", repository, "--revision", revision, "--file", file)
-    assert done.returncode == 1
-    assert f"{repository}, revision {revision}, file {file}" in done.stderr
-    assert "cannot be fetched" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(site.requests) == 1, "a missing file was asked for again"
 
 
 def fetched(site, folder, *calls, **environment):
@@ -296,38 +276,6 @@ def test_repository_that_lacks_files_leaves_nothing(site, tmp_path):
     assert "owner/absent" in absent
     assert "AutoTokenizer.from_pretrained('owner/empty').save_pretrained('FOLDER')" in slow
     assert nothing_left(tmp_path / "owner")
-
-
-@pytest.mark.extended
-def test_index_of_other_files_than_shards_is_refused(site, tmp_path):
-    form = "pytorch_model.bin"
-    maps = [1, None, {}, {"a": 1}, {"a": "..", "b": f"x.{form}"}, {"a": "config.json"}]
-    contents = [b"", b"[1]", *(json.dumps({"weight_map": each}).encode() for each in maps)]
-    index = f"{form}.index.json"
-    site.models = {
-        f"owner/{number}": {"config.json": b"{}", index: content, f"x.{form}": b"x"}
-        for number, content in enumerate(contents)
-    }
-    found = fetched(site, tmp_path, *(("download_model", name, name, COMMIT, "") for name in site.models))
-    assert len(found) == len(contents)
-    for message in found:
-        assert re.search(rf"{re.escape(index)}: (not an index|names the shard)", message), message
-    assert nothing_left(tmp_path / "owner")
-
-
-@pytest.mark.extended
-def test_gated_model_says_how_to_give_a_token(site, tmp_path):
-    tokens = ("", "hf_bad", "hf_good")
-    calls = [("download_tokenizer", "owner/gated", "out", COMMIT, token) for token in tokens]
-    calls.append(("download_model", "owner/narrow", "narrow", COMMIT, "hf_narrow"))
-    none, bad, good, narrow = fetched(site, tmp_path, *calls)
-    for message, status in ((none, 401), (bad, 403)):
-        assert f"owner/gated, revision {COMMIT}, file tokenizer.json" in message
-        assert "needs a token in HF_TOKEN" in message
-        assert str(status) in message
-    assert good == ""
-    assert "Please enable access to public gated repositories" in narrow
-    assert len([path for _, path, _ in site.requests if "narrow" in path]) == 1, "it was asked again"
 
 
 @pytest.mark.extended

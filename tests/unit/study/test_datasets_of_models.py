@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from small_studies import SMALL, changed, study
+from small_studies import SMALL, study
 
 from lib.core.errors import ConfigError
 from lib.core.record import RunId
-from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 
 MIXED = ("models/mixed", {"backbone": "encoder", "mechanism": "sdpa", "changes": {}})
@@ -93,38 +92,6 @@ def test_settings_of_runs_differ_only_on_that_dataset():
     assert codes["mixed"] == codes["favor-m64"] != codes["sdpa"]
 
 
-def test_tables_read_the_runs_of_each_dataset():
-    report = {"tables": {"f1": {"stage": "finetune", "columns": ["f1"], "models": ["sdpa", "mixed"]}}}
-    made = Plan(study(MIXED, ON_ARXIV, layers=[("report.yaml", {"report": report})]))
-    scope = made.report.tables["f1"]["scope"]
-    assert scope["owners"]["finetune"]["mixed"] == {"imdb": "sdpa", "arxiv": "mixed"}
-    assert [file for file in made.report.inputs(scope) if "seed-1" in file] == [
-        f"results/runs/finetune/{place}/seed-1/run.json" for place in ("sdpa/imdb", "sdpa/arxiv", "mixed/arxiv")
-    ]
-    alone = {"tables": {"f1": report["tables"]["f1"] | {"datasets": ["imdb"]}}}
-    made = Plan(study(MIXED, ON_ARXIV, layers=[("report.yaml", {"report": alone})]))
-    assert made.report.tables["f1"]["scope"]["models"] == ["sdpa"], "one row of equal runs"
-
-
-def test_lengths_are_checked_on_each_dataset():
-    short = SMALL["experiment"]["backbones"]["encoder"] | {
-        "position_embedding_type": "learned",
-        "max_position_embeddings": 64,
-    }
-    own = [
-        ("backbones/short", short),
-        ("datasets/imdb/max_tokens", 64),
-        (
-            "models/mixed",
-            {"backbone": "encoder", "mechanism": "sdpa", "start": "scratch", "skip": ["pretrain", "tapt"]},
-        ),
-    ]
-    fitting = ("models/mixed/changes", {"finetune": {"data": {"imdb": {"backbone": "short"}}}})
-    assert study(*own, fitting).graph.backbone_at("mixed", "finetune", "imdb").longest() == 64
-    with pytest.raises(ConfigError, match="backbones.short: .*arxiv has max_tokens"):
-        study(*own, ("models/mixed/changes", {"finetune": {"data": {"arxiv": {"backbone": "short"}}}}))
-
-
 def test_dataset_taken_out_takes_its_changes_along():
     gone = ("small.yaml", {"experiment": {"datasets": {"arxiv": None}}})
     made = study(MIXED, ON_ARXIV, layers=[gone])
@@ -147,14 +114,6 @@ def test_model_of_some_datasets_has_runs_there_alone():
     gone = [run.id for run in whole.runs if run.id not in settings]
     assert {name[:3] for name in gone} == {("tapt", "mixed", "imdb"), ("finetune", "mixed", "imdb")}
     assert all(settings[run.id] == run.settings for run in whole.runs if run.id in settings)
-
-
-def test_run_is_owned_by_the_first_model_that_has_it():
-    first = changed(SMALL, ("experiment/models/sdpa/datasets", ["arxiv"]))
-    first["experiment"]["models"]["twin"] = {"backbone": "encoder", "mechanism": "sdpa"}
-    graph = load_study([("small.yaml", first)]).graph
-    assert [graph.owner("twin", "finetune", entry) for entry in ("imdb", "arxiv")] == ["twin", "sdpa"]
-    assert "sdpa" not in graph.owners("finetune", "imdb")
 
 
 REPORT = {
@@ -193,7 +152,6 @@ LOOK = {"kind": "heads", "stage": "tapt", "dataset": "imdb", "models": ["mixed"]
 TAUGHT = {"finetune": {"task": {"kind": "distillation", "teacher": "mixed"}}}
 WRONG = [
     ([of_tapt({"data": {"news": {"mechanism": "sdpa"}}})], {}, "changes.tapt.data: there is no 'news'"),
-    ([of_tapt({"data": {"wikipedia": {"mechanism": "sdpa"}}})], {}, "changes.tapt.data: there is no 'wikipedia'"),
     ([of_tapt({"data": {"arxiv": {"mechanism": "favor"}}})], {}, "tapt.data.arxiv.mechanism: there is no 'favor'"),
     ([of_tapt({"data": {"arxiv": {"backbone": "wide"}}})], {}, "tapt.data.arxiv.backbone: there is no 'wide'"),
     ([of_tapt({"data": {"arxiv": {"mechanism": "lsh-h2-c64"}}})], {}, "stages.tapt.data.arxiv: from pretrain to tapt"),

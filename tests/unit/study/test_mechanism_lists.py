@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from small_studies import SMALL, changed, study
+from small_studies import study
 
-from lib.advice.estimates import candidates, exact_model, find_stages
 from lib.core.errors import ConfigError
-from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.digests import reached, roots
 
@@ -69,27 +67,6 @@ def test_change_gives_a_list_on_one_dataset():
     }
 
 
-def test_student_with_a_list_learns_from_its_teacher():
-    imitate = {
-        "start": "pretrain",
-        "task": {"kind": "imitation", "teacher": "sdpa"},
-        "recipe": SMALL["experiment"]["stages"]["pretrain"]["recipe"],
-        "models": ["swapped"],
-        "data": {"wikipedia": {}},
-    }
-    swapped = {
-        "backbone": "encoder",
-        "mechanism": "sdpa",
-        "changes": {"imitate": {"mechanism": ["favor-m64", "sdpa"]}},
-        "skip": ["tapt", "finetune"],
-    }
-    made = study(("stages/imitate", imitate), ("models/swapped", swapped))
-    (run,) = [run for run in runs_of(made, "swapped") if run.id.stage == "imitate" and run.id.seed == 1]
-    assert run.backbone.family == "favor+sdpa"
-    assert run.imitated.backbone.family == "sdpa"
-    assert mechanisms_in(Plan(made), run) == {"favor", "sdpa"}
-
-
 @pytest.mark.parametrize(
     ("mechanism", "changes", "message"),
     [
@@ -121,16 +98,3 @@ def test_model_goes_with_any_mechanism_of_its_list():
     made = study(WINDOW, ("models/hybrid", ROW), layers=[("less.yaml", without)])
     assert "hybrid" not in made.experiment.models
     assert "sdpa" in made.experiment.models
-
-
-def test_advice_compares_with_no_list():
-    values = changed(
-        SMALL,
-        ("experiment/mechanisms/window-w4-g0", {"kind": "window", "width": 4}),
-        ("experiment/models", {"hybrid": ROW} | SMALL["experiment"]["models"]),
-    )
-    graph = load_study([("small.yaml", values)]).graph
-    stages = find_stages(graph)
-    models = candidates(graph, stages)
-    assert models[0] == "hybrid"
-    assert exact_model(graph, stages, models) == "sdpa"

@@ -89,15 +89,3 @@ def test_tokeniser_without_separator_reads_no_pairs():
 )
 def test_table_of_scores_that_there_are_not_is_refused(dataset, task, table, said):
     assert said in refused(dataset, task, report={"tables": {"shown": table}, "reference": "row"})
-
-
-@pytest.mark.parametrize(
-    ("dataset", "task", "columns"),
-    [
-        (UNLABELLED, "sequence_classification", ["validation_f1", "validation_matthews", "eval_f1_class_yes"]),
-        (NUMBERS, "regression", ["pearson", "validation_spearman", "test_mse", "memory"]),
-        (PAIRS, "sequence_classification", ["matthews", "f1"]),
-    ],
-)
-def test_table_of_scores_that_there_are_is_taken(dataset, task, columns):
-    study(dataset, task, report={"tables": {"shown": {"stage": "finetune", "columns": columns}}})

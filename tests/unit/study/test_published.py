@@ -74,18 +74,6 @@ def test_config_of_a_repository_is_of_its_commit(folder, monkeypatch):
     assert (run.start.repository, run.start.revision) == ("owner/bert", COMMIT)
 
 
-def test_settings_that_are_given_stay(folder, monkeypatch):
-    monkeypatch.setattr("lib.reading.hub_files.read_config", lambda *_, **__: pytest.fail("no network is needed"))
-    (run,) = study(
-        {"repository": "owner/bert", "revision": COMMIT},
-        {"row": {"backbone": "bert", "start": "scratch", "tokenizer": "own"}},
-        backbones={"bert": {"architecture": BERT | {"hidden_act": "relu"}}},
-        tokenizers={"own": {"source": "trained", "algorithm": "bpe", "corpus": "imdb"}},
-    ).runs
-    assert run.backbone.architecture["hidden_act"] == "relu"
-    assert (run.start, run.tokenizer) == (None, "own")
-
-
 INDEX = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
 VOCABULARY = {"vocab.txt": "[UNK]"}
 SHARDS = VOCABULARY | {"model.safetensors.index.json": json.dumps(INDEX), "model-00001-of-00002.safetensors": ""}
@@ -155,18 +143,6 @@ def test_repository_that_does_not_answer_or_may_move_is_refused(monkeypatch):
         study({"repository": "owner/bert", "revision": COMMIT})
     with pytest.raises(ConfigError, match=r"test\.yaml: experiment\.published\.bert: .*commit"):
         study({"repository": "owner/bert", "revision": "main"})
-
-
-def test_tokeniser_of_a_published_model_is_for_it_alone(folder):
-    encoder = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    found = study(
-        {"folder": folder},
-        {"row": {"backbone": "bert"}, "own": {"backbone": "encoder", "mechanism": "sdpa"}},
-        mechanisms={"sdpa": {"kind": "sdpa"}},
-        backbones={"encoder": {"kind": "encoder", **encoder}},
-        tokenizers={"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 200}},
-    )
-    assert {run.id.model: run.tokenizer for run in found.runs} == {"row": "bert", "own": "wordpiece"}
 
 
 def test_mechanism_takes_the_place_of_its_attention(folder):

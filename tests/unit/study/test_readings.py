@@ -51,17 +51,6 @@ def test_length_of_a_model_makes_tokens_of_its_own():
         study(*changes)
 
 
-def test_tables_of_lengths_have_each_reading():
-    report = Plan(with_lengths()).report
-    assert report.tokenised == [
-        ("wikipedia", "wordpiece"),
-        ("imdb", "wordpiece@64"),
-        ("imdb", "wordpiece"),
-        ("arxiv", "wordpiece@64"),
-        ("arxiv", "wordpiece"),
-    ]
-
-
 # Heads and tails
 
 

@@ -1,7 +1,5 @@
 """Rows, columns and files of tables and figures: models that share runs, and names that meet."""
 
-import re
-
 import pytest
 from small_studies import RECIPE, SMALL, changed
 
@@ -90,29 +88,9 @@ def test_line_of_geometry_is_of_one_stage():
     plan(*changes, figures={"g": figure | {"stage": ["pretrain", "tapt"]}})
 
 
-def test_stages_that_are_taken_together_are_named_once():
-    table = {"stage": [["tapt", "finetune"], "tapt", ["tapt", "finetune"]], "columns": ["memory"]}
-    assert "names tapt + finetune twice. Name each once" in refused(reference="sdpa", tables={"t": table})
-
-
 def test_requirements_with_the_baseline_as_reference():
     table = {"kind": "requirements", "stage": "finetune", "time": ["finetune"]}
     for baseline in ("sdpa", "twin"):
         message = refused(*TWINS, reference="sdpa", baseline=baseline, tables={"table": table})
         assert "report.tables.table: compares no models with different runs" in message
     assert plan(*TWINS, reference="sdpa", baseline="tfidf", tables={"table": table}).report.tables
-
-
-@pytest.mark.parametrize(
-    ("section", "settings"),
-    [
-        ("tables", {"kind": "pareto", "time": ["finetune"]}),
-        ("figures", {"kind": "score_time", "time": ["finetune"]}),
-        ("figures", {"kind": "score_intervals"}),
-    ],
-)
-def test_kind_without_row_of_the_baseline_needs_another(section, settings):
-    shown = {"shown": settings | {"stage": "finetune", "models": ["twin"]}}
-    message = refused(*TWINS, reference="favor-m64", baseline="sdpa", **{section: shown})
-    assert re.search(f"report.{section}.shown.stage: .*report.baseline = sdpa", message)
-    assert plan(*TWINS, reference="favor-m64", baseline="tfidf", **{section: shown})

@@ -98,21 +98,6 @@ def test_encoder_that_was_adapted_goes_on_in_segments():
     assert not any(name.startswith("lib.backbones.hierarchical") for name in map(str, roots(plan.code(plain))))
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        {"kind": "masked_lm"},
-        {"kind": "imitation", "teacher": "nobody"},
-        {"kind": "text_to_text", "targets": ["bad", "good"]},
-    ],
-)
-def test_tasks_that_segments_cannot_do_are_refused(task, published):
-    stages = {"other": {"task": task, "recipe": RECIPE, "data": {"imdb": {}}}}
-    kind = task["kind"]
-    with pytest.raises(ConfigError, match=f"stages.other.*task: the backbone hierarchical cannot do {kind}"):
-        published(stages=stages, models={"segments": {"backbone": "bert-segments"}})
-
-
 @pytest.mark.parametrize(("kind", "shown"), [("gradients", False), ("reliance", True)])
 def test_analyses_of_tokens_leave_segments_out(kind, shown):
     looks = {"kind": kind, "stage": "finetune", "dataset": "imdb"}

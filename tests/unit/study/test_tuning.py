@@ -60,12 +60,6 @@ def test_examples_of_two_settings_are_tried_in_all_pairs():
     assert not Dimension(low=1, high=4.0).whole
 
 
-@pytest.mark.parametrize(("trials", "startup", "waits"), [(8, None, 2), (40, None, 10), (20, None, 5), (8, 4, 4)])
-def test_sampler_and_pruner_wait_for_some_trials(trials, startup, waits):
-    space = {"recipe.epochs": {"values": [1, 2]}}
-    assert Tuning(trials=trials, startup=startup, space=space).startup_trials == waits
-
-
 def test_stage_that_tunes_has_one_seed():
     graph = study(TUNING, ("seeds", [3, 1, 2])).graph
     assert graph.seeds_of("tune", "imdb") == [3]
@@ -99,7 +93,6 @@ def space(**dimensions):
 
 BAD = [
     ([space(recipe__learning_rat={"values": [1]})], "tuning.space.recipe.learning_rat: unknown key"),
-    ([space(learning_rate={"values": [1]})], "tuning.space.learning_rate.*pattern"),
     (
         [space(task__classifier_dropout={"low": 0.5, "high": 1.5})],
         r"tuning.space.task.classifier_dropout: .*less than 1.*\(in classifier_dropout-1.1180339",
@@ -111,7 +104,6 @@ BAD = [
     ),
     ([space(task__kind={"values": ["masked_lm"]})], "tuning.space.task.kind: "),
     ([space()], "tuning.space: .*at least 1"),
-    ([space(recipe__freeze_layers={"low": 0, "high": 3})], "tune.data.imdb.recipe.freeze_layers: 3 .* 2 blocks"),
     ([("stages/tune/tuning/trials", 0)], "tuning.trials: .*greater than 0"),
     ([("stages/tune/variants", {"recipe.epochs": [1, 2]})], "stages.tune: variants and tuning"),
     ([("stages/tune/models", DELETE)], "stages.tune.models: .*tfidf"),
