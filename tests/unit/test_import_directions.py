@@ -153,6 +153,7 @@ def modules_in(files):
     return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in sorted(files)]
 
 
+@pytest.mark.extended
 def test_rooms_of_the_plan_run_without_torch():
     files = []
     for room, patterns in WITHOUT_TORCH.items():

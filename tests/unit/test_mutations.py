@@ -22,7 +22,7 @@ EXAMPLES = [
     pytest.param(1, id="few"),
     pytest.param(60, id="many", marks=pytest.mark.slow),
 ]
-"""How many times as many examples as `make test` draws."""
+"""How many times as many examples as `make test-all` draws."""
 
 
 def drawn(examples):

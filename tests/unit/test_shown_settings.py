@@ -102,7 +102,7 @@ def read(block, shown):
     return problems if found else [f"{', '.join(block)}: no section has these keys"]
 
 
-pytestmark = pytest.mark.usefixtures("all_studies")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("all_studies")]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from lib.core.files import read_mapping
 from lib.preparing.filtering import filter_corpus
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Preparation
-from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import cell_text
 from lib.study.configuration import load_study
 
@@ -195,6 +194,7 @@ def write_as(suffix, folder, names, rows):
     return path
 
 
+@pytest.mark.extended
 @given(any_tables(), st.sampled_from([".csv", ".csv.gz", ".tsv", ".jsonl", ".parquet"]))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_columns_are_found_in_every_format(table, suffix):
@@ -271,17 +271,3 @@ def test_labels_that_may_be_meant_otherwise_are_asked(tmp_path, kind):
     else:
         assert re.search(expected, found), found
         assert str(tmp_path) in found
-
-
-@pytest.mark.parametrize(
-    ("contents", "options", "classes"),
-    [
-        (SEEN["spam"][0], {"dialect": Dialect(columns=["label", "text"])}, {"ham": 30, "spam": 30}),
-        (SEEN["file per class"][0], {"labelled": False}, {}),
-        ({name: text_of(TEXT) for name in ("train.txt", "dev.txt")}, {}, {}),
-        ({"a.csv": csv_of("arts, crafts", "crafts", "sports")}, {}, {"arts, crafts": 20, "crafts": 20, "sports": 20}),
-        ({"a.csv": csv_of(*range(6))}, {}, dict.fromkeys("012345", 10)),
-    ],
-)
-def test_labels_of_one_meaning_are_not_asked(tmp_path, contents, options, classes):
-    assert notes_of(tmp_path, contents, **options).classes == classes

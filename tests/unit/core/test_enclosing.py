@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, processors
 from transformers import PreTrainedTokenizerFast
 
 from lib.core.enclosing import enclosing
@@ -43,11 +43,3 @@ def around(core, template, split):
     before, behind = TEMPLATES[template]
     whole, bare = (tokenizer("CAT", add_special_tokens=added)["input_ids"] for added in (True, False))
     assert whole[before : len(whole) - behind] == bare
-
-
-def test_special_tokens_without_any_text():
-    core = Tokenizer(models.BPE({"[CLS]": 0, "b": 1}, []))
-    core.normalizer = normalizers.Replace("b", "")
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    core.post_processor = processors.TemplateProcessing(single="[CLS] $A", pair=None, special_tokens=[("[CLS]", 0)])
-    assert enclosing(PreTrainedTokenizerFast(tokenizer_object=core)) == (1, 0)

@@ -152,7 +152,10 @@ sys.exit(program.run(main))
     "write",
     [
         "write_text(sys.argv[1], 'x' * 100_000)",
-        "import torch, safetensors.torch as s; s.save_file({'w': torch.zeros(99_999)}, sys.argv[1] + '.part')",
+        pytest.param(
+            "import torch, safetensors.torch as s; s.save_file({'w': torch.zeros(99_999)}, sys.argv[1] + '.part')",
+            marks=pytest.mark.extended,
+        ),
     ],
     ids=["atomic", "safetensors"],
 )

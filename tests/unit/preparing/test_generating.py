@@ -67,6 +67,7 @@ def test_generator_is_found_by_its_name(tmp_path, own_extension):
     assert pq.read_table(tmp_path / "out/notes.parquet").to_pylist() == [{"text": "x", "label": 0}]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_seed_decides_all_bytes_of_generated_texts(folder, corpus, tmp_path):
     generate(corpus, DOCUMENTS, 0, tmp_path / "again", options=options(corpus))

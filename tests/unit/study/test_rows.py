@@ -79,15 +79,6 @@ def test_results_with_one_file_are_refused(report, text):
     assert text in refused(**report)
 
 
-def test_line_of_geometry_is_of_one_stage():
-    geometry = {"every": 1, "documents": 0}
-    stages = ("pretrain", "tapt", "finetune")
-    changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in stages]
-    figure = {"kind": "geometry", "stage": ["tapt", "finetune"], "measure": "symmetry", "models": ["sdpa"]}
-    assert "sdpa has runs at several on imdb, arxiv" in refused(*changes, figures={"g": figure})
-    plan(*changes, figures={"g": figure | {"stage": ["pretrain", "tapt"]}})
-
-
 def test_requirements_with_the_baseline_as_reference():
     table = {"kind": "requirements", "stage": "finetune", "time": ["finetune"]}
     for baseline in ("sdpa", "twin"):

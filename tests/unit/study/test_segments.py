@@ -60,13 +60,6 @@ def test_segments_reach_as_far_as_documents_do(published):
     assert run.max_tokens == 4096
 
 
-@pytest.mark.parametrize("encoder", ["nobody", "segments"])
-def test_encoder_of_segments_that_is_none_is_named(encoder):
-    place = r"small\.yaml: experiment\.backbones\.segments\.encoder: "
-    with pytest.raises(ConfigError, match=f"{place}'{encoder}'.*Known: encoder, tfidf"):
-        study(("backbones/segments", SEGMENTS | {"encoder": encoder}))
-
-
 def test_mechanism_of_segments_goes_to_the_encoder():
     found = study(
         ("backbones/segments", SEGMENTS),

@@ -324,10 +324,6 @@ ROUNDS = [
         "tables.f1.stage: there is no 'fine'": (F1, {"stage": "fine", "columns": ["f1"]}),
     },
     {
-        "models.skipping: skips pretrain": ("models/skipping", SDPA | {"skip": ["pretrain"]}),
-        "models.sdpa.tokenizer: missing": ("tokenizers/other", {"source": "trained", "corpus": "imdb"}),
-    },
-    {
         "stages.pretrain.task: the backbone tfidf cannot do masked_lm": ("models/idle", {"backbone": "tfidf"}),
         "stages.tapt.data.imdb: from pretrain to tapt": (
             "models/swap",

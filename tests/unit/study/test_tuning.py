@@ -134,12 +134,3 @@ def test_search_that_cannot_be_is_refused(changes, message):
     values = changed(SMALL, *((f"experiment/{place}", value) for place, value in (TUNING, TAKING)))
     with pytest.raises(ConfigError, match=message):
         load_study([("small.yaml", changed(values, *below))])
-
-
-def test_problem_of_all_examples_is_told_once():
-    values = changed(
-        SMALL, ("experiment/stages/tune", TUNE), ("experiment/" + space()[0], {"recipe.epoch": {"values": [1, 2]}})
-    )
-    with pytest.raises(ConfigError) as error:
-        load_study([("small.yaml", values)])
-    assert str(error.value).count("\n- ") == 1
