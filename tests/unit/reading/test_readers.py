@@ -28,7 +28,6 @@ ROWS = [
 ]
 EXPECTED = [Record("train", row["key"], row["body"], int(row["class"] == "yes")) for row in ROWS]
 OPTIONS = {"text": "body", "id": "key", "label": "class", "labels": ["no", "yes"]}
-QUOTED = Dialect(quotes=True)
 
 ARTICLES = """<?xml version="1.0" encoding="UTF-8"?><articles>
 <article id="0000001" published-at="2017-09-10" title="Not part of the text">
@@ -99,7 +98,8 @@ def refuse(path, match, **options):
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
 @pytest.mark.parametrize("suffix", sorted(CONTENTS))
 def test_table_is_read_alike_in_every_format(tmp_path, suffix, packing):
-    assert read(write(tmp_path, suffix, CONTENTS[suffix], packing), **OPTIONS, dialect=QUOTED) == EXPECTED
+    dialect = Dialect(quotes=True) if suffix == ".tsv" else None  # in a TSV, marks may be text
+    assert read(write(tmp_path, suffix, CONTENTS[suffix], packing), **OPTIONS, dialect=dialect) == EXPECTED
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
