@@ -163,6 +163,7 @@ def test_rooms_of_the_plan_run_without_torch():
     assert not without_torch(["lib.attention.contract"])
 
 
+@pytest.mark.extended
 def test_plan_runs_without_torch_and_statistics():
     """Every kind of the grid, as the Snakefile's process takes them in; how tables compute is imported when they do."""
     program = (

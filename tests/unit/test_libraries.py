@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from lib.workflow.staleness.syntax import chain_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,7 @@ def replaced(text):
     return [".".join(name) for name in names if name[0] in LIBRARIES and SWITCHES.isdisjoint(name)]
 
 
+@pytest.mark.extended
 def test_replacement_of_a_library_is_nowhere():
     text = "from torch import nn as layers\nsetattr(layers.Linear, 'forward', print)\nlayers.Linear.forward = print"
     assert len(replaced(text)) == 2
