@@ -1,6 +1,5 @@
-"""Pages lead to what exists: links, anchors, files, and every kind that the code finds."""
+"""Pages name what exists: the version, and every kind that the code finds. MkDocs checks links and anchors."""
 
-import os
 import re
 
 import pytest
@@ -13,65 +12,13 @@ from lib.preparing.generators import generators
 from lib.results.settings import FIGURES, TABLES
 from lib.tasks.settings import TASKS
 
-FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-SOURCES = (
-    "lib/**/*.py",
-    "lib/**/*.md",
-    "benchmarks/**/*",
-    "scripts/**/*",
-    "workflow/**/*",
-    "slurm/*",
-    "config/*",
-    "studies/**/*",
-    "tests/**/*.py",
-    "Makefile",
-)
-
-
-def prose(page):
-    """Return the text of a page without blocks of code."""
-    return FENCED.sub("", page.read_text(encoding="utf-8"))
-
-
-def anchors(page):
-    """Return the anchors that GitHub gives to the headings of a page."""
-    found = []
-    for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
-        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
-        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
-        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
-    return found
-
 
 def section(page, title):
     """Return the part of a page below a heading of the second level."""
     return page.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-@pytest.fixture(scope="module")
-def pages(repository):
-    folders = (".", "docs", "config", "results", "studies/*", "benchmarks")
-    return [page for folder in folders for page in sorted(repository.glob(f"{folder}/*.md"))]
-
-
-def test_the_site_has_the_sections_and_pages_of_the_index(repository):
-    index = (repository / "docs/README.md").read_text(encoding="utf-8")
-    expected = {
-        heading: [
-            path.removeprefix("../") if path.startswith("../") else f"docs/{path}"
-            for path in re.findall(r"^- \[[^]]*\]\(([^)#]+)\)$", section(repository / "docs/README.md", heading), re.M)
-        ]
-        for heading in re.findall(r"^## (.*)$", index, re.MULTILINE)
-    }
-    settings = (repository / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    entries = {
-        name: pages for entry in yaml.safe_load(settings) if isinstance(entry, dict) for name, pages in entry.items()
-    }
-    assert entries.pop("Reference") == ["config/README.md", "CHANGELOG.md"]
-    assert entries == expected
-
-
-def test_version_and_date_of_the_citation_are_those_of_the_package_and_the_changelog(repository):
+def test_version_and_date_of_the_citation(repository):
     citation = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
     version, date = citation["version"], citation["date-released"].isoformat()
     assert f'\nversion = "{version}"\n' in (repository / "pyproject.toml").read_text(encoding="utf-8")
@@ -81,52 +28,6 @@ def test_version_and_date_of_the_citation_are_those_of_the_package_and_the_chang
         page = (repository / name).read_text(encoding="utf-8")
         assert f"version = {{{version}}}" in page
         assert f"year    = {{{date[:4]}}}" in page
-
-
-def test_every_link_and_its_anchor_lead_somewhere(pages):
-    broken = []
-    for page in pages:
-        for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-            if link.startswith(("https://", "http://")):
-                continue
-            path, _, anchor = link.partition("#")
-            target = (page.parent / path) if path else page
-            if not target.exists() or (anchor and anchor not in anchors(target)):
-                broken.append(f"{page}: {link}")
-    assert not broken
-
-
-def test_every_file_that_a_page_names_is_there(repository, pages):
-    missing = []
-    for page in pages:
-        if page.name == "CHANGELOG.md":
-            continue  # it also names what was there once
-        named = re.findall(
-            r"`((?:lib|scripts|studies|benchmarks|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page)
-        )
-        missing += [f"{page.name}: {name}" for name in named if not (repository / name).exists()]
-    assert not missing
-
-
-def test_every_page_that_code_and_configurations_name_is_there(repository):
-    missing = []
-    for pattern in SOURCES:
-        for path in repository.glob(pattern):
-            if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
-                named = re.findall(r"\b(?:benchmarks|docs|studies/\w+)/\w+\.md\b", path.read_text(encoding="utf-8"))
-                missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
-    assert not missing
-
-
-def test_the_index_has_the_title_of_every_page(repository):
-    index = repository / "docs/README.md"
-    pages = [page for folder in ("docs", "studies/*") for page in repository.glob(f"{folder}/*.md") if page != index]
-    rows = re.findall(r"^- \[(.*)\]\((\w+\.md|\.\./studies/.*)\)$", index.read_text(encoding="utf-8"), re.MULTILINE)
-    titles = [
-        (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), os.path.relpath(page, index.parent))
-        for page in pages
-    ]
-    assert sorted(rows) == sorted(titles)
 
 
 KINDS = {
@@ -141,7 +42,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("axis", KINDS)
-def test_the_pages_name_every_kind_and_no_other(repository, all_studies, axis):
+def test_pages_name_every_kind_and_no_other(repository, all_studies, axis):
     """A row of a table names its kinds in the first cell, or, where a row stands for an axis, in the last one."""
     name, title, kinds = KINDS[axis]
     text = section(repository / "docs" / name, title)

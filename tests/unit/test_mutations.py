@@ -1,43 +1,28 @@
-"""Whatever stands in a configuration or a raw file: it is read, or a clear error says what is wrong with it.
+"""Whatever stands in a configuration: it is read, or a clear error says what is wrong with it.
 
 Every example is a valid one with some mutations, drawn the same way each time; `-m slow` draws many more.
 """
 
 import contextlib
 import copy
-import gzip
-import io
-import json
-import zipfile
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_studies import SMALL
-from word_vectors import stored
 
 from lib.core.errors import ProjectError
-from lib.core.program import read_settings
-from lib.preparing.filtering import filter_corpus
-from lib.preparing.labelled import prepare_dataset
-from lib.preparing.settings.corpus import ArticleFilter
-from lib.preparing.settings.preparation import Preparation
-from lib.preparing.settings.word_vectors import WordVectors
 from lib.study.configuration import SHIPPED, load_study, merged, read_layers
 from lib.workflow.planning.plan import Plan
-from studies.word_vectors.storage import load_vectors
-from studies.word_vectors.word_vectors import read_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.extended
 EXAMPLES = [
     pytest.param(1, id="few"),
     pytest.param(60, id="many", marks=pytest.mark.slow),
 ]
-"""How many times as many examples as `make test` draws."""
+"""How many times as many examples as `make test-all` draws."""
 
 
 def drawn(examples):
@@ -63,9 +48,6 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-
-
-# Configurations
 
 
 STUDIES = [SMALL, *(merged(read_layers([SHIPPED[f"demo_{name}.yaml"]])) for name in ("toy", "hate_speech"))]
@@ -121,7 +103,7 @@ def planned(layers):
 
 
 @pytest.mark.parametrize("times", EXAMPLES)
-def test_a_mutated_configuration(times, monkeypatch):
+def test_mutated_configuration_is_read_or_refused(times, monkeypatch):
     monkeypatch.chdir(ROOT)  # where the files are that configurations name
 
     @drawn(100 * times)
@@ -129,203 +111,5 @@ def test_a_mutated_configuration(times, monkeypatch):
     def check(values):
         with contextlib.suppress(ProjectError):
             planned([("mutated.yaml", values)])
-
-    check()
-
-
-# Bytes
-
-
-@st.composite
-def mutated_bytes(draw, originals):
-    name, data = draw(st.sampled_from(originals))
-    data = bytearray(data)
-    for _ in range(draw(st.integers(1, 4))):
-        start = draw(st.integers(0, len(data)))
-        length = draw(st.integers(0, 12))
-        change = draw(st.sampled_from(["flip", "flip", "replace", "cut", "insert", "repeat", "end"]))
-        if change == "flip" and start < len(data):
-            data[start] ^= 1 << draw(st.integers(0, 7))
-        elif change == "replace":
-            data[start : start + length] = draw(st.binary(max_size=12))
-        elif change == "cut":
-            del data[start : start + length]
-        elif change == "insert":
-            pieces = [
-                b"<p>",
-                b"</article>",
-                b'"',
-                b",",
-                b"\n",
-                b"&x;",
-                b"<!ENTITY a 'b'>",
-                b"{",
-                b"\xff\xfe",
-                b"\0",
-                b"1e999",
-            ]
-            data[start:start] = draw(st.binary(max_size=12) | st.sampled_from(pieces))
-        elif change == "repeat":
-            data[start:start] = data[start : start + 40]
-        else:
-            del data[start:]
-    return name, bytes(data)
-
-
-@pytest.mark.parametrize("times", EXAMPLES)
-def test_a_mutated_configuration_file(times, tmp_path):
-    originals = [(name, path.read_bytes()) for name, path in sorted(SHIPPED.items()) if name.startswith("demo")]
-    for path in SHIPPED.values():  # what they extend
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-
-    @drawn(40 * times)
-    @given(mutated_bytes(originals))
-    def check(file):
-        path = tmp_path / "mutated.yaml"
-        path.write_bytes(file[1])
-        with contextlib.suppress(ProjectError):
-            load_study(read_layers([path]))
-
-    check()
-
-
-ROWS = [{"id": f"d{n}", "text": f"word {n} of <b>some</b> text, é", "label": n % 2, "group": n} for n in range(40)]
-ROWS = [row | {"words": [n % 2, None], "spans": [[0, 2 + n % 3]]} for n, row in enumerate(ROWS)]
-PREPARATION = {"labels": ["no", "yes"], "id": "id"}
-ARTICLE = '<article id="{id}" title="a"><p>{words}</p> between <p>a <a href="b">link</a> after</p></article>\n'
-ENTRY = '<article id="{id}" hyperpartisan="{truth}" bias="a"/>\n'
-
-
-def parquet(rows):
-    file = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), file)
-    return file.getvalue()
-
-
-def articles(line):
-    rows = [
-        line.format(
-            id=row["id"],
-            words=row["text"].replace("<b>", "").replace("</b>", ""),
-            truth=str(bool(row["label"])).lower(),
-        )
-        for row in ROWS
-    ]
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<articles>\n{"".join(rows)}</articles>\n'.encode()
-
-
-def zipped(name, data):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, data)
-    return file.getvalue()
-
-
-def raw_files():
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
-    table = "id,text,label,group,spans\n"
-    table += "".join(f'{row["id"]},"{row["text"]}",{row["label"]},{row["group"]},"{row["spans"]}"\n' for row in ROWS)
-    files = [
-        ("a.parquet", parquet(ROWS)),
-        ("a.jsonl", lines),
-        ("a.csv", table.encode()),
-        ("a.tsv", table.replace(",", "\t").encode()),
-        ("a.xml", articles(ARTICLE)),
-        ("a.txt", "\n".join(row["text"] for row in ROWS).encode()),
-    ]
-    packed = [(f"{name}.gz", gzip.compress(data, mtime=0)) for name, data in files[:2]]
-    return [*files, *packed, ("a.csv.zip", zipped("a.csv", table.encode()))]
-
-
-def prepared(name, data, settings, folder):
-    """Prepare a dataset of one file, and filter it as a corpus."""
-    path = folder / name
-    path.write_bytes(data)
-    truth = folder / "truth.xml"
-    truth.write_bytes(articles(ENTRY))
-    xml = name == "a.xml"
-    with contextlib.suppress(ProjectError):
-        preparation = read_settings(Preparation, PREPARATION | settings)
-        prepare_dataset({"train": [path]}, folder / "out", preparation, {"train": [truth]} if xml else None)
-    with contextlib.suppress(ProjectError):
-        filter_corpus(path, folder / "filtered.parquet", ArticleFilter(keywords=["word"], min_keywords=1), "train")
-
-
-LABELS = [
-    {},
-    {"group": "group"},
-    {"label_per": "word", "label": "words"},
-    {"label_per": "span", "label": "spans"},
-    {"balance": True, "split": {"folds": {"column": "group", "validation": 1, "test": 2}}},
-    {"values": {"0": "no", "1": None}, "remove": "<[^>]*>"},
-    {"dialect": {"quotes": False, "escape": "backslash", "encoding_errors": "drop"}},
-    {"dialect": {"encoding": "utf-16", "encoding_errors": "replace", "delimiter": ","}},
-    {"dialect": {"quotechar": "'", "comment": "#", "skiprows": 1}},
-    {"dialect": {"document": "file", "encoding": "cp1252"}, "id": None},
-]
-
-
-@pytest.mark.parametrize("times", EXAMPLES)
-def test_a_mutated_raw_file(times, tmp_path):
-    @drawn(120 * times)
-    @given(mutated_bytes(raw_files()), st.sampled_from(LABELS))
-    def check(file, settings):
-        prepared(*file, settings, tmp_path)
-
-    check()
-
-
-@pytest.mark.parametrize("times", EXAMPLES)
-def test_raw_files_with_values_of_any_kind(times, tmp_path):
-    @drawn(60 * times)
-    @given(st.data())
-    def check(data):
-        rows = copy.deepcopy(ROWS)
-        column = data.draw(st.sampled_from(["id", "text", "label", "group", "words", "spans"]))
-        value = data.draw(values)
-        for row in rows if data.draw(st.booleans()) else rows[3:4]:
-            row[column] = value
-        options = data.draw(st.sampled_from(LABELS))
-        prepared("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode(), options, tmp_path)
-        with contextlib.suppress(pa.ArrowException, ValueError, OverflowError, TypeError):
-            prepared("a.parquet", parquet(rows), options, tmp_path)
-
-    check()
-
-
-LINES = "king 1 2 3\nqueen 4 5 6.5\nriver -1 0 1e-3\n"
-VECTOR_FILES = [
-    ("word2vec_text", f"3 3\n{LINES}".encode()),
-    ("glove", LINES.encode()),
-    ("word2vec_binary", b"2 3\nking " + bytes(12) + b"\nqueen " + bytes(12) + b"\n"),
-]
-
-
-@pytest.mark.parametrize("times", EXAMPLES)
-def test_a_mutated_file_of_word_vectors(times, tmp_path):
-    @drawn(60 * times)
-    @given(mutated_bytes(VECTOR_FILES))
-    def check(file):
-        path = tmp_path / "vectors"
-        path.write_bytes(file[1])
-        settings = WordVectors(source="local", path=str(path), format=file[0], dimension=3)
-        with contextlib.suppress(ProjectError):
-            assert np.isfinite(read_vectors(str(path), settings).keyed.vectors).all()
-
-    check()
-
-
-@pytest.mark.parametrize("times", EXAMPLES)
-def test_a_mutated_folder_of_word_vectors(times, tmp_path):
-    folder = stored(tmp_path / "v", {"king": [1, 2], "queen": [3, 4]})
-    originals = [(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
-
-    @drawn(60 * times)
-    @given(mutated_bytes(originals))
-    def check(file):
-        for name, content in [*originals, file]:
-            (folder / name).write_bytes(content)
-        with contextlib.suppress(ProjectError):
-            load_vectors(folder)
 
     check()

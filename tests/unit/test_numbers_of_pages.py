@@ -20,7 +20,7 @@ def cells(line):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-def test_intervals_between_rows_on_hate_speech_follow_from_the_table(page):
+def test_intervals_on_hate_speech_follow_from_the_table(page):
     text = page("studies/hate_speech/README.md")
     scores = {}
     for line in text.partition("| tweets | forum |")[2].partition("\n\n")[0].splitlines()[2:]:
@@ -38,17 +38,7 @@ def test_intervals_between_rows_on_hate_speech_follow_from_the_table(page):
             assert [float(number) for number in found] == pytest.approx(expected, abs=0.051), (one, other)
 
 
-def test_printed_numbers_that_the_records_do_not_give_are_all_listed(page):
-    text = page("docs/fidelity.md").partition("## Its tables against its records")[2].partition("\n\nFour more")[0]
-    total, agreeing, others = map(
-        int, re.search(r"Of (\d+) printed.*?(\d+) agree.*?The other (\d+) are:", text, re.DOTALL).groups()
-    )
-    listed = [cells(line) for line in text.splitlines() if re.match(r"\| \d", line)]
-    assert [len(row[1].split(", ")) for row in listed] == [len(row[2].split(", ")) for row in listed]
-    assert sum(len(row[1].split(", ")) for row in listed) == others == total - agreeing
-
-
-def test_the_lead_of_a_bag_of_words_is_that_over_all_published_rows(page):
+def test_lead_of_a_bag_of_words_is_over_all_rows(page):
     text = page("studies/lra/README.md")
     published = text.partition("| published row |")[2].partition("\n\n")[0].splitlines()[2:]
     best = max(float(cells(line)[2]) for line in published)
@@ -63,20 +53,6 @@ def test_the_lead_of_a_bag_of_words_is_that_over_all_published_rows(page):
     assert f"({best:.1f} %)" in choice
 
 
-def test_pages_with_scores_of_lsh_say_which_texts_are_not_hashed(repository):
-    pages = [repository / "README.md", *repository.glob("docs/*.md"), *repository.glob("studies/*/*.md")]
-    texts = {path.relative_to(repository).as_posix(): path.read_text(encoding="utf-8") for path in pages}
-    scored = {name for name, text in texts.items() if re.search("F1|accuracy", text) and text.count("LSH") > 1}
-    assert {
-        "README.md",
-        "studies/toy/README.md",
-        "studies/lra/README.md",
-        "studies/published/README.md",
-        "docs/real_run.md",
-    } <= scored
-    assert [name for name in sorted(scored) if "up-to-how-many-tokens-each-is-exact" not in texts[name]] == []
-
-
 def revisions(values):
     """Yield each repository that a configuration names, with its revision."""
     if isinstance(values, dict):
@@ -87,7 +63,7 @@ def revisions(values):
         yield from revisions(each)
 
 
-def test_a_commit_that_one_configuration_names_is_named_by_all(repository):
+def test_commit_that_one_configuration_names_is_of_all(repository):
     """Also in the models that a user may add, behind `#- `."""
     found = {
         pair
@@ -100,7 +76,7 @@ def test_a_commit_that_one_configuration_names_is_named_by_all(repository):
     assert [repository for repository, revision in sorted(found) if revision == "main" and repository in known] == []
 
 
-def test_the_plan_of_the_study_of_evidence_has_its_runs_and_adds_up(page, repository):
+def test_plan_of_the_study_of_evidence_adds_up(page, repository):
     study = load_study(read_layers([repository / "studies/evidence/evidence_small.yaml"]))
     lines = (
         page("studies/evidence/README.md")
@@ -118,7 +94,7 @@ def test_the_plan_of_the_study_of_evidence_has_its_runs_and_adds_up(page, reposi
         assert hour == pytest.approx(number * float(row[4]) / 60, abs=0.051 + number * 0.05 / 60), row[0]
 
 
-def test_times_of_the_readme_follow_from_the_page_of_costs(page):
+def test_times_of_the_readme_follow_from_the_costs(page):
     """Two columns are of attention alone, two of a step of the whole encoder."""
     shares = []
     for title in ("Without padding", "Training step"):

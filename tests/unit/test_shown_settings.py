@@ -4,7 +4,6 @@ import functools
 import re
 import textwrap
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lib.advice.encoders import SMALL
 from lib.core.extensions import shipped, use
-from lib.study.configuration import SHIPPED, load_study, read_layers
+from lib.study.configuration import SHIPPED
 from lib.study.experiment import Experiment
 from lib.study.report import ReportSettings
 from lib.study.study import Study
@@ -103,7 +102,7 @@ def read(block, shown):
     return problems if found else [f"{', '.join(block)}: no section has these keys"]
 
 
-pytestmark = pytest.mark.usefixtures("all_studies")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("all_studies")]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_blocks_of_pages_have_settings_that_exist(pages):
 
 
 @pytest.mark.parametrize("name", ["tables", "figures", "analyses", "tokenizers", "mechanisms"])
-def test_entries_in_blocks_of_pages_are_whole(name, pages):
+def test_blocks_of_pages_have_whole_entries(name, pages):
     """They can be copied. An entry without its source or kind, or of a kind that the page adds, is a part of one."""
     part = "experiment" if name in Experiment.model_fields else "report"
     entries = TypeAdapter((Experiment if part == "experiment" else ReportSettings).model_fields[name].annotation)
@@ -134,63 +133,15 @@ def test_entries_in_blocks_of_pages_are_whole(name, pages):
     assert not wrong, "\n".join(wrong)
 
 
-RESULTS = {"execution": {"results": "results/placed"}}
-IMDB_ALONE = {"experiment": {"stages": {"finetune": {"data": {"hyperpartisan": None, "arxiv": None}}}}}
-ADAPTED = {
-    "experiment": {
-        "stages": {"adapt": {"data": {"imdb": {}}}},
-        "models": {"tfidf": {"skip": ["pretrain", "adapt", "tapt"]}},
-    }
-}
-GENERATED = {"source": "generated", "generated": {"documents": 110, "generator": "imdb"}}
-PHRASES = {"documents": 110, "generator": "phrases", "options": {"validation": 10, "test": 10}}
-SPANS = {"label_per": "span", "split": {"published": True}, "source": "generated", "generated": PHRASES}
-CLASSES = {"labels": ["no", "yes"], "max_tokens": 512}
-DATASETS = {
-    "experiment": {
-        "datasets": {
-            **dict.fromkeys(("two_tables", "hub_labels", "url_labels", "folders"), CLASSES),
-            **dict.fromkeys(("folded", "joined"), CLASSES | GENERATED),
-            "spans": CLASSES | SPANS,
-        }
-    }
-}
-PLACES = [
-    ("add_dataset", "datasets", "config.yaml", "experiment", DATASETS),
-    ("adapters", "adapt", "config.yaml", "experiment/stages", ADAPTED),
-    ("compare_methods", "backbones", "config.yaml", "experiment", {}),
-    ("evaluate", "experiment", "../studies/hate_speech/hate_speech.yaml", "", {}),
-    ("mechanisms", "mechanisms", "config.yaml", "experiment", {}),
-    ("search", "search", "config.yaml", "experiment/stages", IMDB_ALONE),
-    ("search", "extensions", "config.yaml", "", IMDB_ALONE),
-    ("what_models_look_at", "report", "demo.yaml", "", {}),
-    ("../studies/word_vectors/README", "word_vectors", "config.yaml", "experiment", {}),
-    ("write_a_study", "stages", "config.yaml", "experiment", {}),
-]
-"""Blocks of pages: page, first key, a study that they may be a part of, their place in it, and what it lacks."""
-
-
-NAMED = [each[:2] for each in PLACES]
-
-
-@pytest.mark.parametrize(("page", "key", "base", "place", "lacking"), PLACES, ids=map("-".join, NAMED))
-def test_blocks_of_pages_can_be_put_into_a_study(repository, page, key, base, place, lacking):
-    block = next(each for each in blocks(repository / "docs" / f"{page}.md") if next(iter(each)) == key)
-    for name in reversed(place.split("/") if place else []):
-        block = {name: block}
-    layers = [(page, block), ("what it lacks", lacking), ("its results", RESULTS)]
-    load_study([*read_layers([SHIPPED[Path(base).name]]), *layers])
-
-
 @pytest.mark.parametrize(("page", "stage"), [("add_dataset", "finetune"), ("published_models", "classify")])
-def test_the_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
+def test_recipe_on_pages_is_that_of_the_advice(repository, page, stage):
     block = next(each for each in blocks(repository / "docs" / f"{page}.md") if "report" in each)
     recipe = block["experiment"]["stages"][stage]["recipe"]
     assert recipe == SMALL.recipe(1330, labelled=True)
     assert SMALL.recipe(1328, labelled=True)["epochs"] > recipe["epochs"], "the number that the page names"
 
 
-def test_every_setting_is_shown(pages):
+def test_settings_are_all_shown(pages):
     shown = set()
     for study in SHIPPED.values():
         walk(yaml.safe_load(study.read_text(encoding="utf-8")), [Study.__name__], shown, [])

@@ -1,4 +1,4 @@
-"""Words that a reader has to decode: how often the code and the pages use them. The limits may only fall."""
+"""Words that a reader has to decode, whose limits may only fall, and names of tests, which a list of failures shows."""
 
 import re
 from pathlib import Path
@@ -57,3 +57,16 @@ def test_words_to_decode_become_fewer(texts, words):
         for match in re.finditer(pattern, text, re.MULTILINE)
     ]
     assert len(places) <= limit, "\n".join(places)
+
+
+MOST_OF_NAME = 60
+
+
+def test_names_of_tests_say_what_and_when():
+    """As `test_<what>_<condition>`: no whole sentence, which begins with an article."""
+    folders = [ROOT / "tests", *ROOT.glob("studies/*/tests"), ROOT / "benchmarks/tests"]
+    files = [file for folder in folders for file in sorted(folder.rglob("test_*.py"))]
+    names = [name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M)]
+    assert len(names) > 1000
+    wrong = [name for name in names if len(name) > MOST_OF_NAME or re.match("test_(a|an|the|every|what|who|so)_", name)]
+    assert wrong == []

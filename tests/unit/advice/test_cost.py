@@ -1,12 +1,10 @@
 import torch
 from torch import nn
 
-from lib.advice.cost import KeptBytes, processor
-
-CPU = torch.device("cpu")
+from lib.advice.cost import KeptBytes
 
 
-def test_kept_bytes_counts_each_storage_once_and_no_parameters():
+def test_kept_bytes_count_each_storage_once():
     rows, layer = torch.randn(10, 6, requires_grad=True), nn.Linear(6, 4, bias=False)
     with KeptBytes(layer.parameters()) as kept:
         product = rows * rows  # keeps its argument, twice the same
@@ -15,7 +13,3 @@ def test_kept_bytes_counts_each_storage_once_and_no_parameters():
     with KeptBytes() as kept:
         layer(rows)
     assert kept.total == 4 * (60 + 24)
-
-
-def test_the_processor_has_a_name():
-    assert processor(CPU).strip()

@@ -7,7 +7,7 @@ import pytest
 from lib.advice.answer import mechanism
 from lib.advice.estimates import Hardware, ModelSteps, StageCost, Steps
 from lib.advice.preparing import OwnTexts
-from lib.advice.rows import START_UP, Row, choose, near_the_best, ratio, row
+from lib.advice.rows import START_UP, Row, choose, ratio, row
 from lib.study.recipe import Recipe
 
 TURNS = 9
@@ -28,7 +28,7 @@ def taken(*rows, points=1.0):
 EXACT, FAST, POOR = ("exact", 10.0, 90.0), ("fast", 4.0, 89.1), ("poor", 1.0, 80.0)
 
 
-def test_a_clear_difference_gives_the_faster_with_its_interval():
+def test_ratio_has_an_interval_that_an_outlier_keeps():
     seconds = [0.5, 0.52, 0.48, 0.5, 0.51, 0.49, 0.5, 5.0, 0.5]
     found = ratio(np.array(seconds), ONES)
     assert found.median == 0.5
@@ -37,21 +37,21 @@ def test_a_clear_difference_gives_the_faster_with_its_interval():
     assert taken(("exact", 1.0, 90.0), ("fast", seconds, 90.0)) == "fast"
 
 
-def test_ties_are_rarely_taken_for_faster():
+def test_ratio_of_ties_is_rarely_faster():
     """Of 300 ties with noise of 20 % in every measurement, fewer than 1 % are advised."""
     generator = np.random.default_rng(0)
     wrong = sum(ratio(*np.exp(generator.normal(0, 0.2, (2, 7)))).faster for _ in range(300))
     assert wrong < 3
 
 
-def test_what_all_models_suffer_in_a_turn_does_not_count():
+def test_ratio_is_of_the_same_turn():
     """The machine is busy in half of the turns and takes three times as long."""
     busy = np.array([1, 3, 1, 3, 1, 3, 3.0])
     found = ratio(0.5 * busy, 1.0 * busy)
     assert (found.low, found.median, found.high) == (0.5, 0.5, 0.5)
 
 
-def test_fewer_than_six_turns_advise_nothing_but_exact_attention():
+def test_ratio_of_fewer_than_six_turns_is_unknown():
     five, six = (ratio(np.full(turns, 0.1), np.ones(turns)) for turns in (5, 6))
     assert math.isnan(five.high)
     assert str(five) == "0.10 (5 turns)"
@@ -75,20 +75,15 @@ def test_fewer_than_six_turns_advise_nothing_but_exact_attention():
     ],
     ids=["fastest", "points", "many points", "a tenth", "tie", "unknown", "all unknown", "no memory", "slow", "none"],
 )
-def test_the_fastest_of_the_good_ones_is_taken_if_it_is_faster_beyond_doubt(rows, points, expected):
+def test_choice_is_the_fastest_of_the_good_ones(rows, points, expected):
     assert taken(*rows, points=points) == expected
-
-
-def test_near_the_best_is_what_is_known_to_be():
-    assert near_the_best({"a": 90.0, "b": 88.6, "c": None}, 1.5) == ["a", "b"]
-    assert near_the_best({"a": None, "b": None}, 1.0) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("splits", "evaluated"),
     [({"train": 80, "validation": 10, "test": 10}, 20 * 10 + 20), ({"train": 80, "held_out": 20}, 20 * 20)],
 )
-def test_a_run_has_its_evaluations(splits, evaluated):
+def test_time_of_a_run_has_its_evaluations(splits, evaluated):
     """After each of 20 epochs; those of labelled texts predict validation and test in the end."""
     steps = Steps([(1, 10, 1.0), (2, 10, 2.0)], 0.5, 0.0, grows=False, mb=1.0, mb_per_token=0.1)
     own = OwnTexts({}, splits, [], {"no": 50, "yes": 50} if "test" in splits else {})
@@ -98,7 +93,7 @@ def test_a_run_has_its_evaluations(splits, evaluated):
     assert found.seconds == pytest.approx(START_UP + 20 * 80 + evaluated * 0.5)
 
 
-def test_the_mechanism_for_long_documents_is_named_with_its_cost_and_the_page_of_its_study(repository):
+def test_mechanism_for_long_documents_names_its_page(repository):
     exact, fast = made("exact", 6000.0), made("fast", 3000.0)
     found = mechanism(fast, exact, 4096)
     assert "To read 4,096 tokens at once, take `fast`:** about 50 minutes a seed here, 0.50 [0.50, 0.50] of" in found

@@ -10,7 +10,7 @@ def graph():
     return study().graph
 
 
-def test_the_published_values_count_at_their_length(graph):
+def test_published_values_count_at_their_length(graph):
     scores = scores_near(graph, "finetune", 16_384)
     assert (scores.dataset, scores.max_tokens) == ("arxiv", 16_384)
     assert scores.by_model["lsh-h4-c128"] == 87.40
@@ -18,40 +18,23 @@ def test_the_published_values_count_at_their_length(graph):
     assert len(scores.by_model) == 11  # the grid, the baseline and the hybrid
 
 
-@pytest.mark.parametrize(
-    ("limit", "dataset"),
-    [
-        (256, "imdb"),
-        (1024, "imdb"),
-        (2048, "hyperpartisan"),
-        (6000, "hyperpartisan"),
-        (8192, "arxiv"),
-        (32_768, "arxiv"),
-    ],
-)
-def test_the_nearest_length_counts_and_of_two_the_longer(graph, limit, dataset):
-    assert scores_near(graph, "finetune", limit).dataset == dataset
+def test_published_values_of_the_nearest_length_count(graph):
+    nearest = {256: "imdb", 1024: "imdb", 2048: "hyperpartisan", 6000: "hyperpartisan", 8192: "arxiv", 32_768: "arxiv"}
+    assert {limit: scores_near(graph, "finetune", limit).dataset for limit in nearest} == nearest
+    assert [scores_near(graph, "finetune", limit) for limit in (128, 65_536)] == [None, None]
 
 
-@pytest.mark.parametrize("limit", [128, 65_536])
-def test_other_lengths_tell_nothing(graph, limit):
-    assert scores_near(graph, "finetune", limit) is None
-
-
-@pytest.mark.parametrize(("limit", "missing"), [(256, {"lsh-h2-c128", "lsh-h4-c128"}), (512, set()), (1024, set())])
-def test_a_score_counts_if_the_mechanism_approximates_at_both_lengths_or_at_neither(repository, limit, missing):
+@pytest.mark.parametrize(("limit", "missing"), [(256, {"lsh-h2-c128", "lsh-h4-c128"}), (512, set())])
+def test_published_values_where_a_mechanism_is_exact(repository, limit, missing):
     """The published reviews have 512 tokens. Two chunks of 128 tokens are exact attention."""
     graph = load_study(read_layers([repository / "config" / "config.yaml"])).graph
+    lengths = {name: dataset.max_tokens for name, dataset in graph.experiment.datasets.items()}
+    assert lengths == PUBLISHED_TOKENS
     lsh = {model for model in scores_near(graph, "finetune", 16_384).by_model if model.startswith("lsh")}
     assert lsh - set(scores_near(graph, "finetune", limit).by_model) == missing
 
 
-def test_published_limits_are_those_of_the_grid(repository):
-    datasets = load_study(read_layers([repository / "config" / "config.yaml"])).experiment.datasets
-    assert {name: dataset.max_tokens for name, dataset in datasets.items()} == PUBLISHED_TOKENS
-
-
-def test_a_difference_of_one_seed_is_told_from_noise(graph):
+def test_published_values_differ_by_more_than_noise(graph):
     """1.48 points between exact attention and LSH are less than 3,339 papers can show."""
     scores = scores_near(graph, "finetune", 16_384)
     assert scores.by_model["sdpa"] - scores.by_model["lsh-h2-c64"] < scores.noise

@@ -1,33 +1,27 @@
-import logging
-import re
-import time
-import unicodedata
-
 import numpy as np
 import pytest
 from small_studies import study
 
-from lib.advice.texts import find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
-from lib.core.errors import DownloadError
+from lib.advice.texts import find_tokenizer, kept_of, lost, ngram_settings, token_lengths
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
+from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece
 from lib.workflow.planning.plan import Plan
 
 
-def test_what_a_limit_loses():
+def test_limit_loses_tokens_and_documents():
     lengths = np.array([100, 300, 600])
     assert lost(lengths, 300) == pytest.approx((0.3, 1 / 3))
     assert lost(lengths, 600) == (0.0, 0.0)
 
 
-def test_a_vocabulary_of_the_user_comes_before_the_study_s(tmp_path):
+def test_vocabulary_of_the_user_comes_first(tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
     folder = find_tokenizer(Plan(study()), "wordpiece", tmp_path / "made", ["some text"], str(vocabulary))
     assert token_lengths(["a b a", "a"], TextTokenizer.load(folder)).tolist() == [5, 3]
 
 
-def test_a_vocabulary_that_the_study_trains_is_trained_on_the_texts_until_the_study_has_made_it(tmp_path):
+def test_vocabulary_is_trained_until_the_study_has_it(tmp_path):
     own = Plan(study(layers=[("own.yaml", {"execution": {"results": str(tmp_path / "results")}})]))
     folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"] * 3, None)
     assert folder == tmp_path / "made"
@@ -37,7 +31,7 @@ def test_a_vocabulary_that_the_study_trains_is_trained_on_the_texts_until_the_st
     assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
 
 
-def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
+def test_vocabulary_that_is_published_is_taken(tmp_path):
     train_byte_pairs(tmp_path / "there", ["good film"] * 3)
     published = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
     results = {"execution": {"results": str(tmp_path / "results")}}
@@ -46,60 +40,24 @@ def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
     assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
 
 
-def test_a_tokeniser_of_bytes_is_made_from_nothing(tmp_path):
-    results = {"execution": {"results": str(tmp_path / "results")}}
-    own = Plan(study(("tokenizers/wordpiece", {"algorithm": "bytes"}), layers=[("own.yaml", results)]))
-    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", [], None)
-    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [2 + len("good film")]
-
-
-def test_long_documents_are_counted_whole(tmp_path):
-    tokenizer = train_wordpiece(tmp_path / "made", ["good film"] * 3)
-    assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]
-
-
-def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
-    english = ["the film was good and we liked it", "this play is bad and nobody liked it"] * 3
-    pieces = [f"##{letter}" for letter in "абвгдеєжзиіїйклмнопрстуфхцчшщьюя"]
-    vocabulary = tmp_path / "vocab.txt"
-    words = sorted(set(" ".join(english).split()))
-    letters = [piece.removeprefix("##") for piece in pieces]
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
-    tokenizer = from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
-    assert language_of(english) == ("en", 1)
-    assert kept_of(english, tokenizer) == (0, [])
-    foreign = ["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3
-    assert language_of(foreign)[0] == "uk"
-    empty, (*_, warning) = kept_of(foreign, tokenizer)
-    assert empty == 0
-    assert re.search(r"splits words into pieces \([5-9]\.\d tokens per word", warning)
-
-
 def chinese(count=40):
     """Reviews without spaces, no two of which are alike."""
     kinds = ["房间很小不干净", "服务很好位置方便", "菜太咸了不好吃"]
     return [f"{kinds[n % 3]}{chr(0x4E00 + 17 * n)}{chr(0x5E00 + 13 * n)}" for n in range(count)]
 
 
-def test_tfidf_counts_characters_only_where_it_finds_too_few_words():
+def test_tfidf_counts_characters_where_words_are_few():
     assert ngram_settings(["the film was good", "this play is bad", "the play was good"] * 9) == {}
     assert ngram_settings(chinese()) == {"unit": "characters", "ngram_max": 3}
     assert ngram_settings(["different", "words", "qxz"]) == {"unit": "characters", "ngram_max": 3}, "no word is left"
     assert ngram_settings(["ab", "cd", "ef"]) is None
-
-
-def test_tfidf_counts_characters_where_it_would_cut_words_at_their_marks():
     hindi = ["यह फिल्म बहुत अच्छी थी", "मुझे कहानी पसंद नहीं आई", "खिलाड़ियों ने शानदार काम किया"] * 9
+    assert ngram_settings(hindi) == {"unit": "characters", "ngram_max": 3}, "words would be cut at their marks"
     french = ["le film était très réussi", "la soirée était ratée", "une très belle soirée"] * 9
-    assert ngram_settings(hindi) == {"unit": "characters", "ngram_max": 3}
     assert ngram_settings(french) == {}
-    decomposed = [unicodedata.normalize("NFD", text) for text in french]
-    assert ngram_settings(decomposed) == {"unit": "characters", "ngram_max": 3}
-    signs = ["what a good film \u2764\ufe0f", "a bad play 1\ufe0f\u20e3", "good play"] * 9
-    assert ngram_settings(signs) == {}, "marks of no letter"
 
 
-def test_what_a_vocabulary_loses_is_said_with_its_remedy(tmp_path):
+def test_vocabulary_that_loses_texts_has_a_remedy(tmp_path):
     thai = ["ที่นี่อร่อย บริการดี", "อาหารไม่ดี ที่นี่แย่", "ร้านสวย ชอบมาก"] * 5
     _, found = kept_of(thai, train_wordpiece(tmp_path / "dropping", thai))
     assert any("strip_accents: false" in each for each in found)
@@ -107,19 +65,3 @@ def test_what_a_vocabulary_loses_is_said_with_its_remedy(tmp_path):
     assert not any("strip_accents" in each for each in found)
     empty, _ = kept_of(["".join(thai).replace(" ", "")] * 3, train_wordpiece(tmp_path / "unread", thai))
     assert empty == 1
-
-
-def test_a_hub_that_does_not_answer_is_one_message_at_once(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    hub = {"source": "hub", "repository": "google-bert/bert-base-uncased", "revision": "0" * 40}
-    folders = {"execution": {"results": str(tmp_path / "results"), "resources": str(tmp_path / "resources")}}
-    own = Plan(study(("tokenizers/wordpiece", hub), layers=[("own.yaml", folders)]))
-    begun = time.monotonic()
-    with caplog.at_level(logging.WARNING), pytest.raises(DownloadError, match="does not answer") as failure:
-        find_tokenizer(own, "wordpiece", tmp_path / "made", ["text"], None)
-    assert "Or name a vocab.txt of your own with --vocabulary" in str(failure.value)
-    assert "\n" not in str(failure.value)
-    assert not caplog.records
-    assert time.monotonic() - begun < 10

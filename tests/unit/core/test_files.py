@@ -1,17 +1,15 @@
 import json
 import os
 import resource
-import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 from litter import leave_litter
 
-from lib.core import files, program
+from lib.core import files
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import (
     atomic_path,
@@ -20,7 +18,6 @@ from lib.core.files import (
     folders_in,
     mapping_text,
     read_mapping,
-    require_new,
     settle,
     write_json,
     write_text,
@@ -28,16 +25,11 @@ from lib.core.files import (
 from lib.study.runs import as_json
 
 
-def test_a_file_appears_whole(tmp_path):
-    target = tmp_path / "deep" / "down" / "file.json"
+def test_failed_write_leaves_what_was_there(tmp_path):
+    target = tmp_path / "deep" / "file.json"
     write_json(target, {"b": 1, "a": "ä"})
-    assert json.loads(target.read_text()) == {"b": 1, "a": "ä"}
-    assert [path.name for path in target.parent.iterdir()] == ["file.json"]
-
-
-def test_a_failure_leaves_what_was_there(tmp_path):
-    target = tmp_path / "file.txt"
-    write_text(target, "before")
+    assert target.read_text(encoding="utf-8") == '{\n  "b": 1,\n  "a": "ä"\n}\n'
+    before = target.read_bytes()
 
     def fail():
         with atomic_path(target) as partial:
@@ -46,31 +38,12 @@ def test_a_failure_leaves_what_was_there(tmp_path):
 
     with pytest.raises(ArithmeticError):
         fail()
-    assert target.read_text() == "before"
-    assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
-
-
-@pytest.mark.parametrize("kind", ["-", "/dev/stdout", "pipe", "device"])
-def test_what_is_no_regular_file_is_written_to(kind, tmp_path, capfd, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    target, stack = kind, []
-    if kind == "pipe":
-        os.mkfifo(target)
-        stack = [os.open(target, os.O_RDONLY | os.O_NONBLOCK)]
-    elif kind == "device":
-        stack = os.openpty()
-        target = os.ttyname(stack[1])
-    before = os.stat(target).st_mode if stack else None
-    write_text(target, "text")
-    assert (os.read(stack[0], 9).decode() if stack else capfd.readouterr().out) == "text"
-    assert not stack or os.stat(target).st_mode == before
-    assert [path.name for path in tmp_path.iterdir()] == ["pipe"] * (kind == "pipe")
-    for each in stack:
-        os.close(each)
+    assert target.read_bytes() == before
+    assert [path.name for path in target.parent.iterdir()] == ["file.json"]
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_and_its_file_is_written(there, tmp_path):
+def test_write_through_a_link(there, tmp_path):
     target, link = tmp_path / "elsewhere" / "file.csv", tmp_path / "link.csv"
     target.parent.mkdir()
     if there:
@@ -80,7 +53,7 @@ def test_a_link_stays_and_its_file_is_written(there, tmp_path):
     assert (link.is_symlink(), target.is_symlink(), target.read_text()) == (True, False, "text")
 
 
-def test_a_folder_is_replaced_whole(tmp_path):
+def test_folder_is_replaced_whole(tmp_path):
     target = tmp_path / "folder"
     for name in ("first", "second"):
         with atomic_path(target) as partial:
@@ -89,36 +62,21 @@ def test_a_folder_is_replaced_whole(tmp_path):
     assert [path.name for path in target.iterdir()] == ["second"]
 
 
-def test_a_place_of_a_user_is_new(tmp_path):
-    require_new(tmp_path / "new")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to("gone")
-    for name in ("folder", "file", "link"):
-        with pytest.raises(ProjectError, match=f"{name}: is there already"):
-            require_new(tmp_path / name)
-
-
-def test_a_file_does_not_replace_a_folder(tmp_path):
+def test_write_in_place_of_a_folder_or_below_a_file(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kept").write_text("kept")
-    for write in (write_text, write_json):
-        with pytest.raises(ProjectError, match="folder: is a folder"):
-            write(tmp_path / "folder", "text")
+    with pytest.raises(ProjectError, match="folder: is a folder"):
+        write_text(tmp_path / "folder", "text")
+    with pytest.raises(ProjectError, match="kept/inside.txt:"):
+        write_text(tmp_path / "folder" / "kept" / "inside.txt", "text")
     assert (tmp_path / "folder" / "kept").read_text() == "kept"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
-
-
-def test_a_place_that_cannot_be_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ProjectError, match="file/inside.txt:.*write permission"):
-        write_text(tmp_path / "file" / "inside.txt", "text")
 
 
 # Rights
 
 
-@pytest.fixture(params=[0o022, 0o027, 0o002, 0o077], ids=oct)
+@pytest.fixture(params=[0o022, 0o077], ids=oct)
 def umask(request, monkeypatch):
     before = os.umask(request.param)
     monkeypatch.setattr(files, "UMASK", request.param)
@@ -131,7 +89,7 @@ def modes(place):
 
 
 @pytest.mark.parametrize("too_few", [0o600, 0o777])
-def test_what_appears_has_the_rights_that_the_umask_gives(umask, too_few, tmp_path):
+def test_rights_are_those_of_the_umask(umask, too_few, tmp_path):
     """Whatever the writer chose: safetensors gives 0600, mkdtemp 0700, a copy those of its source."""
     with atomic_path(tmp_path / "model") as partial:
         os.rename(tempfile.mkdtemp(dir=tmp_path), partial)
@@ -150,81 +108,20 @@ def test_what_appears_has_the_rights_that_the_umask_gives(umask, too_few, tmp_pa
     settle(tmp_path / "model")
     assert modes(tmp_path / "model") == found
     assert {path.name for path in tmp_path.iterdir()} == {"model", "text", "table"}
-
-
-def test_a_folder_of_a_group_stays_one(umask, tmp_path):
-    tmp_path.chmod(0o2775)
-    with atomic_path(tmp_path / "model") as partial:
-        partial.mkdir()
-        (partial / "state").mkdir()
-    assert all(mode & stat.S_ISGID for mode in modes(tmp_path / "model").values())
-
-
-def test_links_keep_their_rights_and_those_of_what_they_name(tmp_path):
-    (tmp_path / "elsewhere").touch(mode=0o600)
-    with atomic_path(tmp_path / "folder") as partial:
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group").chmod(0o2775)  # its content belongs to the group, too
+    with atomic_path(tmp_path / "group" / "made") as partial:
         partial.mkdir()
         (partial / "link").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").touch(mode=0o600)
+    assert modes(tmp_path / "group" / "made")["made"] & stat.S_ISGID
     assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o600
-
-
-@pytest.fixture
-def private():
-    """A folder that another user may write to, with a file and a folder that are not that user's; then become it."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    (folder / "file").touch(mode=0o600)
-    (folder / "private").mkdir(mode=0o700)
-    (folder / "shown").mkdir(mode=0o755)
-    folder.chmod(0o777)
-    if is_root := os.geteuid() == 0:
-        os.setresuid(65534, 65534, 0)
-    else:
-        (folder / "file").chmod(0)
-        (folder / "private").chmod(0)
-        (folder / "shown").chmod(0o555)
-    yield folder
-    if is_root:
-        os.setresuid(0, 0, 0)
-    (folder / "private").chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-READERS = [
-    lambda folder: (folder / "file").read_text(),
-    lambda folder: shutil.copyfile(folder / "file", folder / "copy"),
-    lambda folder: (folder / "private" / "deep" / "file").read_text(),
-    lambda folder: list((folder / "private").iterdir()),
-    lambda folder: open(os.fsencode(folder / "file")).read(),  # noqa: SIM115
-]
-
-
-@pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("writes", [False, True])
-def test_what_cannot_be_read_is_not_said_to_lack_space(read, writes, private, caplog):
-    def main(argv):
-        if not writes:
-            read(private)
-        with atomic_path(private / "target"):
-            read(private)
-
-    assert program.run(main, []) == 1
-    (message,) = caplog.messages
-    assert "cannot be read (Permission denied)" in message
-    assert "chmod -R a+rX" in message
-    assert "space" not in message
-
-
-def test_what_cannot_be_written_is_not_said_to_be_unreadable(private, caplog):
-    assert program.run(lambda argv: write_text(private / "shown" / "file", "text"), []) == 1
-    assert program.run(lambda argv: (private / "shown" / "file").write_text("text"), []) == 1
-    assert "cannot be written (Permission denied)" in caplog.messages[0]
-    assert "write results" in caplog.messages[1]
 
 
 # Litter
 
 
-def test_litter_is_nobodys_file(tmp_path):
+def test_litter_is_no_file(tmp_path):
     for name in ("model/config.json", "history.csv", "weights.safetensors", "module.py"):
         write_text(tmp_path / name, "text")
     files, folders = files_in(tmp_path), folders_in(tmp_path)
@@ -255,12 +152,14 @@ sys.exit(program.run(main))
     "write",
     [
         "write_text(sys.argv[1], 'x' * 100_000)",
-        "open(sys.argv[1] + '.part', 'w').write('x' * 100_000)",
-        "import torch, safetensors.torch as s; s.save_file({'w': torch.zeros(99_999)}, sys.argv[1] + '.part')",
+        pytest.param(
+            "import torch, safetensors.torch as s; s.save_file({'w': torch.zeros(99_999)}, sys.argv[1] + '.part')",
+            marks=pytest.mark.extended,
+        ),
     ],
-    ids=["atomic", "plain", "safetensors"],
+    ids=["atomic", "safetensors"],
 )
-def test_a_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
+def test_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
     """The limit on a file's size stands for the limit of the disk: the same system call fails."""
     target = tmp_path / "result.txt"
     target.write_text("before")
@@ -277,58 +176,22 @@ def test_a_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
     assert target.read_text() == "before"
 
 
-@pytest.mark.parametrize("text", ["1e-05", "1E5", "-2e+16", "1.5e3", "1.0e-05"])
-def test_numbers_are_read_as_json_writes_them(tmp_path, text):
-    file = tmp_path / "settings.yaml"
-    file.write_text(f"value: {text}\n")
-    assert read_mapping(f'{{"value": {text}}}') == read_mapping(file) == {"value": float(text)}
-
-
 @pytest.mark.parametrize(
     "text",
-    [
-        "1_00",
-        "1000_000",
-        "_1",
-        "0_000",
-        "0o17",
-        "017",
-        "0b11",
-        "0x1F",
-        "12:30:45",
-        "1:30.5",
-        "2024-01-01",
-        "1_0.5",
-        "1e",
-        "+",
-        "-",
-        ".",
-    ],
+    ["1_00", "0o17", "017", "0x1F", "12:30:45", "2024-01-01", "1e", "-", ".", "e5", "1e5a"],
 )
-def test_what_yaml_guesses_a_number_from_is_a_text(text):
+def test_text_that_yaml_takes_for_a_number_is_a_text(text):
     assert read_mapping(f"{{value: [{text}, a], {text!r}: 1}}") == {"value": [text, "a"], text: 1}
 
 
-def test_numbers_are_those_of_yaml_1_2(tmp_path):
+def test_numbers_are_those_of_yaml_1_2_and_json(tmp_path):
     numbers = [0, 7, -7, 10**20, 1_234_567, 0.5, -0.5, 5.0, 1e300, float("inf"), float("-inf")]
     assert read_mapping("{a: [0, +7, -7, 100000000000000000000, 1_234_567, .5, -0.5, 5., 1e300, .inf, -.INF]}") == {
         "a": numbers
     }
     assert read_mapping('{"a": "5", b: yes, c: null}') == {"a": "5", "b": True, "c": None}
-
-
-@pytest.mark.parametrize("name", [".", "a\0b", "n" * 300, "n" * 5_000, "f" * 300 + "/x"])
-def test_what_cannot_be_read_as_a_file_is_named(name, tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_mapping(tmp_path / name)
-
-
-def test_words_that_look_like_numbers_stay_words():
-    assert read_mapping('{"revision": "1e5", "name": e5, "version": 1e5a}') == {
-        "revision": "1e5",
-        "name": "e5",
-        "version": "1e5a",
-    }
+    (tmp_path / "settings.yaml").write_text("value: [1e-05, 1E5, -2e+16, 1.5e3]\n")
+    assert read_mapping(tmp_path / "settings.yaml") == {"value": [1e-05, 1e5, -2e16, 1.5e3]}
 
 
 @pytest.mark.parametrize(
@@ -337,25 +200,20 @@ def test_words_that_look_like_numbers_stay_words():
         (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' is in line 3 and again in line 5"),
         (b"a: " + b"[" * 5000 + b"]" * 5000, "cannot be read"),
         (b"name: caf\xe9\n", "cannot be read .*in UTF-8"),
-        (bytes(range(256)), "cannot be read .*in UTF-8"),
         (b"a: \x00\n", "cannot be read"),
-        (b"a: !!timestamp x\n", "cannot be read"),
         (b"a: !!bool x\n", "cannot be read"),
-        (b"a: !!int ''\n", "cannot be read"),
+        (b"a: !!python/object/apply:os.mkdir ['ran']\n", "cannot be read"),
+        (None, "cannot be read"),
     ],
 )
-def test_a_file_that_is_no_settings_is_named_with_its_fault(tmp_path, content, message):
+def test_file_that_is_no_settings_is_named(tmp_path, content, message, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "study.yaml"
-    file.write_bytes(content)
+    if content is not None:
+        file.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"study\.yaml: {message}"):
         read_mapping(file)
-
-
-def test_aliases_and_merged_keys_are_read_as_yaml_has_them(tmp_path):
-    file = tmp_path / "study.yaml"
-    file.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n")
-    one = {"x": 1, "y": 1}
-    assert read_mapping(file) == {"a": one, "b": {"x": 1, "y": 2}, "c": [one, one]}
+    assert not (tmp_path / "ran").exists()
 
 
 # YAML refuses some signs, and reads others as the end of a line; names of classes may have any of them.
@@ -363,7 +221,7 @@ SIGNS = [*map(chr, range(1, 0x100)), "\u2028", "\u2029", "\ufeff", "\ufffe", "\u
 
 
 @pytest.mark.parametrize("written", ["file of JSON", "JSON", "YAML", "YAML in one line"])
-def test_every_sign_of_a_name_is_read_as_it_was_written(tmp_path, written):
+def test_any_sign_is_read_as_it_was_written(tmp_path, written):
     values = {"labels": [f"Sci{sign}Fi" for sign in SIGNS] + SIGNS, **{f"a{sign}b": 1 for sign in SIGNS}}
     source = tmp_path / "settings.json"
     if written == "file of JSON":
@@ -377,15 +235,7 @@ def test_every_sign_of_a_name_is_read_as_it_was_written(tmp_path, written):
     assert read_mapping(source) == values
 
 
-def test_ordinary_names_are_written_as_they_are(tmp_path):
-    values = {"labels": ["Café", "房间", "\U0001f600", "a\tb"]}
-    write_json(tmp_path / "settings.json", values)
-    assert (tmp_path / "settings.json").read_text(encoding="utf-8") == json.dumps(
-        values, indent=2, ensure_ascii=False
-    ) + "\n"
-
-
-def test_a_file_that_is_read_is_not_replaced(tmp_path):
+def test_file_that_is_read_is_not_replaced(tmp_path):
     (tmp_path / "texts.csv").write_text("text\n")
     (tmp_path / "link.csv").symlink_to("texts.csv")
     for name in ("texts.csv", "link.csv"):

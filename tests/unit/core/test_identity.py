@@ -15,13 +15,13 @@ SETTINGS = SimpleNamespace(
 )
 
 
-def test_settings_give_the_name_that_paths_have():
+def test_name_of_a_run_follows_from_its_settings():
     run = NamesRun.of(SETTINGS).id
     assert run == RunId("search", "sdpa", "imdb", 420, "freeze_layers-2+classifier_dropout-0.2")
     assert run.path == "search/sdpa/imdb/freeze_layers-2+classifier_dropout-0.2/seed-420"
 
 
-def test_heartbeat_and_record_begin_with_the_same_fields():
+def test_name_of_a_run_begins_heartbeat_and_record():
     """Their files are flat, and older ones have to be read."""
     fields = ["stage", "model", "dataset", "variant", "seed"]
     for kind in (Heartbeat, RunRecord):

@@ -2,39 +2,27 @@ import os
 import re
 
 import pytest
-from pydantic import ValidationError
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.core.inputs import expand_ranges, resolve_paths
-from lib.preparing.settings.sources import HubSource
 
 
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [
-        ("plain.parquet", ["plain.parquet"]),
         ("a-{08..10}-of-11.x", ["a-08-of-11.x", "a-09-of-11.x", "a-10-of-11.x"]),
         ("{9..10}", ["9", "10"]),
         ("{0..1}/{0..1}", ["0/0", "0/1", "1/0", "1/1"]),
-        ("{7..7}", ["7"]),
         ("{a..b}", ["{a..b}"]),
     ],
 )
-def test_ranges(pattern, names):
+def test_ranges_are_expanded(pattern, names):
     assert expand_ranges([pattern]) == names
+    with pytest.raises(ConfigError, match="runs backwards"):
+        expand_ranges(["{3..1}"])
 
 
-def test_hub_files_are_expanded_and_backward_ranges_refused():
-    pinned = {"repository": "owner/name", "revision": "0" * 40}
-    source = HubSource(**pinned, files={"train": ["x/{00000..00040}-of-00041.parquet", "y.csv"]})
-    assert len(source.files["train"]) == 42
-    assert source.files["train"][40:] == ["x/00040-of-00041.parquet", "y.csv"]
-    assert HubSource.model_validate(source.model_dump()) == source
-    with pytest.raises(ValidationError, match="runs backwards"):
-        HubSource(**pinned, files={"train": ["{3..1}"]})
-
-
-def test_paths_keep_the_order_of_patterns_and_sort_their_matches(tmp_path, monkeypatch):
+def test_paths_keep_the_order_of_patterns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("b.txt", "a.txt", "z.csv", "odd[1].txt"):
         (tmp_path / name).touch()
@@ -43,20 +31,15 @@ def test_paths_keep_the_order_of_patterns_and_sort_their_matches(tmp_path, monke
     assert [path.name for path in found] == ["z.csv", "a.txt", "b.txt", "odd[1].txt"]
 
 
-@pytest.mark.parametrize("pattern", ["none.txt", "none*.txt"])
-def test_missing_paths(tmp_path, monkeypatch, pattern):
+def test_paths_that_are_missing_or_folders_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="no such file"):
-        resolve_paths([pattern])
-
-
-@pytest.mark.parametrize("name", ["folder", "folder/"])
-def test_a_folder_is_refused_with_the_pattern_of_its_files(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+    for name in ("none.txt", "none*.txt"):
+        with pytest.raises(DataError, match="no such file"):
+            resolve_paths([name])
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/a.txt").touch()
-    with pytest.raises(DataError, match=f"^{name}: is a folder") as refusal:
-        resolve_paths([name])
+    with pytest.raises(DataError, match="is a folder") as refusal:
+        resolve_paths(["folder/"])
     (pattern,) = re.findall(r"write (\S+) for", str(refusal.value))
     assert [path.name for path in resolve_paths([pattern])] == ["a.txt"]
 
@@ -64,9 +47,8 @@ def test_a_folder_is_refused_with_the_pattern_of_its_files(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("a{0}.csv", r"has \{ and \} in its path.*rename it"),
-        ("a{.csv", "rename it"),
-        (b"b\xfccher.csv", "is not UTF-8.*Rename it"),
+        ("a{0}.csv", r"\{ and \}"),
+        (b"b\xfccher.csv", "UTF-8"),
     ],
 )
 @pytest.mark.parametrize("by_pattern", [False, True])
@@ -77,7 +59,7 @@ def test_names_that_a_workflow_cannot_handle_are_refused(tmp_path, monkeypatch, 
         resolve_paths(["*.csv" if by_pattern else os.fsdecode(name)])
 
 
-def test_a_file_named_twice_would_leak(tmp_path, monkeypatch):
+def test_file_named_twice_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").touch()
     with pytest.raises(DataError, match=r"a\.txt: named twice"):

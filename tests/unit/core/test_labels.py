@@ -6,7 +6,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from lib.core.labels import word_spans, words
 
 
-def test_words_are_what_white_space_separates():
+def test_words_are_separated_by_white_space():
     text = "  so-called\tU.S.\u00a0 \u4e2d\u6587\n[MASK]x "
     assert words(text) == ["so-called", "U.S.", "\u4e2d\u6587", "[MASK]x"]
     assert [text[start:end] for start, end in word_spans(text)] == words(text)

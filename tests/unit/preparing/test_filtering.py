@@ -45,22 +45,9 @@ joints = st.sampled_from([" ", "", "\n", "-", "_", "é", "\u00a0", "0", " " * 70
 
 
 @given(st.lists(st.tuples(words, joints), max_size=40), st.integers(0, 5))
-def test_filter_is_its_definition(pieces, minimum):
+def test_keyword_filter_is_its_definition(pieces, minimum):
     text = "".join(word + joint for word, joint in pieces)
     assert keyword_filter(KEYWORDS, minimum)(text) == by_definition(text, minimum)
-
-
-@given(st.text(max_size=200), st.text(max_size=200), st.integers(1, 3))
-def test_any_text_around_keywords(before, after, minimum):
-    text = f"{before} film\t{after}.law {before}"
-    assert keyword_filter(KEYWORDS, minimum)(text) == by_definition(text, minimum)
-
-
-def test_words_at_every_offset_of_a_window():
-    keep = keyword_filter(["gun", "law"], 2)
-    for offset in range(980, 1020):
-        assert keep("y" * offset + " gun " + "z" * 997 + " law")
-        assert not keep("y" * offset + " gunlaw law")
 
 
 @pytest.fixture
@@ -80,28 +67,25 @@ def test_articles_keep_their_order(raw, tmp_path):
     assert table.to_pydict() == {"id": ["3", "7"], "text": ["A film about law.", "Law; FILM"], "label": [None, None]}
 
 
-def test_zero_keywords_keep_all_but_the_empty(raw, tmp_path):
+def test_articles_without_keywords_are_kept_unless_empty(raw, tmp_path):
     filter_corpus(raw, tmp_path / "part.parquet", ArticleFilter(keywords=[], min_keywords=0), part="train-00004")
     assert pq.read_table(tmp_path / "part.parquet")["id"].to_pylist() == [
         "train-00004-0",
         "train-00004-1",
         "train-00004-3",
     ]
+    filter_corpus(raw, tmp_path / "none.parquet", ArticleFilter(keywords=["gun"], min_keywords=1))
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
-def test_none_kept_is_a_part_without_rows(raw, tmp_path):
-    filter_corpus(raw, tmp_path / "part.parquet", ArticleFilter(keywords=["gun"], min_keywords=1))
-    assert pq.read_table(tmp_path / "part.parquet").num_rows == 0
-
-
-def test_damaged_file_leaves_nothing(raw, tmp_path):
+def test_articles_of_a_damaged_file_leave_nothing(raw, tmp_path):
     raw.write_text('{"text": "fine"}\n{"text": ')
     with pytest.raises(DataError):
         filter_corpus(raw, tmp_path / "out" / "part.parquet", ArticleFilter(keywords=[], min_keywords=0))
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_script_takes_inline_settings_and_files_and_names_all_problems(raw, tmp_path, caplog):
+def test_program_of_the_filter_takes_settings_and_files(raw, tmp_path, caplog):
     target = tmp_path / "part.parquet"
     main = runpy.run_path(str(SCRIPTS / "filter_corpus.py"))["main"]
     common = ["--source", str(raw), "--out", str(target)]

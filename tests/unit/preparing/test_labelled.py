@@ -13,7 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import ValidationError
 from sklearn.model_selection import train_test_split
 
 from lib.core import program
@@ -57,7 +56,7 @@ def summary(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
-def test_joined_parts_are_split_by_two_calls_of_scikit_learn(parts, tmp_path):
+def test_split_is_two_calls_of_scikit_learn(parts, tmp_path):
     prepare_dataset(parts, tmp_path / "out", settings(split=Split(join=["test", "train"])))
     rows = documents(200, start=300) + documents(300)
     labels = [row["label"] for row in rows]
@@ -82,22 +81,14 @@ def test_joined_parts_are_split_by_two_calls_of_scikit_learn(parts, tmp_path):
         ([3_036] * 5 + [3_035, 3_034, 3_033, 3_036, 3_035, 3_035], (26_710, 3_339, 3_339)),
     ],
 )
-def test_sizes_of_the_published_datasets(documents_of_class, sizes):
+def test_split_has_the_sizes_of_the_published_datasets(documents_of_class, sizes):
     labels = np.repeat(np.arange(len(documents_of_class)), documents_of_class)
     assert len(labels) == sum(sizes)
     assignment = assign_splits(labels, [str(n) for n in range(len(documents_of_class))], Split())
     assert tuple(np.bincount(assignment)) == sizes
 
 
-def test_shares_and_ratios_are_what_their_decimals_say():
-    """Unlike 0.14 * 100 and 1.16 * 25 in floats."""
-    split = Split(validation=0.07, test=0.07)
-    assert np.bincount(assign_splits(np.arange(100) % 2, ["no", "yes"], split)).tolist() == [86, 7, 7]
-    found = assign_splits((np.arange(125) < 25).astype(int), ["no", "yes"], Split(), balance=1.16)
-    assert (found >= 0).sum() == 25 + 29
-
-
-def test_hyperpartisan_sizes():
+def test_split_with_held_out_part_balance_and_sizes():
     generator = np.random.default_rng(0)
     labels = generator.choice(2, 80_000, p=[0.4, 0.6])
     held_out = np.arange(80_000) >= 62_000
@@ -120,27 +111,19 @@ def test_held_out_part_gives_validation_and_test(parts, tmp_path):
     assert [len(found[name]) for name in SPLITS] == [300, 100, 100]
     assert all(row["id"].startswith("train-") for row in found["train"])
     assert all(row["id"].startswith("test-") for row in found["validation"] + found["test"])
-
-
-def test_without_the_held_out_part_the_file_is_split_like_the_others(parts, tmp_path):
-    for part in ("train", "test"):
-        only = {part: parts["train"]}
-        prepare_dataset(only, tmp_path / part, settings(split=Split(held_out="test")))
-        assert [len(rows) for rows in prepared(tmp_path / part).values()] == [240, 30, 30]
-
-
-def test_a_held_out_part_that_is_not_there_is_refused(parts, tmp_path):
-    """Joined, the documents of test would train."""
-    with pytest.raises(ConfigError, match=r"names the parts \['dev'\], but the source has \['train', 'te"):
+    only = {"train": parts["train"]}  # without the part, the file is split like others
+    prepare_dataset(only, tmp_path / "only", settings(split=Split(held_out="test")))
+    assert [len(rows) for rows in prepared(tmp_path / "only").values()] == [240, 30, 30]
+    with pytest.raises(ConfigError, match=r"\['dev'\]"):  # joined, the documents of test would train
         prepare_dataset(parts, tmp_path / "out", settings(split=Split(held_out="dev")))
 
 
-@pytest.mark.parametrize(
-    ("split", "joined"), [({}, True), ({"join": ["train", "test"]}, False), ({"held_out": "test"}, False)]
-)
-def test_parts_that_are_joined_unasked_are_a_warning(parts, tmp_path, caplog, split, joined):
-    prepare_dataset(parts, tmp_path / "out", settings(split=Split(**split)))
-    assert ("the parts train, test are joined and split again" in caplog.text) == joined
+def test_shares_are_what_their_decimals_say():
+    """Unlike 0.14 * 100 and 1.16 * 25 in floats."""
+    split = Split(validation=0.07, test=0.07)
+    assert np.bincount(assign_splits(np.arange(100) % 2, ["no", "yes"], split)).tolist() == [86, 7, 7]
+    found = assign_splits((np.arange(125) < 25).astype(int), ["no", "yes"], Split(), balance=1.16)
+    assert (found >= 0).sum() == 25 + 29
 
 
 @pytest.fixture
@@ -160,16 +143,12 @@ def test_published_splits_are_taken_as_they_are(published, tmp_path):
     assert {name: part["documents"] for name, part in report["splits"].items()} == {
         "train": 100, "validation": 20, "test": 30,
     }  # fmt: skip
-
-
-def test_published_splits_may_be_cut(published, tmp_path):
     split = Split(published=True, documents={"train": 50, "test": 10})
-    prepare_dataset(published, tmp_path / "out", settings(split=split))
-    found = prepared(tmp_path / "out")
+    prepare_dataset(published, tmp_path / "cut", settings(split=split))
+    found = prepared(tmp_path / "cut")
     assert {name: Counter(row["label"] for row in rows) for name, rows in found.items()} == {
         "train": {0: 25, 1: 25}, "validation": {0: 10, 1: 10}, "test": {0: 5, 1: 5},
     }  # fmt: skip
-    assert all(row["id"].startswith("train-") for row in found["train"])
 
 
 def test_published_splits_need_their_parts(parts, published, tmp_path):
@@ -177,11 +156,11 @@ def test_published_splits_need_their_parts(parts, published, tmp_path):
         with pytest.raises(ConfigError, match=r"names the parts \['train', 'validation', 'test'\]"):
             prepare_dataset(files, tmp_path / "out", settings(split=Split(published=True)))
     write(tmp_path / "train.parquet", documents(20, classes=1))
-    with pytest.raises(DataError, match="in train: no: 20, yes: 0; expected at least 1 of every class"):
+    with pytest.raises(DataError, match="in train: no: 20, yes: 0"):
         prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
 
 
-def test_only_training_needs_every_class(published, tmp_path, caplog):
+def test_published_splits_need_all_classes_in_training(published, tmp_path, caplog):
     for part in ("validation", "test"):
         write(tmp_path / f"{part}.parquet", documents(20, classes=1))
     prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
@@ -192,12 +171,7 @@ def test_only_training_needs_every_class(published, tmp_path, caplog):
         prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True), min_chars=2))
 
 
-def test_settings_of_a_published_split_survive_being_passed_on():
-    given = settings(split=Split(published=True, documents={"train": 5}))
-    assert Preparation.model_validate_json(given.model_dump_json()) == given
-
-
-def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
+def test_documents_are_cleaned_dropped_and_balanced(tmp_path):
     rows = [{"text": f"{'yes' if n % 3 else 'no!'}<br /><BR>{n:03d}<br>", "label": bool(n % 3)} for n in range(90)] + [
         {"text": "<br />", "label": True},
         {"text": "ab", "label": False},
@@ -222,18 +196,7 @@ def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
     assert summary(tmp_path / "out")["splits"]["train"]["labels"] == {"no": 24, "yes": 24}
 
 
-def test_documents_that_are_too_long_are_dropped_before_they_are_balanced_and_counted(tmp_path):
-    rows = [{"text": "x" * (1 + n), "label": n % 2} for n in range(60)]
-    path = write(tmp_path / "raw.parquet", rows)
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings(min_chars=11, max_chars=51, balance=True))
-    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
-    assert {len(row["text"]) for row in kept} <= set(range(11, 52))
-    assert Counter(row["label"] for row in kept) == {0: 20, 1: 20}
-    part = summary(tmp_path / "out")["parts"]["all"]
-    assert (part["short"], part["long"], part["candidates"]) == (10, 9, {"no": 21, "yes": 20})
-
-
-def test_duplicate_texts_are_reported_and_stay(tmp_path):
+def test_duplicate_texts_are_reported(tmp_path):
     path = write(tmp_path / "raw.parquet", [{"text": f"text {n // 10 // 2}", "label": n % 2} for n in range(100)])
     prepare_dataset({"all": [path]}, tmp_path / "out", settings())
     found = {name: [row["text"] for row in rows] for name, rows in prepared(tmp_path / "out").items()}
@@ -252,13 +215,11 @@ def test_duplicate_texts_are_reported_and_stay(tmp_path):
     ("other", "same"),
     [
         ("CAF\u00c9 STRASSE", True),
-        ("\tcaf\u00e9 \n stra\u00dfe ", True),
-        ("cafe\u0301 stra\u00dfe", True),
-        ("caf\u00e9stra\u00dfe", False),
+        ("\tcafe\u0301 \n stra\u00dfe ", True),
         ("cafe stra\u00dfe", False),
     ],
 )
-def test_case_white_space_and_the_form_of_accents_make_no_other_text(tmp_path, other, same):
+def test_duplicate_texts_in_case_space_and_accents(tmp_path, other, same):
     """One notion, for the summary, for what is dropped, for the records of runs and for descriptions of texts."""
     texts = {"train": ["caf\u00e9 stra\u00dfe", other, *"abcd"], "validation": ["x", "y"], "test": [other, "z"]}
     parts = {
@@ -277,23 +238,15 @@ def test_case_white_space_and_the_form_of_accents_make_no_other_text(tmp_path, o
     assert pd.read_parquet(keep / "description")["repeated"].sum() == same
 
 
-def test_pairs_are_the_same_if_both_texts_are(tmp_path):
-    pairs = [("a b", "c"), ("A  b", "C"), ("a", "b c"), ("a b c", "-")]
-    rows = [{"text": one, "second": two, "label": n % 2} for n, (one, two) in enumerate(pairs)]
-    parts = {part: [write(tmp_path / f"{part}.parquet", rows)] for part in SPLITS}
-    prepare_dataset(parts, tmp_path / "out", settings(text_pair="second", split=Split(published=True)))
-    assert summary(tmp_path / "out")["splits"]["train"]["duplicate_texts"] == 1
-
-
-def test_a_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):
+def test_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.preparing.labelled.MOST_SECONDS", 0.2)
     files = {"all": [write(tmp_path / "all.parquet", [{"text": "a" * 5_000 + "b", "label": 0}])]}
-    with pytest.raises(DataError, match=r"document 'all-0': '\(a\+\)\+\$' \(remove\) takes more than 0.2 seconds"):
+    with pytest.raises(DataError, match="document 'all-0': .*remove"):
         prepare_dataset(files, tmp_path / "out", settings(remove="(a+)+$"))
 
 
 @pytest.mark.parametrize("published", [True, False])
-def test_duplicate_texts_are_dropped_if_asked_and_those_of_test_stay(tmp_path, published):
+def test_duplicate_texts_are_dropped_and_those_of_test_stay(tmp_path, published):
     parts = {
         name: [write(tmp_path / f"{name}.parquet", [{"text": f"text {n}", "label": n % 2} for n in numbers])]
         for name, numbers in {
@@ -314,7 +267,7 @@ def test_duplicate_texts_are_dropped_if_asked_and_those_of_test_stay(tmp_path, p
     assert "duplicates" not in settings().model_dump()
 
 
-def test_the_same_arguments_give_the_same_bytes(parts, tmp_path):
+def test_preparation_gives_the_same_bytes_again(parts, tmp_path):
     for name in ("one", "two"):
         prepare_dataset(parts, tmp_path / name, settings(split=Split(documents={"train": 101})))
     for path in (tmp_path / "one").iterdir():
@@ -328,26 +281,17 @@ def test_the_same_arguments_give_the_same_bytes(parts, tmp_path):
         ({"split": Split(documents={"train": 401})}, DataError, "train: 401, but there are no: 200, yes: 200"),
         ({"labels": ["no", "yes", "never"]}, DataError, "no: 250, yes: 250, never: 0"),
         ({"split": Split(join=["test", "extra"])}, ConfigError, r"'extra'\].*\['train', 'test'\]"),
-        ({"min_chars": 1000}, DataError, "no: 0, yes: 0"),
         ({"min_chars": 1000, "split": Split(held_out="test")}, DataError, "no: 0, yes: 0"),
         ({"label": "star"}, DataError, "no column 'star'; it has 'text', 'label'"),
     ],
 )
-def test_what_cannot_be_prepared_leaves_nothing(parts, tmp_path, options, error, match):
+def test_preparation_that_cannot_be_leaves_nothing(parts, tmp_path, options, error, match):
     with pytest.raises(error, match=match):
         prepare_dataset(parts, tmp_path / "new" / "out", settings(**options))
     assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
 
 
-@pytest.mark.parametrize("rare", [1, 2, 3, 5])
-def test_a_class_too_rare_for_its_split(tmp_path, rare):
-    rows = documents(60, classes=1) + [{"text": f"rare {n}", "label": 1} for n in range(rare)]
-    path = write(tmp_path / "raw.parquet", rows)
-    with pytest.raises(DataError, match=f"yes: {rare if rare < 3 else '[0-9]'}"):
-        prepare_dataset({"all": [path]}, tmp_path / "out", settings())
-
-
-def test_a_failed_preparation_keeps_the_one_before(parts, tmp_path):
+def test_preparation_that_fails_keeps_the_one_before(parts, tmp_path):
     prepare_dataset(parts, tmp_path / "out", settings())
     before = (tmp_path / "out" / "train.parquet").read_bytes()
     with pytest.raises(DataError):
@@ -355,7 +299,7 @@ def test_a_failed_preparation_keeps_the_one_before(parts, tmp_path):
     assert (tmp_path / "out" / "train.parquet").read_bytes() == before
 
 
-def test_script_with_articles_and_ground_truth(tmp_path):
+def test_program_prepares_articles_and_ground_truth(tmp_path):
     for part in ("train", "validation"):
         ids = [f"{part}{n}" for n in range(40)]
         body = "".join(f'<article id="{i}"><p>{"x" * (n % 10 + 1)}</p></article>' for n, i in enumerate(ids))
@@ -376,7 +320,7 @@ def test_script_with_articles_and_ground_truth(tmp_path):
         assert row["label"] == (39 - int(row["id"].removeprefix("train"))) % 2
 
 
-def test_scripts_do_not_import_torch():
+def test_programs_of_preparation_import_no_torch():
     code = "import sys, scripts.prepare_dataset, scripts.filter_corpus\n"
     code += "import scripts.download, scripts.download_model\n"
     code += "sys.exit('torch' in sys.modules)"
@@ -429,15 +373,12 @@ def test_labels_of_words_and_groups_reach_the_splits(tmp_path):
     ("label", "options", "suffix"),
     [
         ("no", {}, "jsonl"),
-        ("no", {}, "csv"),
-        (0.5, {"labels": [], "label_range": [0, 1]}, "jsonl"),
         (0.5, {"labels": [], "label_range": [0, 1]}, "csv"),
         (["no", None, "yes"], {"label_per": "word"}, "jsonl"),
-        ([[0, 3]], {"label_per": "span"}, "jsonl"),
         ([[0, 3]], {"label_per": "span"}, "csv"),
     ],
 )
-def test_no_kind_of_label_is_needed_in_an_unlabelled_test_split(tmp_path, label, options, suffix):
+def test_labels_are_not_needed_in_an_unlabelled_test_split(tmp_path, label, options, suffix):
     files = {}
     for part in SPLITS:
         of_class = {"label": [label, "yes" if label == "no" else label]} if part != "test" else {}
@@ -457,15 +398,8 @@ def test_no_kind_of_label_is_needed_in_an_unlabelled_test_split(tmp_path, label,
         assert report["splits"]["train"]["labels"]["yes"] > 0
 
 
-def test_groups_of_labelled_documents(tmp_path):
-    rows = [row | {"far": n} for n, row in enumerate(documents(60))]
-    prepare_dataset({"all": [write(tmp_path / "raw.parquet", rows)]}, tmp_path / "out", settings(group="far"))
-    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
-    assert {row["id"]: (row["label"], row["group"]) for row in kept} == {f"all-{n}": (n % 2, n) for n in range(60)}
-
-
-@pytest.mark.parametrize(("labels", "number"), [(["no"] * 2, 2), (["no"] * 4, 4), ([], 0)])
-def test_as_many_labels_as_words(tmp_path, labels, number):
+@pytest.mark.parametrize(("labels", "number"), [(["no"] * 2, 2), (["no"] * 4, 4)])
+def test_labels_of_words_are_as_many_as_words(tmp_path, labels, number):
     rows = [*tagged(60), {"text": "one two<br> three", "label": labels, "far": 1}]
     path = write(tmp_path / "raw.parquet", rows)
     with pytest.raises(DataError, match=f"all, document 'all-60': has {number} labels for 3 words"):
@@ -473,15 +407,7 @@ def test_as_many_labels_as_words(tmp_path, labels, number):
     assert not (tmp_path / "out").exists()
 
 
-def test_documents_that_are_dropped_need_no_labels(tmp_path):
-    rows = [*tagged(60), {"text": "<br> ", "label": [], "far": 1}, {"text": "ab", "label": [], "far": 1}]
-    path = write(tmp_path / "raw.parquet", rows)
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings(**OF_WORDS, min_chars=3))
-    part = summary(tmp_path / "out")["parts"]["all"]
-    assert (part["read"], part["empty"], part["short"]) == (62, 1, 1)
-
-
-def test_spans_reach_the_splits_and_characters_are_counted(tmp_path):
+def test_labels_of_spans_reach_the_splits(tmp_path):
     rows = [{"text": f"words {n:02d} 😀", "label": [] if n % 3 else [[0, 5], [9, 12]]} for n in range(60)]
     path = write(tmp_path / "raw.parquet", rows)
     names = {"labels": ["outside", "inside"], "label_per": "span"}
@@ -506,7 +432,7 @@ COMMENTS = {"labels": ["neutral", "hateful"], "label": "class", "text": "tweet",
 
 
 @pytest.mark.parametrize("name", ["raw.csv", "raw.csv.gz"])
-def test_values_of_labels_stand_for_classes_or_for_none(tmp_path, name):
+def test_values_of_labels_stand_for_classes_or_none(tmp_path, name):
     """As in the published file of tweets, whose first column has no name."""
     kinds = ["0", "1", "neither", "NA", "hateful", " neutral"]
     rows = [f'{n},{kinds[n % 6]},"{"null" if n == 0 else f"text {n}"}"' for n in range(120)]
@@ -519,69 +445,7 @@ def test_values_of_labels_stand_for_classes_or_for_none(tmp_path, name):
     assert (part["read"], part["unlabelled"], part["candidates"]) == (120, 20, {"neutral": 60, "hateful": 40})
 
 
-@pytest.mark.parametrize("value", ["2", "-1", "3", "true", "offensive", ""])
-def test_a_value_that_is_neither_listed_nor_a_label(tmp_path, value):
-    """A number is no class where values are listed: 1 might be either."""
-    path = csv(tmp_path / "raw.csv", "class,tweet", "0,one", f"{value},two")
-    expected = "0, 1, neither, NA, neutral, hateful"
-    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*{expected}"):
-        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_values_of_the_labels_of_words(tmp_path):
-    values = {"good": "yes", "bad": "no", "so-so": None}
-    rows = [{"text": f"a b{n} c d", "label": [None, "good", ["bad", "so-so"][n % 2], "yes"]} for n in range(60)]
-    path = write(tmp_path / "raw.parquet", rows)
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings(label_per="word", values=values))
-    kept = {row["id"]: row["label"] for rows in prepared(tmp_path / "out").values() for row in rows}
-    assert kept == {f"all-{n}": [-100, 1, [0, -100][n % 2], 1] for n in range(60)}
-
-
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        ({"a": "maybe"}, r"values.a: 'maybe' is none of the labels \['no', 'yes'\]"),
-        ({"no": "yes"}, "values.no: is itself one of the labels"),
-        ({"no": None}, "values.no: is itself one of the labels"),
-    ],
-)
-def test_values_that_contradict_the_labels(values, match):
-    with pytest.raises(ValidationError, match=match):
-        settings(values=values)
-
-
-def test_settings_with_values_survive_being_passed_on():
-    given = settings(values={0: "yes", True: "no", "x": None}, balance=2)
-    assert given.values == {"0": "yes", "true": "no", "x": None}
-    assert Preparation.model_validate_json(given.model_dump_json()) == given
-
-
-@pytest.mark.parametrize(
-    ("lines", "encoding", "match"),
-    [
-        (["class,tweet", "0,one", "0,two,three"], "utf-8", "line 3: has 3 fields; expected 2"),
-        (["class,tweet", "0,one", '0,"two'], "utf-8", "cannot be read after document 1"),
-        (
-            ["class,tweet", "0,one", "0,café"],
-            "latin-1",
-            "document 2: 'tweet' has at character 4 the byte 0xE9, which is not utf-8.*dialect.encoding",
-        ),
-        (["class,tweet", "0,one"], "utf-16", "has a NUL byte in its first line"),
-        (["A title", "class,tweet", "0,one"], "utf-8", "no column 'tweet', 'class'; it has 'A title'.*its first line"),
-        (["0,one", "0,two"], "utf-8", "no column 'tweet', 'class'; it has '0', 'one'"),
-    ],
-)
-@pytest.mark.parametrize("name", ["raw.csv", "raw.csv.gz"])
-def test_tables_that_are_damaged_leave_nothing(tmp_path, name, lines, encoding, match):
-    path = csv(tmp_path / name, *lines, encoding=encoding)
-    with pytest.raises(DataError, match=match) as caught:
-        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
-    assert name in str(caught.value)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(("balance", "kept"), [(True, 20), (1.0, 20), (2.5, 50), (4, 80), (9.0, 80), (False, 80)])
+@pytest.mark.parametrize(("balance", "kept"), [(True, 20), (2.5, 50), (9.0, 80), (False, 80)])
 def test_balance_by_a_ratio(tmp_path, balance, kept):
     path = write(tmp_path / "raw.parquet", [{"text": f"text {n}", "label": int(n % 5 == 0)} for n in range(100)])
     prepare_dataset({"all": [path]}, tmp_path / "out", settings(balance=balance))
@@ -590,8 +454,3 @@ def test_balance_by_a_ratio(tmp_path, balance, kept):
         prepare_dataset({"all": [path]}, tmp_path / "same", settings(balance=1.0))
         for file in (tmp_path / "out").iterdir():
             assert file.read_bytes() == (tmp_path / "same" / file.name).read_bytes()
-
-
-def test_a_ratio_below_one_is_refused():
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        settings(balance=0.5)

@@ -5,14 +5,12 @@ import csv
 import gzip
 import json
 import re
-import zipfile
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from tables import write_table
 
 from lib.core.errors import DataError
@@ -20,7 +18,7 @@ from lib.preparing.filtering import filter_corpus
 from lib.preparing.labelled import SPLITS, prepare_dataset
 from lib.preparing.settings.corpus import ArticleFilter
 from lib.preparing.settings.preparation import Preparation, Split
-from lib.preparing.settings.sources import Dialect, HubSource
+from lib.preparing.settings.sources import Dialect
 from lib.reading.readers import read_records
 
 GLUE = """sentence\tlabel
@@ -55,27 +53,18 @@ def rows_of_glue():
     return [(text, int(label)) for text, label in (line.split("\t") for line in GLUE.splitlines()[1:])]
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
-def test_a_tsv_that_can_be_read_in_two_ways_is_refused(tmp_path, packing):
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_tsv_that_can_be_read_in_two_ways_is_refused(tmp_path, packing):
     """Read with quotation marks, its first document would end in the last one, with the label of that."""
     path = write(tmp_path, f"raw.tsv{packing}", gzip.compress(GLUE.encode()) if packing == ".gz" else GLUE)
-    if packing == ".zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("raw.tsv", GLUE)
-    refused(path, "may be part of the text or of the table.*set 'dialect.quotes'", text="sentence")
+    refused(path, "set 'dialect.quotes'", text="sentence")
     assert read(path, text="sentence", dialect=Dialect(quotes=False)) == rows_of_glue()
     assert read(path, text="sentence", dialect=Dialect(quotes=True)) == [
         (re.search(r'"(.*)"', GLUE, re.DOTALL)[1], 0)
     ]  # fmt: skip
 
 
-def test_a_tsv_that_quotation_marks_would_break_needs_no_setting(tmp_path):
-    """As MRPC is published: fields begin with a quotation mark that ends within them."""
-    path = write(tmp_path, "raw.tsv", 'label\ttext\n1\t"I see ," he said .\n0\tSo "it" is\n0\t"\n1\tlast\n')
-    assert read(path) == [('"I see ," he said .', 1), ('So "it" is', 0), ('"', 0), ("last", 1)]
-
-
-def test_a_tsv_of_pandas_with_tabs_or_line_feeds_in_texts_is_refused(tmp_path):
+def test_tsv_of_pandas_with_tabs_in_texts_is_refused(tmp_path):
     frame = pd.DataFrame({"text": ['a "b"', "c\td", "e\nf", "plain"], "label": [0, 1, 0, 1]})
     frame.to_csv(tmp_path / "raw.tsv", sep="\t", index=False)
     refused(tmp_path / "raw.tsv", "may be part of the text or of the table")
@@ -85,12 +74,7 @@ def test_a_tsv_of_pandas_with_tabs_or_line_feeds_in_texts_is_refused(tmp_path):
     refused(cut, "may be part of the text or of the table")
 
 
-@pytest.mark.parametrize("content", ["text\tlabel\na\tb\t1\n", "text\tlabel\nno end\nof line\t1\n"])
-def test_a_tab_or_a_line_feed_without_quotation_marks_is_refused(tmp_path, content):
-    refused(write(tmp_path, "raw.tsv", content), "line 2: has . fields; expected 2")
-
-
-def test_backslashes_that_escape_are_read_if_a_setting_says_so(tmp_path):
+def test_backslashes_that_escape_by_a_setting(tmp_path):
     path = write(tmp_path, "raw.csv", ESCAPED)
     refused(path, "cannot be read|part of the text")
     assert read(path, dialect=Dialect(escape="backslash")) == [('He said "good", and left', 1), ("plain", 0)]
@@ -99,50 +83,10 @@ def test_backslashes_that_escape_are_read_if_a_setting_says_so(tmp_path):
     assert read(unquoted, dialect=Dialect(escape="backslash")) == [("first, and more", 1), ("plain", 0)]
 
 
-def test_backslashes_that_would_swallow_a_row_are_refused(tmp_path):
-    """If backslashes escape, the first text ends in the second row: both readings have two fields per row."""
-    path = write(tmp_path, "raw.csv", 'text,label\n"a 5\\",1\nb",0\n')
-    refused(path, "may be part of the text or of the table.*set 'dialect.escape'", labels=["0", "1"])
-    assert read(path, dialect=Dialect(escape="backslash")) == [('a 5",1\nb', 0)]
-
-
-def test_a_csv_whose_line_feeds_may_end_rows_is_refused(tmp_path):
-    path = write(tmp_path, "raw.csv", 'label,text\n1,"Amazing film\n0,He called it a disaster"\n')
-    refused(path, "may be part of the text or of the table.*set 'dialect.quotes'")
-    assert read(path, dialect=Dialect(quotes=True)) == [("Amazing film\n0,He called it a disaster", 1)]
-    assert read(path, dialect=Dialect(quotes=False)) == [('"Amazing film', 1), ('He called it a disaster"', 0)]
-    frame = pd.DataFrame({"text": ["a, b\nc, d", "one\ntwo", "x"], "label": [1, 0, 1]})
-    for columns in (["text", "label"], ["label", "text"], ["text"]):
-        frame[columns].to_csv(tmp_path / "raw.csv", index=False)
-        label = "label" if "label" in columns else None
-        assert [text for text, _ in read(tmp_path / "raw.csv", label=label)] == frame["text"].tolist()
-
-
-@pytest.mark.parametrize("damage", ["cut", "bytes"])
-def test_a_damaged_archive_has_no_other_dialect(tmp_path, damage):
-    content = bytearray(
-        gzip.compress(("text,label\n" + "".join(f'"a" {n}{n * n},1\n' for n in range(20_000))).encode())
-    )
-    if damage == "cut":
-        del content[len(content) // 2 :]
-    else:
-        content[len(content) // 2] ^= 0xFF
-    refused(write(tmp_path, "raw.csv.gz", bytes(content)), "cannot be read")
-
-
-def test_backslashes_that_are_text_need_no_setting(tmp_path):
-    frame = pd.DataFrame(
-        {"text": ['so-called \\"foo\\" here', "one\\band two", "C:\\dir\\", "x"], "label": [0, 1, 0, 1]}
-    )
-    for name, options in (("raw.csv", {}), ("raw.tsv", {"sep": "\t", "quoting": csv.QUOTE_NONE})):
-        frame.to_csv(tmp_path / name, index=False, **options)
-        assert read(tmp_path / name) == list(frame.itertuples(index=False, name=None))
-
-
 # Delimiters, headers, encodings
 
 
-def test_another_delimiter_is_read_if_a_setting_says_so(tmp_path):
+def test_delimiter_of_another_kind_by_a_setting(tmp_path):
     path = write(tmp_path, "raw.csv", "text;label\na, b;1\nc;0\n")
     refused(path, "has no column 'text', 'label'; it has 'text;label'")
     assert read(path, dialect=Dialect(delimiter=";")) == [("a, b", 1), ("c", 0)]
@@ -151,23 +95,6 @@ def test_another_delimiter_is_read_if_a_setting_says_so(tmp_path):
         refused(path, "only with 'dialect.delimiter'", dialect=lacking)
     dialect = Dialect(delimiter="@", columns=["text", "label"])
     assert read(path, dialect=dialect) == [("Sales rose", 1), ("Sales, fell", 0)]
-
-
-SAID = 'He said "so good"; and, left|or\tnot'
-
-
-@pytest.mark.parametrize("text", [SAID, SAID + "\nand came back"], ids=["a line", "two lines"])
-@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-@pytest.mark.parametrize("escape", ["none", "backslash"])
-def test_delimiter_quotation_marks_and_escapes_may_all_differ(tmp_path, text, delimiter, escape):
-    options = {"doublequote": False, "escapechar": "\\"} if escape == "backslash" else {}
-    path = tmp_path / "raw.csv"
-    with path.open("w", newline="") as file:
-        rows = [["text", "label"], [text, "1"], ["plain", "0"]]
-        csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, **options).writerows(rows)
-    refused(path, "cannot be read|has no column")
-    dialect = Dialect(delimiter=delimiter, quotes=True, escape=escape)
-    assert read(path, dialect=dialect) == [(text, 1), ("plain", 0)]
 
 
 @pytest.mark.parametrize(
@@ -179,36 +106,14 @@ def test_delimiter_quotation_marks_and_escapes_may_all_differ(tmp_path, text, de
         ("Our texts\n% by us\n'text','label'\n% 1\n'one, two',1\n", {"skiprows": 1, "comment": "%", "quotechar": "'"}),
     ],
 )
-@pytest.mark.parametrize("delimiter", [",", "\t"])
-def test_other_marks_comments_and_lines_above_are_read_as_by_pandas(tmp_path, content, options, delimiter):
-    path = write(tmp_path, "raw.tsv" if delimiter == "\t" else "raw.csv", content.replace(",", delimiter))
-    refused(path, "has no column 'text', 'label'; .*say so under 'dialect'")
-    expected = pd.read_csv(path, sep=delimiter, **options)
+def test_marks_comments_and_lines_above_as_by_pandas(tmp_path, content, options):
+    path = write(tmp_path, "raw.csv", content)
+    refused(path, "has no column 'text', 'label'")
+    expected = pd.read_csv(path, **options)
     assert read(path, dialect=Dialect(**options)) == list(expected.itertuples(index=False, name=None))
 
 
-def test_a_comment_is_a_line_and_no_part_of_a_text(tmp_path):
-    path = write(tmp_path, "raw.csv", 'text,label\n"#1 of all\n# two",1\nsee #2,0\n# three,1\nfour\n')
-    refused(path, "line 6: has 1 fields", dialect=Dialect(comment="#", quotes=True))
-    path.write_text(path.read_text().removesuffix("four\n"))
-    assert read(path, dialect=Dialect(comment="#", quotes=True)) == [("#1 of all\n# two", 1), ("see #2", 0)]
-
-
-@pytest.mark.parametrize("delimiter", [";", ",", "\t", "|"])
-@pytest.mark.parametrize("spelling", ["sep={}", "SEP={}", "\ufeffsep={}"])
-@pytest.mark.parametrize("columns", [None, ["text", "label"]])
-def test_a_line_that_tells_spreadsheets_the_delimiter_is_no_header(tmp_path, delimiter, spelling, columns):
-    lines = [spelling.format(delimiter), *(["text{}label"] if columns is None else []), "one{}1", "two{}0", "three{}"]
-    path = write(tmp_path, "a.csv", "".join(line.replace("{}", delimiter) + "\r\n" for line in lines[:-1]))
-    dialect = Dialect(delimiter=delimiter, columns=columns)
-    assert read(path, dialect=dialect) == [("one", 1), ("two", 0)]
-    if columns is None and delimiter != ",":
-        refused(path, "no column 'text'", dialect=Dialect())
-    path.write_bytes(path.read_bytes() + lines[-1].replace("{}", delimiter).encode() + delimiter.encode())
-    refused(path, f"line {len(lines)}: has 3 fields", dialect=dialect)
-
-
-def test_a_table_without_a_header_has_names_of_columns(tmp_path):
+def test_table_without_header_has_names_of_columns(tmp_path):
     path = write(tmp_path, "raw.tsv", "1.0\tx\tfirst\n0.0\ty\tsecond\n")
     refused(path, "has no column 'text', 'label'.* has them in its first line or in 'dialect.columns'")
     assert read(path, dialect=Dialect(columns=["label", "other", "text"])) == [("first", 1), ("second", 0)]
@@ -216,10 +121,8 @@ def test_a_table_without_a_header_has_names_of_columns(tmp_path):
     refused(path, "several columns 'text'", dialect=Dialect(columns=["label", "text", "text"]))
 
 
-@pytest.mark.parametrize("delimiter", [",", "\t"])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize("label", ["label", None])
-def test_the_header_of_a_joined_file_is_no_document(tmp_path, delimiter, mark, label):
+@pytest.mark.parametrize(("delimiter", "mark", "label"), [(",", "\ufeff", "label"), ("\t", "", None)])
+def test_header_of_a_joined_file_is_no_document(tmp_path, delimiter, mark, label):
     content = f"{mark}text,label\none,1\n{mark}text,label\ntwo,0\n".replace(",", delimiter)
     path = write(tmp_path, "raw.tsv" if delimiter == "\t" else "raw.csv", content)
     refused(path, "line 3: has the names of the columns.*remove this line", label=label)
@@ -229,16 +132,11 @@ def test_the_header_of_a_joined_file_is_no_document(tmp_path, delimiter, mark, l
     refused(path, "line 1: has the names of the columns", label=label, dialect=given)
 
 
-def test_a_text_may_be_called_like_its_only_column(tmp_path):
-    assert read(write(tmp_path, "raw.csv", "text\none\ntext\n"), label=None) == [("one", None), ("text", None)]
-
-
 TEXTS = {"windows-1252": "café — naïve", "utf-16": "тест 测试", "shift_jis": "テスト", "utf-32": "тест"}
 
 
-@pytest.mark.parametrize("encoding", TEXTS)
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".txt"])
-def test_another_encoding_is_read_if_a_setting_says_so(tmp_path, encoding, suffix):
+@pytest.mark.parametrize(("encoding", "suffix"), zip(TEXTS, (".csv", ".tsv", ".jsonl", ".txt"), strict=True))
+def test_encoding_of_another_kind_by_a_setting(tmp_path, encoding, suffix):
     text = TEXTS[encoding]
     content = {
         ".csv": f"text,label\n{text},1\n",
@@ -250,49 +148,6 @@ def test_another_encoding_is_read_if_a_setting_says_so(tmp_path, encoding, suffi
     label = None if suffix == ".txt" else "label"
     refused(path, "has a NUL byte|has at character", label=label)
     assert read(path, label=label, dialect=Dialect(encoding=encoding)) == [(text, label and 1)]
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_refused(tmp_path, encoding):
-    """Its ASCII is UTF-8, too, with a NUL for every second character."""
-    path = write(tmp_path, "raw.txt", "one\ntwo\n", encoding)
-    refused(path, "has a NUL byte in its first line.*utf-16", label=None)
-    assert [text for text, _ in read(path, label=None, dialect=Dialect(encoding=encoding))] == ["one", "two"]
-
-
-def test_a_wrong_encoding_is_named(tmp_path):
-    path = write(tmp_path, "raw.csv", "text,label\nж,1\n", "utf-8")
-    refused(path, "text in utf-16", dialect=Dialect(encoding="utf-16"))
-    refused(path, "'text' has at character 1 the byte 0xD0, which is not ascii", dialect=Dialect(encoding="ascii"))
-    for encoding in ("klingon", "rot13", "a\0b"):
-        with pytest.raises(ValidationError, match="Expected an encoding of texts"):
-            Dialect(encoding=encoding)
-    for delimiter in ("", ", ", '"', "\n", "\\"):
-        with pytest.raises(ValidationError):
-            Dialect(delimiter=delimiter)
-
-
-CELLS = {"text": "a b", "label": "no", "id": "x", "group": "g", "fold": "f"}
-
-
-@pytest.mark.parametrize("column", ["label", "id", "group", "fold"])
-@pytest.mark.parametrize("place", ["name", "value"])
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_bytes_of_another_encoding_are_named_wherever_they_are_read(tmp_path, column, place, suffix):
-    """Also in names of columns above texts in ASCII; the remedy of the message reads the file."""
-    names = {key: f"é{key}" if (key, place) == (column, "name") else key for key in CELLS}
-    cells = {names[key]: "né" if (key, place) == (column, "value") else cell for key, cell in CELLS.items()}
-    lines = [",".join(cells), ",".join(cells.values())] if suffix == ".csv" else [json.dumps(cells, ensure_ascii=False)]
-    path = write(tmp_path, f"raw{suffix}", "\n".join(lines), "windows-1252")
-    options = {"id": names["id"], "group": names["group"], "fold": names["fold"], "label": names["label"]}
-    options["labels"] = [cells[names["label"]], "other"]
-    refused(path, r"has at character \d the byte 0xE9, which is not utf-8.*'dialect.encoding'", **options)
-    assert read(path, **options, dialect=Dialect(encoding="windows-1252")) == [("a b", 0)]
-
-
-def test_a_column_that_is_not_read_may_have_any_name(tmp_path):
-    path = write(tmp_path, "raw.csv", "título,text,label\na,x,1\n", "windows-1252")
-    assert read(path) == [("x", 1)]
 
 
 def half_characters(folder):
@@ -327,7 +182,7 @@ def prepared(folder, files, truth=None, **options):
 
 
 @pytest.mark.parametrize("given", ["numbers", "names"])
-def test_labels_of_another_text_file_belong_to_the_same_line(tmp_path, given):
+def test_labels_of_another_text_file_go_by_line(tmp_path, given):
     files, truth = {}, {}
     for part in SPLITS:
         files[part] = [write(tmp_path, f"{part}_text.txt", "".join(f"{part} text {n}\n" for n in range(6)))]
@@ -342,8 +197,8 @@ def test_labels_of_another_text_file_belong_to_the_same_line(tmp_path, given):
             prepared(tmp_path, files, truth, split=Split(published=True))
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
-def test_labels_of_another_table_belong_to_the_same_id(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_labels_of_another_table_go_by_id(tmp_path, suffix):
     texts = pd.DataFrame({"id": [f"d{n}" for n in range(40)], "text": [f"text {n}" for n in range(40)]})
     truth = pd.DataFrame({"id": texts["id"], "label": [float(n % 2) for n in range(40)]}).iloc[::-1]
     paths = [tmp_path / f"{name}{suffix}" for name in ("texts", "labels")]
@@ -351,47 +206,6 @@ def test_labels_of_another_table_belong_to_the_same_id(tmp_path, suffix):
         write_table(frame, path)
     found = prepared(tmp_path, {"all": [paths[0]]}, {"all": [paths[1]]}, id="id")
     assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {f"d{n}": n % 2 for n in range(40)}
-
-
-def test_labels_of_another_table_may_have_a_dialect_of_their_own(tmp_path):
-    """As OLID is published: training texts with labels, test texts with a header, and their labels without one."""
-    rows = "".join(f'{n}\t"text {n}\t{["OFF", "NOT"][n % 2]}\n' for n in range(40))
-    train = write(tmp_path, "train.tsv", f"id\ttweet\tsubtask_a\n{rows}")
-    texts = write(tmp_path, "test.tsv", "id\ttweet\n" + "".join(f"{n}\ttext {n}\n" for n in range(40, 60)))
-    truth = write(tmp_path, "labels.csv", "".join(f"{n},{['OFF', 'NOT'][n % 2]}\n" for n in reversed(range(40, 60))))
-    options = {
-        "id": "id",
-        "text": "tweet",
-        "label": "subtask_a",
-        "labels": ["NOT", "OFF"],
-        "split": {"held_out": "test"},
-    }
-    dialects = {"dialect": {"quotes": False}, "ground_truth_dialect": {"columns": ["id", "subtask_a"]}}
-    found = prepared(tmp_path, {"train": [train], "test": [texts]}, {"test": [truth]}, **options, **dialects)
-    assert [len(found[part]) for part in SPLITS] == [40, 10, 10]
-    assert all(row["label"] == (int(row["id"]) + 1) % 2 for rows in found.values() for row in rows)
-
-
-def test_a_repository_may_hold_labels_in_files_of_their_own():
-    pinned = {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["text-{0..1}.txt"]}}
-    source = HubSource(**pinned, ground_truth={"train": ["labels-{0..1}.txt"]})
-    assert source.ground_truth == {"train": ["labels-0.txt", "labels-1.txt"]}
-    for wrong, match in (
-        ("../labels.txt", "is no place inside"),
-        ("labels.doc", "no known"),
-        ("text-0.txt", "twice"),
-    ):
-        with pytest.raises(ValidationError, match=match):
-            HubSource(**pinned, ground_truth={"train": [wrong]})
-
-
-def test_numbers_of_another_file_are_labels_too(tmp_path):
-    texts = write(tmp_path, "texts.txt", "".join(f"text {n}\n" for n in range(40)))
-    truth = write(tmp_path, "scores.txt", "".join(f"{n / 10}\n" for n in range(40)))
-    found = prepared(tmp_path, {"all": [texts]}, {"all": [truth]}, labels=[], label_range=[0, 4])
-    assert {row["id"]: row["label"] for rows in found.values() for row in rows} == {
-        f"all-{n}": n / 10 for n in range(40)
-    }  # fmt: skip
 
 
 def folder_of_classes(folder):
@@ -406,7 +220,7 @@ def folder_of_classes(folder):
     return files
 
 
-def test_a_folder_per_class_is_a_dataset(tmp_path):
+def test_folder_per_class_is_a_dataset(tmp_path):
     """As aclImdb is published."""
     files = folder_of_classes(tmp_path / "aclImdb")
     options = {"dialect": {"document": "file"}, "split": {"held_out": "test"}}
@@ -421,16 +235,6 @@ def test_a_folder_per_class_is_a_dataset(tmp_path):
     assert pq.read_table(tmp_path / "filtered.parquet")["text"].to_pylist() == ["train neg 9\nsecond line"]
 
 
-def test_files_of_a_folder_need_no_suffix(tmp_path):
-    """As the 20 newsgroups are published."""
-    (tmp_path / "sci.med").mkdir()
-    path = write(tmp_path / "sci.med", "59284", "Subject: café\n\nHello", "latin-1")
-    dialect = Dialect(document="file", encoding="latin-1")
-    assert read(path, labels=["sci.space", "sci.med"], dialect=dialect) == [("Subject: café\n\nHello", 1)]
-    refused(path, "names no known format", label=None)
-    refused(path, "so id cannot be read", dialect=dialect, id="id")
-
-
 # Any table, against a plain reader
 
 
@@ -438,9 +242,9 @@ FIELDS = st.text(st.sampled_from('ab "\\,;\té末'), min_size=1, max_size=8).fil
 TABLES = st.lists(st.tuples(FIELDS, st.integers(0, 1)), min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(TABLES, st.sampled_from([".csv", ".tsv"]), st.sampled_from(["quotes", "escapes", "plain"]), st.booleans())
-def test_a_table_is_read_right_or_refused(tmp_path_factory, rows, suffix, kind, last):
+def test_table_is_read_right_or_refused(tmp_path_factory, rows, suffix, kind, last):
     """Python's writer writes it in three dialects; without settings it is read right, or refused."""
     folder = tmp_path_factory.mktemp("table")
     delimiter = "\t" if suffix == ".tsv" else ","

@@ -1,5 +1,6 @@
 """Raw files of every format, whole and damaged."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -12,6 +13,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lib.core.errors import DataError
 from lib.preparing.settings.sources import Dialect
@@ -25,7 +28,6 @@ ROWS = [
 ]
 EXPECTED = [Record("train", row["key"], row["body"], int(row["class"] == "yes")) for row in ROWS]
 OPTIONS = {"text": "body", "id": "key", "label": "class", "labels": ["no", "yes"]}
-QUOTED = Dialect(quotes=True)
 
 ARTICLES = """<?xml version="1.0" encoding="UTF-8"?><articles>
 <article id="0000001" published-at="2017-09-10" title="Not part of the text">
@@ -95,30 +97,23 @@ def refuse(path, match, **options):
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
 @pytest.mark.parametrize("suffix", sorted(CONTENTS))
-def test_every_table_format_gives_the_same(tmp_path, suffix, packing):
-    assert read(write(tmp_path, suffix, CONTENTS[suffix], packing), **OPTIONS, dialect=QUOTED) == EXPECTED
+def test_table_is_read_alike_in_every_format(tmp_path, suffix, packing):
+    dialect = Dialect(quotes=True) if suffix == ".tsv" else None  # in a TSV, marks may be text
+    assert read(write(tmp_path, suffix, CONTENTS[suffix], packing), **OPTIONS, dialect=dialect) == EXPECTED
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
 def test_text_has_one_document_a_line(tmp_path, packing):
+    """A mark of the order of bytes is no text; the last line needs no end; a document without an id has a number."""
     path = write(tmp_path, ".txt", "\ufefffirst\u2028still first\r\n\nthird", packing)
-    texts = [record.text for record in read(path)]
-    assert texts == ["first\u2028still first", "", "third"]
+    assert [record.text for record in read(path)] == ["first\u2028still first", "", "third"]
+    (tmp_path / "1").mkdir()
+    records = read_records({"train": [path, write(tmp_path / "1", ".txt", "c\n")], "test": [path]})
+    ids = [f"train-{number}" for number in range(4)] + [f"test-{number}" for number in range(3)]
+    assert [record.id for record in records] == ids
 
 
-@pytest.mark.parametrize(
-    ("content", "texts"),
-    [
-        ("one\rstill one\ntwo\n", ["one\rstill one", "two"]),
-        ("one\ntwo\rstill two", ["one", "two\rstill two"]),
-        ("one\rtwo\r", ["one", "two"]),
-    ],
-)
-def test_a_carriage_return_ends_a_line_only_where_nothing_else_does(tmp_path, content, texts):
-    assert [record.text for record in read(write(tmp_path, ".txt", content))] == texts
-
-
-@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+@pytest.mark.parametrize("packing", ["", ".zip"])
 def test_articles_keep_all_text(tmp_path, packing):
     (tmp_path / "truth").mkdir()
     truth = write(tmp_path / "truth", ".xml", TRUTH, packing)
@@ -129,15 +124,6 @@ def test_articles_keep_all_text(tmp_path, packing):
         Record("train", "0000002", "inside\nbehind it", 0),
     ]
     assert [record.label for record in read(path)] == [None, None]
-
-
-def test_articles_over_many_chunks(tmp_path):
-    generator = random.Random(0)
-    texts = ["".join(generator.choices("abcé &<", k=generator.randrange(1, 200_000))) + "x" for _ in range(12)]
-    escaped = [text.replace("&", "&amp;").replace("<", "&lt;") for text in texts]
-    body = "".join(f'<article id="{number}"><p>{text}</p></article>' for number, text in enumerate(escaped))
-    records = read(write(tmp_path, ".xml", f"<articles>{body}</articles>"))
-    assert [record.text for record in records] == [text.strip() for text in texts]
 
 
 def test_json_lines_may_leave_out_a_label_but_no_text(tmp_path):
@@ -152,31 +138,6 @@ def test_json_lines_may_leave_out_a_label_but_no_text(tmp_path):
     refuse(path, "line 4: has no column 'text'", label="label", labels=["no", "yes"], values={"": None})
 
 
-def test_without_ids_part_and_number_serve_over_all_files(tmp_path):
-    (tmp_path / "1").mkdir()
-    first, second = write(tmp_path, ".txt", "a\nb\n"), write(tmp_path / "1", ".txt", "c\n")
-    records = read_records({"train": [first, second], "test": [first]})
-    assert [record.id for record in records] == ["train-0", "train-1", "train-2", "test-0", "test-1"]
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(0, 0), (1, 1), (True, 1), (False, 0), ("1", 1), ("yes", 1), ("true", 1), ("False", 0), (" no ", 0)],
-)
-def test_labels(tmp_path, value, number):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"body": "x", "class": value}]))
-    assert read(path, **OPTIONS | {"id": None})[0].label == number
-
-
-@pytest.mark.parametrize("value", [2, -1, "maybe", "", None, 0.5, "2", [1]])
-def test_unknown_labels(tmp_path, value):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"body": "x", "class": 1}, {"body": "x", "class": value}]))
-    with pytest.raises(DataError) as caught:
-        read(path, **OPTIONS | {"id": None})
-    for part in (f"{path}, document 2", repr(value), "expected one of 0, 1, ", "no, yes"):
-        assert part in str(caught.value)
-
-
 FORMATS = {".parquet": parquet_bytes, ".csv": csv_bytes, ".jsonl": jsonl_bytes}
 
 
@@ -185,19 +146,11 @@ FORMATS = {".parquet": parquet_bytes, ".csv": csv_bytes, ".jsonl": jsonl_bytes}
     ("labels", "values", "numbers"),
     [
         (["1", "0"], [1, 0], [0, 1]),
-        (["0", "1"], [1, 0], [1, 0]),
-        (["1", "2", "3"], [1, 3, 2], [0, 2, 1]),
         (["-1", "1"], [-1, 1], [0, 1]),
-        (["5", "6"], [6, 5], [1, 0]),
         (["1.0", "0.0"], [0, 1], [1, 0]),
         (["5", "cat", "0"], [0, 5], [2, 0]),
-        (["00", "01"], [0, 1], [0, 1]),
-        (["true", "false"], [True, False], [0, 1]),
         (["True", "False"], [True, False], [0, 1]),
-        (["false", "true"], [True, False], [1, 0]),
         (["no", "yes"], [True, False], [1, 0]),
-        (["no", "yes"], [1, 0], [1, 0]),
-        (["unknown", "true", "false"], [2, 0], [2, 0]),
         ([" no ", "yes"], [" no", "yes "], [0, 1]),
     ],
 )
@@ -210,45 +163,19 @@ def test_labels_mean_the_same_in_every_format(tmp_path, suffix, labels, values, 
 @pytest.mark.parametrize(
     ("labels", "value"),
     [
-        (["1", "2"], 0),
         (["1", "0"], True),
-        (["5", "cat", "0"], 1),
         (["01", "00"], 1),
-        (["5", "6"], 0),
-        (["-1", "1"], 0),
         (["-1.0", "1.0"], 0.0),
-        (["0.5", "1.5"], 1),
-        (["2", "4"], 0),
         (["2", "4"], 1),
-        (["1", "2", "3"], 0),
         (["true", "false"], 0),
-        (["1", "0"], 2),
+        (["no", "yes"], 2),
+        (["no", "yes"], "maybe"),
     ],
 )
-def test_a_label_that_could_mean_two_classes_is_refused_in_every_format(tmp_path, suffix, labels, value):
+def test_label_that_could_mean_two_classes_is_refused(tmp_path, suffix, labels, value):
     path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "label": value}]))
     found = repr(str(value) if suffix == ".csv" else value)
-    refuse(path, f"document 1: the label is {found}; expected one of ", label="label", labels=labels)
-
-
-def test_a_label_out_of_range_is_refused(tmp_path):
-    path = write(tmp_path, ".csv", "text,label\ny,true\n")
-    refuse(path, "expected one of 0, 1, 2, a, b, c", label="label", labels=["a", "b", "c"])
-
-
-def test_null_text_is_empty_and_large_fields_pass(tmp_path):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": None}, {"text": "x"}]))
-    assert [record.text for record in read(path)] == ["", "x"]
-    path = write(tmp_path, ".csv", "text\n" + "long " * 100_000 + "\n")
-    assert len(read(path)[0].text) == 500_000
-
-
-def test_categories_and_large_strings_of_parquet(tmp_path):
-    table = pa.table(
-        {"text": pa.array(["x", "y"], pa.large_string()), "label": pa.array(["b", "a"]).dictionary_encode()}
-    )
-    pq.write_table(table, tmp_path / "raw.parquet")
-    assert [r.label for r in read(tmp_path / "raw.parquet", label="label", labels=["a", "b"])] == [1, 0]
+    refuse(path, f"document 1: the label is {found}", label="label", labels=labels)
 
 
 def of_datasets(path, names, column, **options):
@@ -261,51 +188,29 @@ def of_datasets(path, names, column, **options):
     return [record.label for record in read(path, label="label", **options)]
 
 
-@pytest.mark.parametrize(
-    ("values", "options"),
-    [
-        ([1, 0], {}),
-        ([1, 0], {"values": {"": None}}),
-        ([[1, 0], [0, 0]], {"label_per": "word"}),
-    ],
-)
-def test_a_schema_that_names_the_classes_in_another_order_is_refused(tmp_path, values, options):
+@pytest.mark.parametrize(("values", "options"), [([1, 0], {}), ([[1, 0], [0, 0]], {"label_per": "word"})])
+def test_schema_with_another_order_of_classes_is_refused(tmp_path, values, options):
     path = tmp_path / "raw.parquet"
-    with pytest.raises(DataError, match=r"raw.parquet: 0 in 'label' is 'pos', as its schema says") as caught:
+    with pytest.raises(DataError, match="raw.parquet: 0 in 'label' is 'pos'") as caught:
         of_datasets(path, ["pos", "neg"], values, labels=["neg", "pos"], **options)
     remedy = json.loads(str(caught.value).split("Expected its order: ")[1][:-1])
     assert of_datasets(path, ["pos", "neg"], values, labels=remedy, **options) == values
     assert of_datasets(path, ["pos", "neg"], values, labels=["good", "bad"], **options) == values
 
 
-@pytest.mark.parametrize(
-    ("values", "labels", "options", "numbers"),
-    [
-        ([1, 0], ["neg", "pos"], {"values": {"0": "neg", "1": "pos"}}, [1, 0]),  # they say what numbers mean
-        (["pos", "neg"], ["neg", "pos"], {}, [1, 0]),
-        ([1, 0], ["0", "1"], {}, [1, 0]),
-    ],
-)
-def test_a_schema_is_no_matter_where_numbers_have_no_place_in_labels(tmp_path, values, labels, options, numbers):
-    assert of_datasets(tmp_path / "raw.parquet", ["pos", "neg"], values, labels=labels, **options) == numbers
-    assert of_datasets(tmp_path / "raw.parquet", ["1", "0"], values, labels=labels, **options) == numbers
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-def test_missing_column_names_those_there_are(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_column_that_is_missing_names_those_there_are(tmp_path, suffix):
     path = write(tmp_path, suffix, CONTENTS[suffix])
     refuse(path, "no column 'txt'; it has 'key', 'body', 'class'", **OPTIONS | {"text": "txt"})
 
 
-@pytest.mark.parametrize("suffix", [*sorted(CONTENTS), ".xml"])
-@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
-def test_truncated_files(tmp_path, suffix, packing):
-    if suffix == ".xml":
-        content, options = ARTICLES.encode(), {}
-    elif suffix == ".parquet":
-        content, options = CONTENTS[suffix], OPTIONS
-    else:  # cut inside the quoted field of the second row
-        content, options = CONTENTS[suffix], OPTIONS
+CUT = [(suffix, "") for suffix in (*CONTENTS, ".xml")] + [(".jsonl", ".gz"), (".csv", ".zip"), (".parquet", ".gz")]
+
+
+@pytest.mark.parametrize(("suffix", "packing"), CUT)
+def test_file_that_is_cut_is_refused(tmp_path, suffix, packing):
+    """Tables are cut in the quoted field of the second row."""
+    content, options = (ARTICLES.encode(), {}) if suffix == ".xml" else (CONTENTS[suffix], OPTIONS)
     whole = write(tmp_path, suffix, content, packing).read_bytes()
     keep = content.index(b"second") + 4 if packing == "" and suffix not in (".parquet", ".xml") else len(whole) * 3 // 5
     path = tmp_path / ("raw.zip" if packing == ".zip" else f"raw{suffix}{packing}")
@@ -313,40 +218,23 @@ def test_truncated_files(tmp_path, suffix, packing):
     refuse(path, "[Ee]xpected", **options)
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz", ".zip", ".xml", ".jsonl"])
-def test_noise_is_no_file(tmp_path, suffix):
-    path = tmp_path / f"raw{suffix}"
-    path.write_bytes(b"\xff\xfe\x00 noise \x80" * 50)
-    refuse(path, "Expected")
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    st.sampled_from([*sorted(CONTENTS), ".xml", ".txt"]),
+    st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 9), st.binary(max_size=6)), min_size=1, max_size=3),
+)
+def test_file_of_mutated_bytes_is_read_or_refused(tmp_path_factory, suffix, edits):
+    """No other error than one that says what is wrong with the file ends the reading."""
+    content, options = (CONTENTS[suffix], OPTIONS) if suffix in CONTENTS else (ARTICLES.encode(), {})
+    content = bytearray(content)
+    for place, removed, added in edits:
+        place %= len(content) + 1
+        content[place : place + removed] = added
+    with contextlib.suppress(DataError):
+        read(write(tmp_path_factory.mktemp("mutated"), suffix, bytes(content)), **options)
 
 
-@pytest.mark.parametrize("shown", [".csv", ".tsv", ".jsonl", ".txt"])
-@pytest.mark.parametrize("suffix", [".csv.gz", ".zip", ".parquet"])
-def test_a_file_of_another_format_than_its_name_says_is_refused(tmp_path, shown, suffix):
-    content = CONTENTS[".parquet" if suffix == ".parquet" else ".csv"]
-    path = write(tmp_path, ".csv" if suffix in (".csv.gz", ".zip") else suffix, content, suffix.removeprefix(".csv"))
-    path = path.rename(tmp_path / f"wrong{shown}")
-    options = {"text": "body"} if shown == ".txt" else OPTIONS
-    refuse(path, "NUL byte in its first line|has at character", **options)
-    assert read(path.rename(tmp_path / f"right{suffix}"), **OPTIONS) == EXPECTED
-
-
-def test_damaged_gzip_checksum(tmp_path):
-    path = write(tmp_path, ".txt", "some text\n" * 100, ".gz")
-    content = bytearray(path.read_bytes())
-    content[-6] ^= 1
-    path.write_bytes(content)
-    refuse(path, "cannot be read after document 100")
-
-
-def test_undecodable_bytes(tmp_path):
-    refuse(
-        write(tmp_path, ".txt", b"fine\nna\xefve\n"),
-        "document 2: 'text' has at character 3 the byte 0xEF, which is not",
-    )
-    refuse(write(tmp_path, ".jsonl", b'{"text": "\\ud800"}\n'), r"document 1: .* half of a surrogate pair \(U\+D800\)")
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize("suffix", [".parquet", ".xml", ".jsonl"])
 def test_large_files_are_streamed(tmp_path, suffix):
     generator = random.Random(0)
@@ -378,36 +266,24 @@ EXTERNAL = """<?xml version="1.0"?><!DOCTYPE articles [<!ENTITY x SYSTEM "file:/
 
 
 @pytest.mark.parametrize("content", [BOMB, EXTERNAL])
-@pytest.mark.parametrize("packing", ["", ".zip"])
-def test_xml_bombs_are_refused(tmp_path, content, packing):
-    refuse(write(tmp_path, ".xml", content, packing), "EntitiesForbidden")
+def test_xml_that_refers_to_entities_is_refused(tmp_path, content):
+    refuse(write(tmp_path, ".xml", content), "EntitiesForbidden")
 
 
-NO_NAMES = [["a"], [], {"a": 1}, True, float("inf"), float("-inf"), "x" * 5_000]
-NO_IDS = [(value, suffix) for value in NO_NAMES for suffix in (".jsonl", ".parquet")]
-NO_IDS += [(b"a", ".parquet")]
+NO_NAMES = [["a"], {"a": 1}, True, float("inf"), "x" * 5_000, None, "  "]
 
 
-@pytest.mark.parametrize(("value", "suffix"), NO_IDS, ids=lambda value: repr(value)[:20])
-def test_what_is_no_name_is_no_id(tmp_path, value, suffix):
-    rows = [{"id": value, "text": "first"}, {"id": value, "text": "second"}]
-    path = write(tmp_path, suffix, (jsonl_bytes if suffix == ".jsonl" else parquet_bytes)(rows))
-    refuse(path, "document 1: the id is .*expected 1 to 4096 characters in 'id'", id="id")
+@pytest.mark.parametrize("value", NO_NAMES, ids=lambda value: repr(value)[:20])
+def test_id_that_is_no_name_is_refused(tmp_path, value):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"id": value, "text": "first"}]))
+    refuse(path, "document 1: the id is .*4096 .*'id'", id="id")
+    for name, text in ((7, "7"), (-0.0, "-0.0"), (10**30, str(10**30)), (" a", " a")):
+        path = write(tmp_path, ".jsonl", jsonl_bytes([{"id": name, "text": "x"}]))
+        assert [record.id for record in read(path, id="id")] == [text]
 
 
-@pytest.mark.parametrize("value", [None, "", "  ", float("nan")])
-def test_a_blank_id_is_none(tmp_path, value):
-    refuse(write(tmp_path, ".jsonl", jsonl_bytes([{"id": value, "text": "x"}])), "document 1: the id is", id="id")
-
-
-@pytest.mark.parametrize(("value", "id"), [(7, "7"), (1.5, "1.5"), (-0.0, "-0.0"), (10**30, str(10**30)), (" a", " a")])
-def test_numbers_and_texts_are_ids(tmp_path, value, id):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"id": value, "text": "x"}]))
-    assert [record.id for record in read(path, id="id")] == [id]
-
-
-@pytest.mark.parametrize("line", ['{"text": "a", "text": "b"}', '{"text": "a", "more": {"x": 1, "y": 2, "x": 1}}'])
-def test_a_key_twice_is_named_with_its_line(tmp_path, line):
+@pytest.mark.parametrize("line", ['{"text": "a", "text": "b"}', '{"text": "a", "more": {"x": 1, "x": 1}}'])
+def test_key_twice_in_json_lines_is_refused(tmp_path, line):
     refuse(write(tmp_path, ".jsonl", f'{{"text": "c"}}\n{line}\n'.encode()), "line 2: has the key '(text|x)' twice")
 
 
@@ -415,14 +291,10 @@ def test_a_key_twice_is_named_with_its_line(tmp_path, line):
     ("truth", "match"),
     [
         (TRUTH.replace('"0000002"', '"0000003"'), "no entry for the id '0000002'"),
-        (
-            TRUTH.replace("</articles>", '<article hyperpartisan="true" id="9"/></articles>'),
-            "1 entries have no document, such as '9'",
-        ),
+        (TRUTH.replace("</articles>", '<article hyperpartisan="true" id="9"/></articles>'), "no document, such as '9'"),
         (TRUTH.replace('"0000002"', '"0000001"'), "id '0000001' comes twice"),
         (TRUTH.replace('"false"', '"neither"'), "the label is 'neither'"),
-        (ARTICLES, "the label is None"),
-        (TRUTH[:120], "no element found|unclosed|not well-formed|cannot be read"),
+        (TRUTH[:120], "cannot be read"),
     ],
 )
 def test_ground_truth_that_does_not_match(tmp_path, truth, match):
@@ -436,11 +308,10 @@ def test_articles_without_ground_truth_or_id_or_article(tmp_path):
     refuse(write(tmp_path, ".xml", ARTICLES), "so label cannot be read", label="label", labels=["no", "yes"])
     refuse(write(tmp_path, ".xml", "<articles><article><p>x</p></article></articles>"), "the id is")
     refuse(write(tmp_path, ".xml", "<html><p>x</p></html>"), "has no <article>")
-    unknown = '<?xml version="1.0" encoding="TTF-8"?><articles/>'
-    refuse(write(tmp_path, ".xml", unknown), "cannot be read")
+    refuse(write(tmp_path, ".xml", '<?xml version="1.0" encoding="TTF-8"?><articles/>'), "cannot be read")
 
 
-def test_an_id_twice_would_leak(tmp_path):
+def test_id_twice_is_refused(tmp_path):
     path = write(tmp_path, ".csv", csv_bytes([*ROWS, ROWS[0]]))
     refuse(path, "document 4: the id 'a' comes twice", **OPTIONS)
     path = write(tmp_path, ".csv", csv_bytes(ROWS))
@@ -448,42 +319,36 @@ def test_an_id_twice_would_leak(tmp_path):
         list(read_records({"train": [path], "test": [path]}, **OPTIONS))
 
 
+OF_WORDS = {"label": "label", "labels": ["no", "yes"], "label_per": "word"}
+OF_SPANS = {"label": "spans", "labels": ["outside", "inside"], "label_per": "span"}
+
+
 @pytest.mark.parametrize(
     ("suffix", "content", "match", "options"),
     [
-        (".docx", b"x", r"'\.docx' names no known format.*\.parquet, \.csv.*\.xml", {}),
-        ("", b"x", "names no known format", {}),
+        (".docx", b"x", r"'\.docx' names no known format", {}),
         (".txt", b"", "holds no document", {}),
         (".txt", b"\n  \n", "all 2 texts are empty", {}),
         (".txt", b"x\n", "so label cannot be read", {"label": "label", "labels": ["a", "b"]}),
-        (".csv", b"", "has no column 'text'; it has none", {}),
+        (".txt", b"x\n", "so group cannot be read", {"group": "far"}),
+        (".txt", b"fine\nna\xefve\n", "document 2: 'text' .* 3 .*0xEF", {}),
         (".csv", b"\xef\xbb\xbf", "has no column 'text'; it has none", {}),
-        (".tsv", b"\n", "has no column 'text'; it has none.*'dialect.columns'", {}),
-        (".jsonl", b"{}\n", "line 1: has no column 'text'", {}),
         (".csv", b"text,a,text\nx,y,z\n", "has several columns 'text'", {}),
-        (".csv", b"text,label\nx\n", "line 2: has 1 fields; expected 2", {}),
+        (".csv", b"text,label\nx\n", "line 2: has 1 fields", {}),
+        (".csv", b"text,label\nx y,0 1\n", "document 1: the labels are '0 1'", OF_WORDS),
+        (".jsonl", b"{}\n", "line 1: has no column 'text'", {}),
         (".jsonl", b'{"text": "x"}\n{"text": \n', "line 2: is not JSON", {}),
-        (".jsonl", b'["x"]\n', r'line 1: is \["x"\], which has no names.*one object per line.*lines=True', {}),
-        (".json", b'[\n {"text": "x"}\n]\n', "line 1: is not JSON.*one object per line.*lines=True", {}),
-        (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5; expected a text", {}),
-        (".json", b'{"text": {"0": "a"}}\n', "'text' has .*; expected a text", {}),
-        (".jsonl", b'{"text": ["a", "b"]}\n', "'text' has .*; expected a text", {}),
-        (".jsonl", b'{"text": "x", "id": null}\n', "document 1: the id is None", {"id": "id"}),
+        (".jsonl", b'["x"]\n', r'line 1: is \["x"\]', {}),
+        (".jsonl", b'{"text": 5}\n', "document 1: 'text' has 5", {}),
+        (".jsonl", b'{"text": "\\ud800"}\n', r"document 1: .*U\+D800", {}),
+        (".jsonl", b'{"text": "x y", "label": [0, 2]}\n', "document 1: the label is 2", OF_WORDS),
+        (".jsonl", b'{"text": "x", "far": [1]}\n', "document 1: the group is", {"group": "far"}),
+        (".jsonl", b'{"text": "x", "spans": "everywhere"}\n', "document 1 .*'everywhere'", OF_SPANS),
+        (".parquet", b"\xff\xfe\x00 noise \x80" * 50, "cannot be read", {}),
     ],
 )
-def test_other_bad_files(tmp_path, suffix, content, match, options):
+def test_file_that_is_damaged_is_named_with_its_place(tmp_path, suffix, content, match, options):
     refuse(write(tmp_path, suffix, content), match, **options)
-
-
-@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz", ".txt.gz"])
-def test_a_line_that_no_memory_holds_is_refused(tmp_path, suffix):
-    """The file has a quarter of a MB."""
-    path = tmp_path / f"bomb{suffix}"
-    with gzip.open(path, "wb") as file:
-        file.write(b"text\n" if suffix == ".csv.gz" else b'{"text": "x"}\n')
-        for _ in range(257):
-            file.write(b"x" * 2**20)
-    refuse(path, "has a line of 268435456 characters or more")
 
 
 def parquet_of_copies(rows, characters):
@@ -500,20 +365,18 @@ def parquet_of_copies(rows, characters):
     [
         ("copies.parquet", parquet_of_copies(rows=12_800, characters=2**23)),  # 532 bytes for 100 GiB
         ("zeros.parquet.gz", gzip.compress(bytes(2**24))),
-        ("copies.parquet.gz", gzip.compress(parquet_of_copies(rows=50, characters=2**20))),
         ("lines.txt.gz", gzip.compress(b"word " * 20 + b"\n" + (b"x" * 2**16 + b"\n") * 2**8)),
     ],
 )
-def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch, name, content):
+def test_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(raw_files, "_UNPACKED_BYTES", 2**23)
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DataError, match="bytes and unpacks to more than .* Unpack it"):
+    with pytest.raises(DataError, match="unpacks to more than"):
         list(read_records({"train": [path]}))
 
 
-def test_missing_unreadable_and_crowded_files(tmp_path):
-    refuse(tmp_path / "none.parquet", "FileNotFoundError")
+def test_path_that_is_no_single_file_is_refused(tmp_path):
     refuse(tmp_path / "none.zip", "FileNotFoundError")
     (tmp_path / "folder.txt").mkdir()
     refuse(tmp_path / "folder.txt", "is a folder, a pipe or a device")
@@ -525,16 +388,8 @@ def test_missing_unreadable_and_crowded_files(tmp_path):
     refuse(tmp_path / "two.zip", r"holds 2 files \(a.txt, b.txt\)")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission(tmp_path):
-    path = write(tmp_path, ".txt", "x\n")
-    path.chmod(0)
-    refuse(path, "PermissionError")
-
-
 NAMES = [{"text": "a b c", "label": ["no", None, "yes"]}, {"text": "d", "label": [None]}, {"text": "e", "label": []}]
 NUMBERS = [{"text": "a b c", "label": [0, -100, 1]}, {"text": "d", "label": [None]}, {"text": "e", "label": []}]
-OF_WORDS = {"label": "label", "labels": ["no", "yes"], "label_per": "word"}
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
@@ -545,53 +400,20 @@ def test_labels_of_words_are_lists(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "label", "match"),
+    ("suffix", "values", "groups"),
     [
-        (".jsonl", 1, "document 1: the labels are 1; expected a list"),
-        (".jsonl", None, "document 1: the labels are None; expected a list"),
-        (".csv", "0 1", "document 1: the labels are '0 1'; expected a list in 'label', one per word"),
-        (".jsonl", [0, 2], "document 1: the label is 2; expected one of 0, 1, .*no, yes"),
-        (".parquet", ["no", "maybe"], "document 1: the label is 'maybe'"),
-        (".jsonl", [0, 0.5], "document 1: the label is 0.5"),
+        (".csv", [12, -3], ["12", "-3"]),
+        (".parquet", [12.0, -3.0], ["12", "-3"]),
+        (".jsonl", ["far", " near "], ["far", "near"]),
+        (".csv", [True, False], ["true", "false"]),
+        (".jsonl", [1.5, 2**70], ["1.5", str(2**70)]),
     ],
 )
-def test_other_labels_of_words_are_refused(tmp_path, suffix, label, match):
-    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "a b", "label": label}]))
-    refuse(path, match, **OF_WORDS)
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    ("values", "groups"),
-    [
-        ([12, -3], ["12", "-3"]),
-        ([12.0, -3.0], ["12", "-3"]),
-        (["far", " near "], ["far", "near"]),
-        ([True, False], ["true", "false"]),
-        ([1.5, 2**70], ["1.5", str(2**70)]),
-    ],
-)
-def test_a_group_is_a_number_or_a_name(tmp_path, suffix, values, groups):
-    if suffix == ".parquet" and 2**70 in values:
-        values = list(map(str, values))
+def test_group_is_a_number_or_a_name(tmp_path, suffix, values, groups):
     path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "far": value} for value in values]))
     assert [record.group for record in read(path, group="far")] == groups
     assert [record.group for record in read(path)] == [None, None]
     refuse(path, "no column 'near'", group="near")
-
-
-@pytest.mark.parametrize("value", [None, "", " ", float("nan"), float("inf"), [1]])
-def test_another_group_is_refused(tmp_path, value):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "far": 1}, {"text": "y", "far": value}]))
-    refuse(path, "document 2: the group is .*expected a number or a name", group="far")
-
-
-def test_formats_without_groups_say_so(tmp_path):
-    refuse(write(tmp_path, ".txt", "x\n"), "so group cannot be read", group="far")
-    refuse(write(tmp_path, ".xml", ARTICLES), "so group cannot be read", group="far")
-
-
-OF_SPANS = {"label": "spans", "labels": ["outside", "inside"], "label_per": "span"}
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -608,41 +430,8 @@ def test_spans_are_pairs_or_their_text(tmp_path, suffix, caplog):
     assert caplog.text.count("spans that") == 1
 
 
-@pytest.mark.parametrize(
-    ("spans", "match"),
-    [
-        ([[4, 2]], r"document 1 \('x'\): the span \[4, 2\] ends before it begins"),
-        (
-            [[0, 2], [11, 12]],
-            r"document 1 \('x'\): the span \[11, 12\] lies outside of its text, which has 10 characters",
-        ),
-        ("everywhere", r"document 1 \('x'\): 'everywhere' is no list of pairs.*Expected spans such as"),
-        ([[0.5, 2]], r"\[0.5, 2\] is no pair of whole numbers"),
-    ],
-)
-def test_other_spans_are_refused(tmp_path, spans, match):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"name": "x", "text": "some words", "spans": spans}]))
-    refuse(path, match, id="name", **OF_SPANS)
-
-
-def test_folds_come_as_they_are_from_formats_that_have_columns(tmp_path):
-    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "part": 3}, {"text": "y", "part": "four"}]))
-    assert [record.fold for record in read(path, fold="part")] == [3, "four"]
-    refuse(write(tmp_path, ".txt", "x\n"), "so fold cannot be read", fold="part")
-    refuse(write(tmp_path, ".xml", ARTICLES), "so fold cannot be read", fold="part")
-
-
-def test_a_damaged_archive_of_labels_is_named(tmp_path):
-    texts, truth = tmp_path / "texts.csv", tmp_path / "truth.zip"
-    texts.write_text("id,text\n1,x\n")
-    truth.write_text("<html>not found</html>")
-    with pytest.raises(DataError, match="truth.zip: cannot be unpacked .*Expected a zip archive"):
-        list(read_records({"train": [texts]}, id="id", label="label", labels=["a"], ground_truth={"train": [truth]}))
-
-
-@pytest.mark.parametrize("texts", FORMATS)
-@pytest.mark.parametrize("labels", FORMATS)
-def test_labels_by_order_are_refused_where_a_common_column_shows_another_order(tmp_path, texts, labels):
+@pytest.mark.parametrize(("texts", "labels"), [(".csv", ".parquet"), (".parquet", ".jsonl"), (".jsonl", ".csv")])
+def test_labels_by_order_where_a_column_shows_another(tmp_path, texts, labels):
     rows = [{"number": 1, "text": "x", "from": "a"}, {"number": 2, "text": "y", "from": "a"}]
     bodies = write(tmp_path, texts, FORMATS[texts](rows))
 
@@ -655,18 +444,6 @@ def test_labels_by_order_are_refused_where_a_common_column_shows_another_order(t
     (tmp_path / "truth").mkdir()
     assert classes([1, 2]) == [0, 1]
     for ids in ([2, 1], [1, 3]):
-        with pytest.raises(DataError, match=rf"truth/raw{labels}: without 'id', .* 'number' is .* Set 'id: number'"):
+        with pytest.raises(DataError, match=f"truth/raw{labels}: .*'number'"):
             classes(ids)
     assert classes([2, 1], id="number") == [0, 1]
-
-
-def test_labels_by_order_may_have_columns_of_their_own_that_are_called_alike(tmp_path):
-    texts, labels = tmp_path / "texts.csv", tmp_path / "labels.csv"
-    texts.write_text("note|x\nlong|y\nlong|z\n")
-    labels.write_text("short|no\nlong|yes\nlong|no\n")
-    dialects = {"dialect": Dialect(delimiter="|", columns=["note", "text"])}
-    dialects["ground_truth_dialect"] = Dialect(delimiter="|", columns=["note", "label"])
-    options = {"label": "label", "labels": ["no", "yes"], "ground_truth": {"train": [labels]}, **dialects}
-    assert [record.label for record in read(texts, **options)] == [0, 1, 0]
-    labels.write_text("long|no\nnote|yes\nlong|no\n")  # the values of the texts in another order
-    refuse(texts, "labels.csv: .*in row 1 'note' is 'long' here and 'note' in .*texts.csv", **options)

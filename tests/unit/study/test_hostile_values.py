@@ -1,19 +1,17 @@
 """Whatever value stands at a key: it is what the key expects, or one short message says so."""
 
-import functools
 import json
 
 import pytest
 from pydantic import ValidationError
 from small_studies import SMALL, changed
 
-from lib.core.errors import MOST_LINES, MOST_OF_LINE, ConfigError, DataError, RunError
+from lib.core.errors import ConfigError
 from lib.core.files import read_mapping
 from lib.core.settings import BaseSettings
 from lib.study.configuration import load_study
 from lib.workflow.commands.config_reference import config_schema
 
-HUGE = "x" * 10**7
 VALUES = [
     None, True, "yes", "5", "1_0", "0o17", "12:30:45", "2024-01-01", "1e3", "a\0b", "", " ", "\udc80", "n" * 300,
     "n" * 5000, "{stage:99999}", "{0..99999999}", "/dev/zero", 0, -1, 1, 3.0, 0.5, 2**31, 2**63, -(2**63), 10**30,
@@ -24,7 +22,7 @@ LAID_OVER = ("Dimension.properties.values", "Stage.properties.variants", "Number
 """Values that lie over those of other keys, which have bounds; and one whose message is that of expansions."""
 
 
-def test_every_number_has_bounds():
+def test_number_of_any_setting_has_bounds():
     """Without one, a huge number ends in an overflow, or never, far from the key at which it stands."""
     without = []
 
@@ -50,7 +48,7 @@ def sections(section=BaseSettings):
         yield from sections(each)
 
 
-def test_any_value_at_any_key_is_taken_as_it_is_or_refused():
+def test_value_of_any_kind_is_kept_or_refused():
     config_schema()  # imports all of them
     found = set(sections())
     assert len(found) > 120
@@ -68,60 +66,22 @@ def test_any_value_at_any_key_is_taken_as_it_is_or_refused():
 
 
 RECIPE = "experiment/stages/pretrain/recipe"
-WRONG = {
-    "a truth value for a number": (f"{RECIPE}/epochs", "yes", "recipe.epochs: expected a whole number .*Found True"),
-    "a text for a number": (f"{RECIPE}/epochs", "'5'", "recipe.epochs: expected a whole number .*Found '5'"),
-    "hours": (f"{RECIPE}/epochs", "12:30:45", "recipe.epochs: expected a whole number .*Found '12:30:45'"),
-    "an octal number": (f"{RECIPE}/epochs", "0o17", "recipe.epochs: expected a whole number .*Found '0o17'"),
-    "an old octal number": (f"{RECIPE}/epochs", "017", "recipe.epochs: expected a whole number .*Found '017'"),
-    "a fraction": (f"{RECIPE}/epochs", "3.0", "recipe.epochs: expected a whole number .*Found 3.0"),
-    "a date": (f"{RECIPE}/learning_rate", "2024-01-01", "recipe.learning_rate: expected a number .*Found '2024-01-01'"),
-    "infinity": (f"{RECIPE}/learning_rate", ".inf", "recipe.learning_rate: Input should be a finite number. Found inf"),
-    "no number": (f"{RECIPE}/learning_rate", ".nan", "learning_rate: Input should be a finite number. Found nan"),
-    "a number for a truth value": ("execution/training/deterministic", "1", "Input should be a valid boolean"),
-    "a number for a text": ("execution/training/wandb_project", "7", "wandb_project: expected a text; put it"),
-    "many documents": ("experiment/datasets/imdb/generated/documents", "1" + "0" * 30, "documents: .*less than"),
-    "many processes": ("execution/training/workers", "1000000000", "training.workers: .*less than or equal to 1000"),
-    "an endless balance": ("experiment/datasets/imdb/balance", ".inf", "imdb.balance: Input should be a finite number"),
-    "a seed below 0": ("experiment/datasets/imdb/split/seed", "-1", "imdb.split.seed: .*greater than or equal to 0"),
-}  # fmt: skip
+WRONG = [
+    (f"{RECIPE}/epochs", "yes", "recipe.epochs: .*Found True"),
+    (f"{RECIPE}/epochs", "'5'", "recipe.epochs: .*Found '5'"),
+    (f"{RECIPE}/epochs", "12:30:45", "recipe.epochs: .*Found '12:30:45'"),
+    (f"{RECIPE}/epochs", "017", "recipe.epochs: .*Found '017'"),
+    (f"{RECIPE}/epochs", "3.0", "recipe.epochs: .*Found 3.0"),
+    (f"{RECIPE}/learning_rate", "2024-01-01", "recipe.learning_rate: .*Found '2024-01-01'"),
+    (f"{RECIPE}/learning_rate", ".nan", "learning_rate: .*Found nan"),
+    ("execution/training/deterministic", "1", "deterministic: .*Found 1"),
+    ("execution/training/wandb_project", "7", "wandb_project: .*Found 7"),
+    ("execution/training/workers", "1000000000", "training.workers: .*less than or equal to 1000"),
+]
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_with_a_number_is_said_at_its_key(case):
-    place, written, message = WRONG[case]
+@pytest.mark.parametrize(("place", "written", "message"), WRONG)
+def test_number_that_yaml_guesses_is_refused(place, written, message):
     values = read_mapping(f"{{value: {written}}}")
     with pytest.raises(ConfigError, match=message):
         load_study([("small.yaml", changed(SMALL, (place, values["value"])))])
-
-
-def in_study(*changes):
-    return functools.partial(load_study, [("small.yaml", changed(SMALL, *changes))])
-
-
-LONG = {
-    "a value": in_study((f"{RECIPE}/epochs", HUGE)),
-    "a name that leads nowhere": in_study(("experiment/models/sdpa/backbone", HUGE)),
-    "a key": in_study((f"experiment/{HUGE}", 1)),
-    "a name": in_study((f"experiment/models/{HUGE}", {"backbone": "tfidf"})),
-    "keys": in_study(*((f"experiment/key{number}", 1) for number in range(1000))),
-    "a list": in_study(("experiment/datasets/imdb/labels", ["no", *["yes"] * 10_000])),
-    "settings in place": functools.partial(read_mapping, f"{{a: {HUGE[: 10**5]}, a: 1}}"),
-}
-
-
-@pytest.mark.parametrize("case", LONG)
-def test_a_message_is_short_whatever_it_names(case):
-    with pytest.raises(ConfigError) as caught:
-        LONG[case]()
-    message = str(caught.value)
-    assert len(message.splitlines()) <= MOST_LINES + 1
-    assert max(map(len, message.splitlines())) <= MOST_OF_LINE
-
-
-@pytest.mark.parametrize("kind", [ConfigError, DataError, RunError])
-def test_a_message_keeps_its_beginning_and_its_remedy(kind):
-    message = str(kind(f"a.jsonl, document 3: the label is {HUGE}; expected a name. Check the file."))
-    assert message.startswith("a.jsonl, document 3: the label is xxx")
-    assert message.endswith("xxx; expected a name. Check the file.")
-    assert str(kind(message)) == message
