@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from lib.core.extensions import VARIABLE
 from lib.workflow.preloaded import SOCKET, THREADS, start
 
 PLANNING = ["docutils.core", "matplotlib.figure", "pandas", "pydantic", "snakemake.cli"]
@@ -24,8 +25,8 @@ TRAINING = [
 ONE_THREAD = dict.fromkeys(THREADS, "1")
 SNAKEMAKE = [sys.executable, __file__]
 """Command of Snakemake, with arguments to follow."""
-FREE = ("PATH", "PWD", "OLDPWD", "_", "PYTHONPATH", "NO_PROXY", SOCKET)
-"""Variables that no library reads while it is imported."""
+FREE = ("PATH", "PWD", "OLDPWD", "_", "PYTHONPATH", "NO_PROXY", SOCKET, VARIABLE)
+"""Variables that no library reads while it is imported; nor has the server imported a module of the project."""
 START = Path(__file__).resolve().parents[2] / "lib" / "workflow" / "start.py"
 
 
