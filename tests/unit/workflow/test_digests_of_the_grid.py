@@ -92,6 +92,7 @@ class Mutations(ast.NodeVisitor):
                     yield ast.Name(other, ast.Load())
 
 
+@pytest.mark.extended
 def test_every_constant_operator_argument_and_name(definitions):
     """Of everything that the grid executes, at most eight per statement, in the text that its digest is made of."""
     tried = 0

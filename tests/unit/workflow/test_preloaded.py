@@ -12,6 +12,8 @@ import pytest
 from lib.core.extensions import VARIABLE
 from lib.workflow.preloaded import SOCKET, THREADS
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import atexit, os, sys, threading, time
