@@ -10,6 +10,8 @@ from lib.core import extensions
 from lib.workflow.staleness import digests, kept_code
 
 CACHED = [name for name, each in vars(digests).items() if hasattr(each, "cache_clear")]
+NO_CODE = (".snakemake", "config", "data", "results", "slurm", "workflow")
+"""Folders of a copy that no digest reads."""
 _unedited, _last = [], []
 """States of a copy's code, with what `digests` has found in it: as it was copied, and as it was last edited."""
 
@@ -30,7 +32,7 @@ def forget(function, *arguments):
 
 def _state(folder):
     """Return what differs after an edit of the code in a folder, or of a file that it reads."""
-    parts = [part for part in folder.iterdir() if part.name not in ("results", ".snakemake") and part.is_dir()]
+    parts = [part for part in folder.iterdir() if part.is_dir() and part.name not in NO_CODE]
     files = sorted(file for part in parts for file in part.rglob("*.*") if "__pycache__" not in file.parts)
     return {str(file.relative_to(folder)): (file.stat().st_mtime_ns, file.stat().st_size) for file in files}
 
