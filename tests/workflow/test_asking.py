@@ -144,6 +144,8 @@ def edit(project, file, old, new):
 def test_reasons_said_and_accepted(clone):
     project = clone("reasons")
     project.configure(FEWER)
+    alone = blocks(ask(project, "why", status=1))["score/tfidf/imdb, seed 1"]
+    assert alone.splitlines()[1:] == ["    setting backbone.max_features: from 20000 to 7"]
     edit(project, BACKBONE, "ngram_range=(1, ", "ngram_range=(2, ")
     edit(project, TABLE, "[list(columns)] *= 100", "[list(columns)] *= 101")
     edit(project, "workflow/rules/results.smk", "--out {output}", "--out  {output}")
