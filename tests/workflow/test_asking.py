@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,10 @@ def test_reasons_said_and_accepted(clone):
     (project.folder / WORDS / "predictions.parquet").rename(project.folder / "aside")
     assert "score/tfidf/imdb, seed 1" in ask(project, "accept", F1, status=2)
     (project.folder / "aside").rename(project.folder / WORDS / "predictions.parquet")
+    begun = project.folder / ".snakemake/incomplete" / b64encode(f"{WORDS}/{RUN}".encode()).decode()
+    begun.write_text('{"external_jobid": null}')  # as Snakemake notes it while a job is at work
+    assert "1 of its steps have to be made first" in ask(project, "accept", F1, status=2)
+    begun.unlink()
     assert not read_accepted(project.results / "code")
     assert "steps were accepted" in ask(project, "accept", F1, "--reason", "it's a test")
     assert project.stale(CONFIG, target=F1) == {}
