@@ -1,9 +1,11 @@
 """What tests of all rooms share: the repository, the real text beside it, and copies in which Snakemake really runs."""
 
 import contextlib
+import io
 import itertools
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -14,9 +16,11 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from code_digests import reading
 from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
+from lib.core.errors import ProjectError
 from lib.core.extensions import VARIABLE
 
 pytest_plugins = ["extending", "last_skipped", "progress", "span_tokenizers", "training_fixtures", "workflow_fixtures"]
@@ -69,6 +73,11 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(f"{each:8.1f} {file}")
 
 
+def program_of(job):
+    """Return which program of `scripts/` makes a run, as its command says."""
+    return re.search(r"scripts/(\w+)\.py", f"{job.params.program}")[1]
+
+
 class Project:
     """A copy of the repository.
 
@@ -117,10 +126,46 @@ class Project:
         command, environment = ready(command, self.environment)
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
 
+    @contextlib.contextmanager
+    def here(self):
+        """Be in the copy, so that what is asked in this process compares the copy's code, settings and results.
+
+        The process goes on with its own modules: an edit in the copy is compared, and never executed.
+        """
+        variables, places = dict(os.environ), [*sys.path]
+        try:
+            with contextlib.chdir(self.folder), reading(self.folder):
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(variables)
+            sys.path[:] = places
+
+    @contextlib.contextmanager
+    def planned(self, *configfiles, targets=()):
+        """Yield Snakemake's workflow with its plan, asked in this process."""
+        from lib.workflow.planning.steps import workflow_with_plan  # Snakemake is not on every machine with a GPU
+
+        with self.here(), workflow_with_plan(configfiles, targets) as workflow:
+            yield workflow
+
     def stale(self, *configfiles, target=None):
-        """Return what a dry run would run: the number of jobs by rule, see `jobs_of`."""
-        targets = [target] if target else []
-        return self.jobs_of(self.snakemake("-n", "-p", "--configfile", *configfiles, "--", *targets).stdout)
+        """Return what would run: the number of jobs by rule, of runs by their program."""
+        with self.planned(*configfiles, targets=[target] if target else []) as workflow:
+            jobs = workflow.dag.needrun_jobs()
+            found = Counter(program_of(job) if job.rule.name == "run" else job.rule.name for job in jobs)
+        return found | ({"total": found.total()} if found else {})
+
+    def ask(self, name, *arguments):
+        """Call what a program of `scripts/tools/` does in this process; return what it says, and its exit status."""
+        said = io.StringIO()
+        with self.here(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                status = runpy.run_path(f"scripts/tools/{name}.py")["main"]([*map(str, arguments)])
+            except ProjectError as error:
+                print(error)
+                status = 2
+        return said.getvalue(), status or 0
 
     @staticmethod
     def jobs_of(output):

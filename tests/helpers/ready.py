@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from lib.core.extensions import VARIABLE
 from lib.workflow.preloaded import SOCKET, THREADS, start
 
 PLANNING = ["docutils.core", "matplotlib.figure", "pandas", "pydantic", "snakemake.cli"]
@@ -24,9 +25,15 @@ TRAINING = [
 ONE_THREAD = dict.fromkeys(THREADS, "1")
 SNAKEMAKE = [sys.executable, __file__]
 """Command of Snakemake, with arguments to follow."""
-FREE = ("PATH", "PWD", "OLDPWD", "_", "PYTHONPATH", "NO_PROXY", SOCKET)
-"""Variables that no library reads while it is imported."""
-START = Path(__file__).resolve().parents[2] / "lib" / "workflow" / "start.py"
+FREE = ("PATH", "PWD", "OLDPWD", "_", "PYTHONPATH", "NO_PROXY", SOCKET, VARIABLE)
+"""Variables that no library reads while it is imported; nor has the server imported a module of the project."""
+ROOT = str(Path(__file__).resolve().parents[2])
+HAND_OVER = """
+import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+runpy.run_module("lib.workflow.start", run_name="__main__", alter_sys=True)
+"""
+"""Hands a command to the server by the code of this checkout, which serves no other; the command has its own."""
 
 
 def ready(command, environment, modules=PLANNING):
@@ -41,7 +48,7 @@ def ready(command, environment, modules=PLANNING):
     environment = environment | ONE_THREAD
     if _fixed(environment) != given:
         return command, environment
-    return [sys.executable, str(START), *command], environment | {SOCKET: address}
+    return [sys.executable, "-c", HAND_OVER, ROOT, *command], environment | {SOCKET: address}
 
 
 def _fixed(environment):
@@ -51,7 +58,7 @@ def _fixed(environment):
 @cache
 def _server(modules):
     """Start a server that ends with this process; return its address, and the environment in which it imports."""
-    environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(START.parents[2])}
+    environment = os.environ | ONE_THREAD | {"PYTHONPATH": ROOT}
     command = [sys.executable, "-B", __file__, "--serve", *modules]  # edits may come faster than the clock of files
     server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     _kept.append(server)  # its standard input is closed at the end of this process

@@ -109,8 +109,56 @@ MINIATURE: dict[str, Any] = {
         },
     },
     "report": {"figures": dict.fromkeys(ALIKE)},
+    "execution": {"results": "results/demo"},
 }
 """As small as a workflow can be and still go through every kind of rule: one dataset, one mechanism of each kind."""
+
+QUICK = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 16}
+TINY: dict[str, Any] = {
+    "experiment": {
+        "seeds": [1],
+        "precision": "fp32",
+        "mechanisms": {"sdpa": {"kind": "sdpa"}, "lsh-h1-c16": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16}},
+        "backbones": {
+            "encoder": {
+                "kind": "encoder",
+                "hidden_size": 16,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "intermediate_size": 16,
+            },
+            "tfidf": {"kind": "tfidf"},
+        },
+        "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 150}},
+        "datasets": {"imdb": reviews(110, 32)},
+        "stages": {
+            "adapt": {"task": {"kind": "masked_lm"}, "recipe": QUICK, "data": {"imdb": {}}},
+            "score": {
+                "start": "adapt",
+                "task": {"kind": "sequence_classification"},
+                "recipe": QUICK,
+                "data": {"imdb": {}},
+            },
+        },
+        "models": {
+            "tfidf": {"backbone": "tfidf", "skip": ["adapt"]},
+            "sdpa": {"backbone": "encoder", "mechanism": "sdpa"},
+            "lsh-h1-c16": {"backbone": "encoder", "mechanism": "lsh-h1-c16"},
+        },
+    },
+    "report": {
+        "tables": {
+            "lengths": {"kind": "token_lengths"},
+            "adapt": {"stage": "adapt", "columns": ["minutes", "loss"]},
+            "f1": {"stage": "score", "columns": ["f1"]},
+            "classes": {"kind": "classes", "stage": "score", "models": ["tfidf"]},
+        },
+        "figures": {"f1_time": {"kind": "score_time", "stage": "score", "time": ["adapt", "score"]}},
+        "baseline": "tfidf",
+    },
+    "execution": executed_in("results/tiny"),
+}
+"""A whole study in half a minute: data, a tokeniser, two stages of two mechanisms, a baseline, tables and a figure."""
 
 Change = tuple[str, Any]
 """A place (names separated by `/`, since names may hold dots) and its new value; `DELETE` takes the key away."""

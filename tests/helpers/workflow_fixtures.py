@@ -1,10 +1,11 @@
-"""A small workflow, run once for all tests here."""
+"""Small studies, each run once for all tests that ask about their results."""
 
 import fcntl
 import shutil
+from pathlib import Path
 
 import pytest
-from small_studies import MINIATURE, reviews
+from small_studies import TINY, reviews
 
 from lib.workflow.staleness.digests import reached
 
@@ -41,28 +42,34 @@ def project(copy_of_repository):
 
 @pytest.fixture(scope="session")
 def made(copy_of_repository, project_at, shared_folder):
-    """A project whose small workflow has run to its end, for copies alone; one for all processes of pytest."""
-    place = shared_folder / "made"
-    with open(shared_folder / "made.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if place.is_symlink():
-            return project_at(place.resolve())
-        project = copy_of_repository("made")
-        project.configure(MINIATURE)
-        project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
-        place.symlink_to(project.folder)
-    return project
+    """Return a project in which a study has run to its end, for copies alone; one for all processes of pytest."""
+
+    def make(name, settings):
+        place = shared_folder / name
+        with open(f"{place}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if place.is_symlink():
+                return project_at(place.resolve())
+            project = copy_of_repository(name)
+            config = project.configure(settings)
+            project.snakemake("--cores", 2, "--configfile", config)
+            place.symlink_to(project.folder)
+        return project
+
+    return make
 
 
 @pytest.fixture(scope="session")
 def clone(made, copy_of_repository):
-    """Make a fresh copy of the repository, with parts of what the small workflow left, their times kept."""
+    """Make a fresh copy of the repository with parts of what a small study left, their times kept."""
 
-    def make(name, *parts):
+    def make(name, *parts, settings=TINY):
+        origin = made(f"made_{Path(settings['execution']['results']).name}", settings)
         project = copy_of_repository(name)
-        project.configure(MINIATURE)
-        for part in parts:
-            shutil.copytree(made.folder / part, project.folder / part)
+        project.results = project.folder / settings["execution"]["results"]
+        project.configure(settings)
+        for part in parts or ("results", ".snakemake"):
+            shutil.copytree(origin.folder / part, project.folder / part)
         return project
 
     return make
@@ -70,8 +77,8 @@ def clone(made, copy_of_repository):
 
 @pytest.fixture(scope="module")
 def finished(clone):
-    """A project whose small workflow has run to its end, for one module."""
-    return clone("finished", "results", ".snakemake")
+    """A project whose small study has run to its end, for one module."""
+    return clone("finished")
 
 
 @pytest.fixture

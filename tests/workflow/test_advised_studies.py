@@ -21,12 +21,11 @@ def project(copy_of_repository):
     return project
 
 
-@pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (True, True), (False, False)])
-def test_the_study_of_a_published_encoder_runs_as_it_is(project, labelled, multilingual):
-    encoder = published_encoder(labelled=labelled, multilingual=multilingual)
-    own = own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
+def test_advised_studies_can_be_planned(project):
     question = Question("config/config.yaml", texts=["texts.csv"])
-    body = advised_study(encoder, question, own, 512, {"results": "results/texts", "job": {"gpu": 0}}, "fp32", {})
-    jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
-    assert jobs["train"] == 3
-    assert jobs.get("table_f1", 0) == labelled
+    for labelled, multilingual in ((True, False), (True, True), (False, False)):
+        encoder = published_encoder(labelled=labelled, multilingual=multilingual)
+        own = own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
+        body = advised_study(encoder, question, own, 512, {"results": "results/texts", "job": {"gpu": 0}}, "fp32", {})
+        jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
+        assert (jobs["train"], jobs.get("table_f1", 0)) == (3, labelled)

@@ -64,28 +64,7 @@ def published(copy_of_repository, alone):
     return project
 
 
-def test_results_come_to_the_folder_that_is_named(published, tmp_path):
-    (tmp_path / "here").mkdir()
-    found = snakemake(
-        tmp_path / "here",
-        "--snakefile",
-        published.folder / "workflow/Snakefile",
-        "--directory",
-        tmp_path / "there",
-        "--configfile",
-        published.folder / "alone.yaml",
-        "--",
-        RECORD,
-        TABLE,
-    )
-    assert found.returncode == 0, found.stdout
-    assert (tmp_path / "there" / RECORD).exists()
-    assert (tmp_path / "there" / TABLE).exists()
-    assert not list((tmp_path / "here").iterdir())
-    assert not (published.folder / "results" / "alone").exists()
-
-
-def test_a_workflow_uses_this_one_as_a_module_beside_rules_of_its_own(published, tmp_path):
+def test_module_beside_rules_of_its_own(published, tmp_path):
     """Its settings may extend a file, and its own commands run as they are."""
     as_module(
         repr(str(published.folder / "workflow/Snakefile")),
@@ -99,15 +78,7 @@ def test_a_workflow_uses_this_one_as_a_module_beside_rules_of_its_own(published,
     assert "Nothing to be done" in again.stdout
 
 
-def test_a_module_that_changes_paths_is_refused(published, tmp_path, alone):
-    as_module(f'{str(published.folder / "workflow/Snakefile")!r}\n    prefix: "inner"', tmp_path / "outer", alone)
-    found = snakemake(tmp_path / "outer")
-    assert found.returncode
-    assert "prefix: the module changes paths" in found.stdout
-    assert "set execution.results and execution.resources" in found.stdout
-
-
-def test_a_workflow_is_deployed_from_its_repository(published, tmp_path, alone):
+def test_workflow_deployed_from_its_repository(published, tmp_path, alone):
     """Git reads a folder in place of the host, so that this is what happens with `github`, but for the network."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=published.folder, capture_output=True, text=True)
     as_module(

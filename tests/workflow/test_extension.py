@@ -1,12 +1,14 @@
 """An extension outside of the repository runs to its table; an edit of it makes its own runs stale and no others."""
 
 import pandas as pd
+import pytest
 from small_extension import MECHANISM, small_extension, study_of
 
 
-def test_an_extension_runs_to_its_table_and_its_edits_make_only_its_runs_stale(copy_of_repository, tmp_path):
-    folder = tmp_path / "house_of_a_user"
+@pytest.mark.extended
+def test_extension_runs_and_stale_after_its_edits(copy_of_repository):
     project = copy_of_repository("extension")
+    folder = project.folder / "house_of_a_user"
     name = project.configure(study_of(small_extension(folder)))
     project.snakemake("--cores", 2, "--configfile", name)
     table = pd.read_csv(project.results / "tables" / "counted.csv")
@@ -14,8 +16,8 @@ def test_an_extension_runs_to_its_table_and_its_edits_make_only_its_runs_stale(c
     assert not project.stale(name)
     path = folder / MECHANISM
     path.write_text(path.read_text().replace("+ 1", "+ 2"))
-    planned = project.snakemake("-n", "-p", "--configfile", name).stdout
-    assert project.jobs_of(planned)["train"] == 1
-    assert "judge/gentle/" in planned
+    with project.planned(name) as workflow:
+        stale = [job.wildcards.place for job in workflow.dag.needrun_jobs() if job.rule.name == "run"]
+    assert stale == ["judge/gentle/imdb"]
     path.write_text(path.read_text().replace("+ 2", "+ 1") + "# nothing\n")
     assert not project.stale(name)

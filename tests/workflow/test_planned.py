@@ -1,19 +1,23 @@
-"""A job does what was planned, whatever becomes of the configuration and the code while it waits."""
+"""A job does what was planned, whatever becomes of configuration, code, inputs and other calls while it waits."""
 
 import copy
-import fcntl
 import os
 import re
+import signal
+import subprocess
 import threading
 import time
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from small_studies import QUICK, TINY, changed
 
-from lib.core.files import mapping_text
-from lib.study.configuration import SHIPPED, load_study, merged, read_layers
+from lib.core.attempts import read_heartbeat
 
+pytestmark = pytest.mark.extended
+
+CONFIG = "config.test.yaml"
 GENERATED = "results/alone/data/imdb/raw"
 RUN = "results/alone/runs/score/words/imdb/seed-1"
 AS_A_CLUSTER_DOES = ("--groups", "run=runs")
@@ -39,27 +43,27 @@ def run_and_edit(project, edit, *options, begun=GENERATED):
 
     editor = threading.Thread(target=wait_and_edit, daemon=True)
     editor.start()
-    process = project.snakemake("--cores", 1, "--configfile", "config.test.yaml", *options, check=False)
+    process = project.snakemake("--cores", 1, "--configfile", CONFIG, *options, check=False)
     editor.join(timeout=10)
     assert not editor.is_alive(), (process.returncode, process.stdout, project.logs())
     return process
 
 
 @pytest.mark.parametrize("options", [(), AS_A_CLUSTER_DOES], ids=["here", "as a cluster does"])
-def test_a_configuration_edited_meanwhile_changes_no_job(project, options):
+def test_configuration_edited_meanwhile(project, options):
     def edit():
-        file = project.folder / "config.test.yaml"
+        file = project.folder / CONFIG
         file.write_text(file.read_text().replace("max_features: 500", "max_features: 7"))
 
     process = run_and_edit(project, edit, *options)
     assert process.returncode == 0, process.stdout + project.logs()
     settings = yaml.safe_load((project.folder / RUN / "config.yaml").read_text())
     assert settings["backbone"]["max_features"] == 500
-    assert project.stale("config.test.yaml")["evaluate"] == 2
+    assert project.stale(CONFIG)["evaluate"] == 2
 
 
 @pytest.mark.parametrize("options", [(), AS_A_CLUSTER_DOES], ids=["here", "as a cluster does"])
-def test_a_job_is_refused_when_its_code_has_changed_meanwhile(project, options):
+def test_code_edited_meanwhile_is_refused(project, options):
     code = project.folder / "lib/backbones/tfidf/backbone.py"
     before = code.read_text()
     after = before.replace("ngram_range=(1, ", "ngram_range=(2, ")
@@ -76,10 +80,10 @@ def test_a_job_is_refused_when_its_code_has_changed_meanwhile(project, options):
     assert "stop snakemake and start it again" in process.stdout + project.logs()
     assert "Traceback" not in project.logs()
     assert not (project.folder / RUN).exists()
-    project.snakemake("--cores", 1, "--configfile", "config.test.yaml")  # the remedy
+    project.snakemake("--cores", 1, "--configfile", CONFIG)  # the remedy
 
 
-def test_what_was_made_of_a_file_replaced_meanwhile_is_refused(project, alone):
+def test_file_replaced_meanwhile_is_refused(project, alone):
     """Its time says nothing: a file that is copied with its time may be older than the one that it replaces."""
     files = [project.folder / name for name in ("texts.csv", "other.csv")]
     for file, word in zip(files, ("bright", "cold"), strict=True):
@@ -95,62 +99,84 @@ def test_what_was_made_of_a_file_replaced_meanwhile_is_refused(project, alone):
     assert process.returncode
     assert "texts.csv: changed while this call ran" in process.stdout
     assert not (project.folder / target).exists()
-    project.snakemake("--cores", 1, "--configfile", "config.test.yaml", "--", target)  # the remedy
+    project.snakemake("--cores", 1, "--configfile", CONFIG, "--", target)  # the remedy
     assert all("cold" in text for text in pq.read_table(project.folder / target)["text"].to_pylist())
 
 
-def test_a_call_on_results_that_another_folder_works_on_is_refused(project):
-    """Snakemake's own lock is of the folder that it is started in. That of a process that was killed ends with it."""
-    results = project.folder / "results/alone"
-    results.mkdir(parents=True)
-    with open(results / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.write("snakemake in /elsewhere (process 7 on a node)")
-        lock.flush()
-        process = project.snakemake("--cores", 1, "--configfile", "config.test.yaml", check=False)
-        assert process.returncode
-        assert "results/alone: snakemake in /elsewhere (process 7 on a node) works on these results" in process.stdout
-    project.snakemake("--cores", 1, "--configfile", "config.test.yaml", "--until", "generate_imdb")
-    assert f"snakemake in {project.folder} (process" in (results / ".lock").read_text()
-
-
-def test_a_file_in_the_working_folder_or_the_projects_is_no_module_of_python(project, monkeypatch):
+def test_file_in_folder_is_no_module(project, monkeypatch):
     monkeypatch.delitem(project.environment, "PYTHONPATH")
     for folder in (project.folder / "elsewhere", project.folder):
         folder.mkdir(exist_ok=True)
         (folder / "json.py").write_text("raise SystemExit('a stranger')")
-        configured = ("--directory", folder, "--configfile", "config.test.yaml", "--until", "generate_imdb")
+        configured = ("--directory", folder, "--configfile", CONFIG, "--until", "generate_imdb")
         process = project.snakemake("--cores", 1, *configured, check=False)
         assert "a stranger" not in process.stdout
         assert process.returncode == (folder == project.folder), process.stdout
     assert f"{folder}/json.py: hides another module json" in process.stdout
 
 
-def test_no_command_grows_with_what_it_is_told(project):
+def test_length_of_commands_is_bounded(project, alone):
+    """However many classes and files a dataset has."""
     names = [f"{'class':-<44}{number:04d}" for number in range(2_700)]
-    values = yaml.safe_load((project.folder / "config.test.yaml").read_text())
+    parts = [f"part-{number:04d}-{'of-many' * 10}.csv" for number in range(1_000)]
     rows = [f"{name},text {number} of {name}" for name in names for number in range(10)]
-    (project.folder / "many.csv").write_text("\n".join(["label,text", *rows]))
-    parts = [f"part-{number:04d}-{'of-many' * 10}.csv" for number in range(2_000)]
-    for name in parts:
-        (project.folder / name).write_text("label,text\n0,word\n1,words\n")
-    for name, files, labels in (("many", ["many.csv"], names), ("parts", parts, ["0", "1"])):
-        values["experiment"]["datasets"][name] = {
-            "source": "local",
-            "local": {"files": {"all": files}},
-            "labels": labels,
-            "max_tokens": 48,
-        }
-    project.configure(values)
-    targets = [f"results/alone/data/{name}/prepared/train.parquet" for name in ("many", "parts")]
-    process = project.snakemake("--cores", 1, "-p", "--configfile", "config.test.yaml", "--", *targets)
-    commands = re.findall(r"exec .*scripts/prepare_dataset.*", process.stdout)
-    assert len(commands) == 2
-    assert max(map(len, commands)) < 1_000
+    for number, name in enumerate(parts):
+        (project.folder / name).write_text("\n".join(["label,text", *rows[27 * number : 27 * number + 27]]))
+    many = {"source": "local", "local": {"files": {"all": parts}}, "labels": names, "max_tokens": 48}
+    project.configure(changed(alone, ("experiment/datasets/many", many)))
+    target = "results/alone/data/many/prepared/train.parquet"
+    process = project.snakemake("--cores", 1, "-p", "--configfile", CONFIG, "--", target)
+    (command,) = re.findall(r"exec .*scripts/prepare_dataset.*", process.stdout)
+    assert len(command) < 1_000
 
 
-def test_a_study_is_read_from_its_copy_as_from_its_files(tmp_path):
-    for path in SHIPPED.values():
-        layers = read_layers([path])
-        (tmp_path / "copy.yaml").write_text(mapping_text(merged(layers)))
-        assert load_study(read_layers([tmp_path / "copy.yaml"])) == load_study(layers)
+def test_large_file_copied_again_is_not_stale(project, alone):
+    """Above one megabyte, up to which Snakemake compares contents by itself."""
+    rows = [f"{number % 2},{'word ' * 200}{number}" for number in range(1200)]
+    file = project.folder / "notes.csv"
+    file.write_text("\n".join(["label,text", *rows]))
+    assert file.stat().st_size > 10**6
+    dataset = alone["experiment"]["datasets"]["imdb"] | {
+        "source": "local",
+        "local": {"files": {"all": ["notes.csv"]}},
+        "generated": None,
+    }
+    project.configure(changed(alone, ("experiment/datasets/imdb", dataset)))
+    target = "results/alone/data/imdb/prepared/train.parquet"
+    project.snakemake("--cores", 1, "--configfile", CONFIG, "--", target)
+    file.write_bytes(file.read_bytes())
+    assert project.stale(CONFIG, target=target) == {}
+    assert "Nothing to be done" in project.snakemake("--cores", 1, "--configfile", CONFIG, "--", target).stdout
+    file.write_text(file.read_text().replace("word", "else", 1))
+    assert project.stale(CONFIG, target=target)["prepare_dataset"] == 1
+
+
+def test_two_calls_end_in_one_right_result(clone):
+    """The second one refuses. Where the lock is missing, both make the run, and the older process leaves."""
+    project = clone("twice")
+    longer = QUICK | {"epochs": 100, "batch_size": 8}
+    project.configure(changed(TINY, ("experiment/seeds", [7]), ("experiment/stages/adapt/recipe", longer)))
+    target = "results/tiny/runs/adapt/sdpa/imdb/seed-7/run.json"
+    call = ("--cores", "1", "--configfile", CONFIG, "--", target)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    first = subprocess.Popen(["snakemake", *call], cwd=project.folder, env=project.environment, **quiet)
+    work = project.results / "work"
+    while not (begun := [beat for path in work.glob("*-seed-7-*/*") if (beat := read_heartbeat(path)) and beat.step]):
+        assert first.poll() is None
+        time.sleep(0.02)
+    os.kill(begun[0].process, signal.SIGSTOP)
+    try:
+        refused = project.snakemake(*call, check=False)
+        assert refused.returncode
+        assert "Directory cannot be locked" in refused.stdout
+        (project.results / ".lock").unlink()  # as on a file system without locks
+        project.snakemake("--nolock", "--rerun-incomplete", *call)
+        record = project.folder / target
+        model = record.parent / "model" / "model.safetensors"
+        found = model.read_bytes()
+    finally:
+        os.kill(begun[0].process, signal.SIGCONT)
+    assert first.wait(60), "its job has been taken over"
+    assert not record.exists(), "its Snakemake removes what the rule makes, as of any job that failed"
+    project.snakemake("--rerun-incomplete", *call)  # undisturbed: the working folder was swept before
+    assert model.read_bytes() == found

@@ -41,9 +41,7 @@ def in_file(block):
 
 @pytest.mark.real
 @pytest.mark.study
-def test_texts_get_advice_a_study_predictions_and_a_model_to_share(
-    readme, copy_of_repository, shared, minilm, site, tmp_path
-):
+def test_commands_for_texts(readme, copy_of_repository, shared, minilm, site, tmp_path):
     site.models[MINILM] = {path.name: path.read_bytes() for path in minilm.iterdir() if path.is_file()}
     vocabulary = (shared / "data/vocab/bert-base-uncased/vocab.txt").read_bytes()
     site.models["google-bert/bert-base-uncased"] = {"vocab.txt": vocabulary}
@@ -76,7 +74,7 @@ def test_texts_get_advice_a_study_predictions_and_a_model_to_share(
 
 
 @pytest.mark.study
-def test_a_mechanism_is_four_files_of_a_page(readme, repository, copy_of_repository):
+def test_commands_for_a_mechanism(readme, repository, copy_of_repository):
     page = (repository / "docs/add_mechanism.md").read_text(encoding="utf-8")
     project = copy_of_repository("mechanism")
     shutil.copytree(repository / "tests", project.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
@@ -104,18 +102,16 @@ def test_a_mechanism_is_four_files_of_a_page(readme, repository, copy_of_reposit
 
     (path, settings), *_ = [in_file(block) for block in blocks(page, "yaml") if block.startswith("# config/")]
     (project.folder / path).write_text(settings, encoding="utf-8")
-    assert project.stale(path)["train"] == 18
+    planned = project.snakemake("-n", "-p", "--configfile", path).stdout  # this process knows no such mechanism
+    assert project.jobs_of(planned)["train"] == 18
     assert study[study.index("--configfile") + 1] == path
 
 
-def test_the_hours_of_the_grid_are_those_of_the_page(readme, copy_of_repository):
+def test_hours_of_the_grid_and_rows_of_the_demo(readme, repository, copy_of_repository):
     text = section(readme, "I have a cluster")
     (table,) = [block for block in blocks(text) if "GPU hours" in block]
-    printed = copy_of_repository("cluster").program("status").stdout
+    printed, _ = copy_of_repository("cluster").ask("status")
     assert set(table.splitlines()) <= set(printed.splitlines())
     assert ["snakemake", "--profile", "slurm", "results/tables/f1.csv"] in commands(text)
-
-
-def test_the_rows_of_the_demo_are_those_of_its_page(readme, repository):
     (table,) = [block for block in blocks(section(readme, "Try it without texts")) if "F1" in block]
     assert set(table.splitlines()) <= set((repository / "docs/demo.md").read_text(encoding="utf-8").splitlines())

@@ -53,40 +53,25 @@ def searched(copy_of_repository):
     return project
 
 
-def test_every_variant_leaves_its_record(searched):
+def test_best_settings_taken_and_shown(searched):
     folder = searched.results / "runs/search/sdpa/imdb"
     for rate in (1e-07, 0.005):
         record = read_record(folder / f"freeze_embeddings-false+learning_rate-{rate}" / "seed-3")
         assert record.variant == {"recipe.learning_rate": rate, "recipe.freeze_embeddings": False}
-        assert record.metrics["eval_f1_macro"] is not None
-    assert len(list(folder.iterdir())) == 2
-
-
-def test_what_trains_has_the_best_settings_and_says_so(searched):
-    assert json.loads((searched.folder / BEST).read_text()) == {
-        "recipe.learning_rate": 0.005,
-        "recipe.freeze_embeddings": False,
-    }
+    best = {"recipe.learning_rate": 0.005, "recipe.freeze_embeddings": False}
+    assert json.loads((searched.folder / BEST).read_text()) == best
     for model in ("sdpa", "favor-m16"):
         folder = searched.results / "runs/finetune" / model / "imdb/seed-1"
         recipe = yaml.safe_load((folder / "config.yaml").read_text())["recipe"]
         assert (recipe["learning_rate"], recipe["freeze_embeddings"], recipe["epochs"]) == (0.005, False, 2)
         assert read_record(folder).variant == {}
-    assert read_record(searched.results / "runs/finetune/tfidf/imdb/seed-1").epochs == 0
-
-
-def test_the_tables_and_the_figure_show_it(searched):
     tables = searched.results / "tables"
     assert pd.read_csv(tables / "search.csv")["learning_rate"].tolist() == [1e-7, 0.005]
     assert pd.read_csv(tables / "search_best.csv")["learning_rate"].tolist() == [0.005]
-    assert (searched.results / "figures/search.svg").stat().st_size > 5_000
-
-
-def test_a_second_start_has_nothing_to_do(searched):
     assert searched.stale("config.test.yaml") == {}
 
 
-def test_another_value_trains_again_only_if_it_is_the_best(searched):
+def test_stale_after_another_value_is_best(searched):
     name = searched.configure(varied(1e-7, 5e-3, 1e-8), "more.yaml")
     assert searched.stale(name, target=BEST) == {"train": 1, "best": 1, "total": 2}
     searched.snakemake("--cores", 1, "--configfile", name, "--", BEST)
@@ -94,10 +79,3 @@ def test_another_value_trains_again_only_if_it_is_the_best(searched):
     fewer = searched.configure(varied(1e-7, 1e-8), "fewer.yaml")
     searched.snakemake("--cores", 1, "--configfile", fewer, "--", BEST)
     assert searched.stale(fewer)["train"] == 2
-
-
-def test_the_shipped_searches_can_be_planned(searched):
-    jobs = searched.stale("config/full.yaml", target="results/tables/search.csv")
-    assert (jobs["train"], "best" in jobs) == (1 + 3 + 12 * (3 + 1 + 1), False)
-    jobs = searched.stale("config/demo_full.yaml", target="results/demo/tables/search.csv")
-    assert jobs["train"] == 1 * 2 + 3 + 12 * (2 + 1)

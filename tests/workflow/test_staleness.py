@@ -1,72 +1,41 @@
-"""Which runs of the full grid an edit makes stale: two lists, of edits that must change nothing and of those that must.
+"""Which results of the full grid a change makes stale: changes that must change nothing, and those that must.
 
 Snakemake compares a run's settings and the digest of its code with those that it ran with; both are computed here for
-all runs before and after an edit of a copy of the repository. So they are for what prepares data, and for tables and
-figures; that their inputs change is a matter of `test_small_run`.
+all runs before and after an edit of a copy of the repository, and so they are for what prepares data, and for tables
+and figures. `pytest -v` prints the changes. That inputs change is a matter of `test_small_run`.
 """
 
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from code_digests import restored
+from grid_plan import compared_of_others, compared_of_runs, grid
 from ready import ready
 
-PROGRAM = """
-import json
-from lib.study.configuration import load_study, read_layers
-from lib.results.settings import FIGURES, TABLES
-from lib.workflow.staleness.digests import code_digest
-from lib.workflow.planning.plan import Plan
-plan = Plan(load_study(read_layers(["config/config.yaml"])))
-making = {"/".join(map(str, run.id)): [run.settings, plan.code(run)] for run in plan.runs}
-others = {
-    f"prepare {name}": [dataset.preparation.model_dump_json(), code_digest("scripts/prepare_dataset.py")]
-    for name, dataset in plan.experiment.datasets.items()
-}
-for axis, results in (("table", plan.report.tables), ("figure", plan.report.figures)):
-    for name, result in results.items():
-        others[f"{axis} {name}"] = [result, plan.report.code(TABLES if axis == "table" else FIGURES, result)]
-print(json.dumps([making, others]))
-"""
-ALL = "all"
+PROGRAM = Path(__file__).parents[1] / "helpers/grid_plan.py"
 
 HARMLESS = {
     "a field's description": [
         ("lib/study/recipe.py", "Peak learning rate.", "The highest learning rate."),
-        ("lib/backbones/encoder/settings.py", "Encoder blocks.", "Number of encoder blocks."),
     ],
     "the wording of an error": [
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
-        ("lib/backbones/stored.py", "weights do not fit", "weights differ"),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
-        ("lib/tokens/batches.py", "have no token", "are without a token"),
     ],
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],
     "a comment and a docstring": [
         ("lib/attention/lsh/mechanism.py", "import torch\n", "# a comment\nimport torch\n"),
         ("lib/training/predictor.py", "Return a tokenised split;", "Return one tokenised split;"),
     ],
-    "a new error class": [
-        (
-            "lib/core/errors.py",
-            "class RunError",
-            'class ClusterError(ProjectError):\n    """No node."""\n\n\nclass RunError',
-        )
-    ],
     "a new exported name": [
         ("lib/attention/__init__.py", "_EXPORTS = {", '_EXPORTS = {"Attention": "contract", '),
     ],
     "a new function beside those that run": [
         ("lib/tokens/batches.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
-    ],
-    "a new key of another task": [
-        (
-            "lib/tasks/other/settings.py",
-            None,
-            "from lib.tasks.settings import TaskSettings\nclass Settings(TaskSettings): x: int = 1\n",
-        ),
-        ("lib/tasks/other/__init__.py", None, ""),
     ],
     "a new task, backbone, mechanism, kind of table and study": [
         ("lib/tasks/counting.py", None, "NUMBER = 1\n"),
@@ -86,7 +55,6 @@ HARMLESS = {
         ),
         ("config/config.yaml", "skip: [pretrain, tapt]", "skip: [pretrain, tapt, probe]"),
     ],
-    "a tracker's default project": [("lib/study/execution.py", '"attention-grid"', '"attention-house"')],
     "a new execution setting": [
         (
             "lib/study/execution.py",
@@ -102,7 +70,6 @@ HARMLESS = {
         ),
         ("lib/training/record.py", "tokens=tokens,", "tokens=tokens, node=None,"),
     ],
-    "what trackers hear": [("lib/training/reporting.py", '"peak_memory_mb"', '"memory"')],
     "a type annotation": [("lib/training/predictor.py", "folder: str, *,", "folder: Mapping | str, *,")],
     "the folder of the results": [("config/config.yaml", "results: results", "results: elsewhere")],
     "tables and figures": [
@@ -116,7 +83,6 @@ HARMLESS = {
     "what a cluster is asked for": [("lib/workflow/planning/resources.py", "SAFETY = 2", "SAFETY = 3")],
 }
 
-TRAINED = ["pretrain", "tapt", "finetune"]
 NUMBERS = {
     "a number in FAVOR+'s arithmetic": (
         ("lib/attention/favor/mechanism.py", "functional.elu(rows) + 1", "functional.elu(rows) + 2"),
@@ -158,22 +124,6 @@ NUMBERS = {
         ("lib/tokens/batches.py", "batches_per_group: int = 50", "batches_per_group: int = 40"),
         lambda run: "tfidf" not in run,
     ),
-    "the default of a setting that all runs read": (
-        ("lib/study/recipe.py", "Fraction = 0.1\n", "Fraction = 0.2\n"),
-        lambda run: "tfidf" not in run,
-    ),
-    "the default of a setting of one task": (
-        ("lib/tasks/masked_lm.py", "Fraction = 0.15", "Fraction = 0.2"),
-        lambda run: run.startswith(("pretrain", "tapt")),
-    ),
-    "the default of a setting of FAVOR+": (
-        ("lib/attention/favor/settings.py", "SizeOrZero = 0", "SizeOrZero = 9"),
-        lambda run: "favor" in run,
-    ),
-    "the default of a setting of one mechanism": (
-        ("lib/attention/lsh/settings.py", "_within_chunks: bool = False", "_within_chunks: bool = True"),
-        lambda run: "lsh" in run,
-    ),
     "a rule of the recipe": (
         ("lib/study/recipe.py", "self.epochs // 2", "self.epochs // 3"),
         lambda run: "tfidf" not in run,
@@ -190,8 +140,30 @@ NUMBERS = {
         ("config/config.yaml", "imdb: {recipe: {epochs: 15,", "imdb: {recipe: {epochs: 14,"),
         lambda run: run.startswith("tapt") and "imdb" in run,
     ),
-}  # fmt: skip
-
+}
+DEFAULTS = {
+    "the default of a setting that all runs read": (
+        ("lib/study/recipe.py", "Fraction = 0.1\n", "Fraction = 0.2\n"),
+        "recipe.warmup_ratio",
+        lambda run: "tfidf" not in run,
+    ),
+    "the default of a setting of one task": (
+        ("lib/tasks/masked_lm.py", "Fraction = 0.15", "Fraction = 0.2"),
+        "task.mask_probability",
+        lambda run: run.startswith(("pretrain", "tapt")),
+    ),
+    "the default of a setting of FAVOR+": (
+        ("lib/attention/favor/settings.py", "SizeOrZero = 0", "SizeOrZero = 9"),
+        "backbone.mechanism.redraw_interval",
+        lambda run: "favor" in run,
+    ),
+    "the default of a setting of one mechanism": (
+        ("lib/attention/lsh/settings.py", "_within_chunks: bool = False", "_within_chunks: bool = True"),
+        "backbone.mechanism.mask_within_chunks",
+        lambda run: "lsh" in run,
+    ),
+}
+"""Edits of settings, which are executed, with the setting."""
 
 CONFIG = "config/config.yaml"
 NEW_MECHANISM = [
@@ -266,100 +238,101 @@ ELSEWHERE = {
 }
 
 
-def making(project):
-    """Return settings and code digest of every run of the grid, and of what else is made."""
-    program = project.folder / "making.py"
-    program.write_text(PROGRAM)
-    command, environment = ready([sys.executable, str(program)], project.environment)
-    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True)
+@contextmanager
+def with_edits(project, edits):
+    """Edit files of the project and add others in this block, and be in it."""
+    with restored(*(project.folder / name for name, *_ in edits)):
+        for name, old, new in edits:
+            path = project.folder / name
+            assert path.exists() == (old is not None), f"{name}: update this table"
+            path.parent.mkdir(exist_ok=True)
+            text = path.read_text() if old else ""
+            assert (old or "") in text, f"{name} no longer holds {old!r}: update this table"
+            path.write_text(text.replace(old, new) if old else new)
+        with project.here():
+            yield
+
+
+def executed_after(project, edits):
+    """Return what is compared of the runs by a process that executes the edited code."""
+    with with_edits(project, edits):
+        program = project.folder.joinpath("grid_plan.py")
+        program.write_bytes(PROGRAM.read_bytes())
+        command, environment = ready([sys.executable, str(program)], project.environment)
+        done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def runs(project):
-    return making(project)[0]
+def differing(before, after):
+    """Return what is there before and is made in another way, or no more, after."""
+    return {name for name, found in before.items() if after.get(name) != found}
 
 
 @pytest.fixture(scope="module")
-def all_before(project):
-    return making(project)
+def before(project):
+    """What is compared of the runs."""
+    with project.here():
+        return compared_of_runs(grid())
 
 
 @pytest.fixture(scope="module")
-def before(all_before):
-    return all_before[0]
+def others_before(project):
+    """What is compared of the rest."""
+    with project.here():
+        return compared_of_others(grid())
 
 
-class Edits:
-    """Edits and new files, to be taken back."""
-
-    def __init__(self, project):
-        self.project, self.originals = project, {}
-
-    def __call__(self, name, old, new):
-        path = self.project.folder / name
-        if old is None:
-            assert not path.exists(), f"{name} is no new file any more: update this table"
-            self.originals[path] = None
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(new)
-            return
-        self.originals.setdefault(path, path.read_text())
-        assert old in path.read_text(), f"{name} no longer holds {old!r}: update this table"
-        path.write_text(path.read_text().replace(old, new))
-
-    def undo(self):
-        for path, text in self.originals.items():
-            if text is None:
-                path.unlink()
-            else:
-                path.write_text(text)
-        self.originals.clear()
-
-
-@pytest.fixture
-def edit(project):
-    """Edit or add files for the time of a test."""
-    edits = Edits(project)
-    yield edits
-    edits.undo()
-
-
-def stale(before, after):
-    return {run for run, making in before.items() if after.get(run) != making}
-
-
-def test_the_grid_has_its_runs(before):
+def test_grid_has_its_runs(before):
     assert len([run for run in before if "tfidf" not in run]) == 9 + 27 + 27
     assert len(before) == 63 + 3
 
 
-def test_what_cannot_change_numbers_makes_nothing_stale(project, before, edit):
-    """All at once: no edit takes back what another one changes. Only if something is stale, each is tried by itself."""
-    for edits in HARMLESS.values():
-        for each in edits:
-            edit(*each)
-    together, found = stale(before, runs(project)), {}
-    for name, edits in HARMLESS.items() if together else ():
-        edit.undo()
-        for each in edits:
-            edit(*each)
-        found[name] = stale(before, runs(project))
-    assert not together, {name: runs for name, runs in found.items() if runs}
+@pytest.fixture(scope="module")
+def stale_by_harmless(project, before):
+    """Stale runs by edit. All edits are tried at once, and each by itself only if something is stale then."""
+    if not differing(before, executed_after(project, [each for edits in HARMLESS.values() for each in edits])):
+        return {}
+    return {name: differing(before, executed_after(project, edits)) for name, edits in HARMLESS.items()}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_nothing_stale_after(stale_by_harmless, name):
+    assert not stale_by_harmless.get(name)
 
 
 @pytest.mark.parametrize(("change", "concerns"), NUMBERS.values(), ids=NUMBERS)
-def test_what_changes_numbers_makes_exactly_its_runs_stale(project, before, edit, change, concerns):
-    edit(*change)
-    assert stale(before, runs(project)) == {run for run in before if concerns(run)}
+def test_runs_stale_after(project, before, change, concerns):
+    with with_edits(project, [change]):
+        after = compared_of_runs(grid())
+    assert differing(before, after) == {run for run in before if concerns(run)}
 
 
+@pytest.fixture(scope="module")
+def with_other_defaults(project):
+    """Settings of the runs after all defaults have changed."""
+    return executed_after(project, [change for change, *_ in DEFAULTS.values()])
+
+
+@pytest.mark.parametrize(("change", "setting", "concerns"), DEFAULTS.values(), ids=DEFAULTS)
+def test_runs_stale_after_default(before, with_other_defaults, change, setting, concerns):
+    def value(compared):
+        found = json.loads(compared[0])
+        for name in setting.split("."):
+            found = (found or {}).get(name)
+        return found
+
+    after = with_other_defaults
+    assert all(after[run][1] == code for run, (_, code) in before.items())
+    assert {run for run in after if value(after[run]) != value(before[run])} == {run for run in after if concerns(run)}
+
+
+@pytest.mark.extended
 @pytest.mark.parametrize(("edits", "concerns", "adds"), ELSEWHERE.values(), ids=ELSEWHERE)
-def test_what_changes_no_run_makes_exactly_its_own_results_stale(project, all_before, edit, edits, concerns, adds):
-    for change in edits:
-        edit(*change)
-    before, others_before = all_before
-    after, others = making(project)
-    assert stale(before, after) == set()
+def test_results_stale_after(project, before, others_before, edits, concerns, adds):
+    with with_edits(project, edits):
+        plan = grid()
+        after, others = compared_of_runs(plan), compared_of_others(plan)
+    assert differing(before, after) == set()
     assert after.keys() - before.keys() == {run for run in after if adds(run)}
-    assert stale(others_before, others) == {name for name in others_before if concerns(name)}
+    assert differing(others_before, others) == {name for name in others_before if concerns(name)}

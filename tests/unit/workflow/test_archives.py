@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import socket
 import tarfile
 from pathlib import Path
 
@@ -58,28 +56,28 @@ def said(results):
     return verification_report(found(results), "results").splitlines()[0]
 
 
-def test_a_part_of_a_study_is_not_archived(tmp_path):
-    plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"only": {"models": ["sdpa"]}})]))
-    with pytest.raises(ConfigError, match='only: {"models":\\["sdpa"\\]} asks for a part'):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"only": {"models": ["sdpa"]}},
+        *({"execution": {"results": place}} for place in ("/far", "../out", "a/../../out")),
+    ],
+)
+def test_part_or_study_elsewhere_is_not_archived(tmp_path, changes):
+    """Unpacked at the root of another checkout, files of a study elsewhere would lie outside it."""
+    plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", changes)]))
+    with pytest.raises(ConfigError, match="only|execution.results"):
         archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
 
 
-@pytest.mark.parametrize("results", ["/nowhere/demo", "../outside", "a/../../outside"])
-def test_a_study_whose_results_lie_elsewhere_is_not_archived(tmp_path, results):
-    """Unpacked at the root of another checkout, it would lie outside it."""
-    plan = Plan(load_study([*read_layers(["config/demo.yaml"]), ("", {"execution": {"results": results}})]))
-    with pytest.raises(ConfigError, match=rf"execution.results: {re.escape(results)} .*a folder below this one"):
-        archive(plan, {}, tmp_path / "CITATION.cff", tmp_path / "a.tar.gz")
-
-
-def test_two_archives_of_a_study_are_the_same_bytes(study, tmp_path):
+def test_archives_of_a_study_are_same_bytes(study, tmp_path):
     first = packed(study, tmp_path / "first.tar.gz").read_bytes()
     for file in study.rglob("*.csv"):
         file.chmod(0o600)
     assert packed(study, tmp_path / "a second name.tar.gz").read_bytes() == first
 
 
-def test_links_are_packed_as_what_they_lead_to(study, tmp_path):
+def test_links_are_packed_as_files(study, tmp_path):
     table = study / "tables/f1.csv"
     table.rename(tmp_path / "far.csv")
     table.symlink_to(tmp_path / "far.csv")
@@ -94,32 +92,15 @@ def test_links_are_packed_as_what_they_lead_to(study, tmp_path):
             assert tar.extractfile(f"results/tables/{name}.csv").read() == b"a\n1\n"
 
 
-def fifo(path):
-    os.mkfifo(path)
-
-
-def listening(path):
-    socket.socket(socket.AF_UNIX).bind(os.path.relpath(path))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        fifo,
-        listening,
-        lambda path: path.symlink_to("nowhere"),
-        lambda path: path.symlink_to(path.parent),
-        lambda path: path.symlink_to(path),
-    ],
-)
-def test_what_is_no_file_is_refused(make, study, tmp_path):
+@pytest.mark.parametrize("make", [os.mkfifo, *(lambda path, to=to: path.symlink_to(to) for to in ("nowhere", "x"))])
+def test_what_is_no_file_is_not_packed(make, study, tmp_path):
     make(study / "runs/finetune/x")
-    with pytest.raises(DataError, match="runs/finetune/x: is no file, so it cannot be archived"):
+    with pytest.raises(DataError, match="runs/finetune/x"):
         packed(study, tmp_path / "a.tar.gz")
     assert not (tmp_path / "a.tar.gz").exists()
 
 
-def test_the_configuration_in_an_archive_loads(repository):
+def test_configuration_in_an_archive_loads(repository):
     """Tables and figures of other things than runs are not made from an archive."""
     for file in sorted((repository / "config").glob("*.yaml")):
         layers = read_layers([file])
@@ -130,7 +111,7 @@ def test_the_configuration_in_an_archive_loads(repository):
         assert {each.reads for each in shown.values()} <= {"runs"}, file
 
 
-def test_an_archive_is_as_it_was_packed(archived):
+def test_untouched_archive_is_whole(archived):
     assert not found(archived).differing
     assert said(archived) == "results: 2 finished runs, 2 as recorded, 0 differ."
     (archived / "logs").mkdir()
@@ -160,63 +141,43 @@ def away(place):
     return lambda results: [path.unlink() for path in (results / place).rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    ("change", "place", "counts"),
-    [
-        (lambda results: (results / ONE / "history.csv").write_text(""), ONE, "2 finished runs, 1 as recorded, 1"),
-        (lambda results: (results / ONE / "history.csv").unlink(), ONE, "2 finished runs, 1 as recorded, 1"),
-        (away(ONE), ONE, "1 finished runs, 1 as recorded, 0"),
-        (away("runs"), ONE, "0 finished runs, 0 as recorded, 0"),
-        (away("tables"), "tables", "2 finished runs, 2 as recorded, 0"),
-        (lambda results: (results / "study.yaml").unlink(), "", "2 finished runs, 2 as recorded, 0"),
-        (without(f"{ONE}/run.json"), ONE, "2 finished runs, 1 as recorded, 1"),
-        (without(f"{ONE}/config.yaml"), ONE, "2 finished runs, 1 as recorded, 1"),
-        (without("tables/f1.csv"), "tables", "2 finished runs, 2 as recorded, 0"),
-        (without("study.yaml"), "", "2 finished runs, 2 as recorded, 0"),
-        (lambda results: (results / "tables/f2.csv").write_text("a\n"), "tables", "2 finished runs, 2 as recorded, 0"),
-        (
-            lambda results: write_run(results, "finetune", "sdpa", "imdb", seed=2),
-            "runs/finetune/sdpa/imdb/seed-2",
-            "3 finished runs, 2 as recorded, 1",
-        ),
-        (
-            lambda results: (results / "runs/finetune/other").symlink_to(results / "runs/finetune/sdpa"),
-            "runs/finetune",
-            "2 finished runs, 2 as recorded, 0",
-        ),
-        (
-            lambda results: [
-                (results / "tables/f1.csv").rename(results.parent / "f1.csv"),
-                (results / "tables/f1.csv").symlink_to(results.parent / "f1.csv"),
-            ],
-            "tables",
-            "2 finished runs, 2 as recorded, 0",
-        ),
-    ],
-)
-def test_what_is_changed_removed_or_added_is_found(change, place, counts, archived):
+def moved_out(results):
+    (results / "tables/f1.csv").rename(results.parent / "f1.csv")
+    (results / "tables/f1.csv").symlink_to(results.parent / "f1.csv")
+
+
+CHANGES = [
+    (lambda results: (results / ONE / "history.csv").write_text(""), ONE, (2, 1, 1)),
+    (lambda results: (results / ONE / "history.csv").unlink(), ONE, (2, 1, 1)),
+    (away(ONE), ONE, (1, 1, 0)),
+    (away("tables"), "tables", (2, 2, 0)),
+    (lambda results: (results / "study.yaml").unlink(), "", (2, 2, 0)),
+    (without(f"{ONE}/config.yaml"), ONE, (2, 1, 1)),
+    (without("tables/f1.csv"), "tables", (2, 2, 0)),
+    (lambda results: (results / "tables/f2.csv").write_text("a\n"), "tables", (2, 2, 0)),
+    (lambda results: write_run(results, "finetune", "sdpa", "imdb", seed=2), ONE.replace("d-0", "d-2"), (3, 2, 1)),
+    (moved_out, "tables", (2, 2, 0)),
+]
+
+
+@pytest.mark.parametrize(("change", "place", "counts"), CHANGES)
+def test_changed_removed_or_added_file(change, place, counts, archived):
     change(archived)
     assert str(archived / place) in found(archived).differing
-    assert counts in said(archived)
+    runs, same, other = counts
+    assert said(archived) == f"results: {runs} finished runs, {same} as recorded, {other} differ."
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content.clear(),
-        lambda content: content.update(files={}),
-        lambda content: content.update(files=["a"]),
-        lambda content: content.update(files={"a": 1}),
-    ],
-)
-def test_a_manifest_that_describes_no_archive_is_refused(change, archived):
-    manifest(archived, change)
-    with pytest.raises(DataError, match="no manifest"):
-        found(archived)
+def test_manifest_that_describes_no_archive(archived):
+    for files in ({}, ["a"], {"a": 1}):
+        manifest(archived, lambda content, files=files: content.update(files=files))
+        with pytest.raises(DataError, match="no manifest"):
+            found(archived)
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "runs/../../a", "a\0b"])
-def test_what_a_manifest_names_outside_the_study_is_not_there(name, archived):
+def test_manifest_names_nothing_outside(archived):
     (archived.parent / "a").write_text("")
-    manifest(archived, lambda content: content["files"].update({name: ""}))
-    assert [f"{Path(name).name} is gone"] in found(archived).differing.values()
+    names = ("/etc/passwd", "runs/../../a", "a\0b")
+    manifest(archived, lambda content: content["files"].update(dict.fromkeys(names, "")))
+    gone = {problem for problems in found(archived).differing.values() for problem in problems}
+    assert gone == {f"{Path(name).name} is gone" for name in names}

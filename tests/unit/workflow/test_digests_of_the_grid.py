@@ -2,11 +2,10 @@
 
 import ast
 import functools
-import shutil
 from collections import defaultdict
 
 import pytest
-from code_digests import at, forget
+from code_digests import forget
 
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
@@ -40,71 +39,6 @@ def definitions(programs):
         module, name = definition.split(":")
         by_module[module].add(name)
     return dict(by_module)
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A copy of the code, to be edited."""
-    for folder in ("lib", "scripts"):
-        shutil.copytree(digests.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    at(tmp_path, monkeypatch)
-    yield tmp_path
-    forget(lambda: None)
-
-
-def digests_of(programs):
-    forget(lambda: None)
-    return {program: digests.code_digest(*program) for program in programs}
-
-
-class OtherWords(ast.NodeTransformer):
-    """Rewrites docstrings and the texts of errors."""
-
-    def __init__(self):
-        self.rewritten = 0
-
-    def generic_visit(self, node):
-        if isinstance(getattr(node, "body", None), list) and node.body and isinstance(node.body[0], ast.Expr):
-            self.visit_Raise(node.body[0])
-        return super().generic_visit(node)
-
-    def visit_Raise(self, node):
-        texts = [node.value] if isinstance(node, ast.Expr) else ast.walk(node)
-        for text in texts:
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                text.value = f"other words {text.value}"
-                self.rewritten += 1
-        return node
-
-
-def test_comments_docstrings_error_texts_and_unreached_functions_count_nowhere(project, programs):
-    before, words = digests_of(programs), OtherWords()
-    roots = {place.removesuffix(".py").replace("/", ".") for program in programs for place in program}
-    for path in project.rglob("*.py"):
-        text = ast.unparse(words.visit(ast.parse(path.read_text())))  # a tree holds no comments
-        if ".".join(path.relative_to(project).with_suffix("").parts) not in roots:  # of which everything counts
-            text += "\n\ndef _never_called(number):\n    return number + 1\n"
-        path.write_text(text)
-    assert words.rewritten > 2000
-    assert digests_of(programs) == before
-
-
-def test_a_constant_of_lsh_counts_for_lsh_alone(project, programs):
-    before = digests_of(programs)
-    path = project / "lib/attention/lsh/mechanism.py"
-    tree = ast.parse(path.read_text())
-    number = next(
-        node
-        for each in tree.body
-        if isinstance(each, ast.ClassDef)
-        for node in ast.walk(each)
-        if isinstance(node, ast.Constant) and isinstance(node.value, float)
-    )
-    number.value += 1
-    path.write_text(ast.unparse(tree))
-    changed = {program for program, digest in digests_of(programs).items() if digest != before[program]}
-    assert changed == {program for program in programs if "lib.attention.lsh.mechanism" in program}
-    assert changed
 
 
 class Mutations(ast.NodeVisitor):
@@ -158,7 +92,8 @@ class Mutations(ast.NodeVisitor):
                     yield ast.Name(other, ast.Load())
 
 
-def test_every_constant_operator_argument_and_name_counts(definitions):
+@pytest.mark.extended
+def test_every_constant_operator_argument_and_name(definitions):
     """Of everything that the grid executes, at most eight per statement, in the text that its digest is made of."""
     tried = 0
     for module, names in definitions.items():

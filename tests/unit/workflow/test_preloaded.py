@@ -2,17 +2,17 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from lib.core.extensions import VARIABLE
-from lib.workflow.preloaded import SOCKET, THREADS, _kill_at_end
+from lib.workflow.preloaded import SOCKET, THREADS
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -133,7 +133,7 @@ def is_alive(pid):
     return bool(state) and not state.startswith("Z")
 
 
-def test_a_program_has_its_streams_folder_and_environment(programs, tmp_path):
+def test_streams_folder_and_environment(programs, tmp_path):
     here = tmp_path / "here"
     here.mkdir()
     tellings = []
@@ -147,29 +147,30 @@ def test_a_program_has_its_streams_folder_and_environment(programs, tmp_path):
     assert tellings[0][1] != tellings[1][1]
 
 
-def test_what_was_imported_before_an_extension_came_into_use_learns_of_it(programs):
+def test_imported_modules_learn_of_extensions(programs):
     assert programs.run("extend")[:2] == (0, "\n")
     assert programs.run("extend", env=programs.environment | {VARIABLE: "studies/toy"})[:2] == (0, "again\n")
 
 
-@pytest.mark.parametrize("arguments", [["exit", 0], ["exit", 7], ["linger"], ["say"], ["fail"], ["refuse"], ["die"]])
-def test_a_program_ends_as_it_would_by_itself(alone, arguments):
-    status, output, errors = alone.run(*arguments)
+def test_ends_as_by_itself(alone):
+    calls = [["exit", 0], ["exit", 7], ["linger"], ["say"], ["fail"], ["refuse"], ["die"]]
+    found = [alone.run(*arguments) for arguments in calls]
     server = alone.start_server()
-    served_status, served_output, served_errors = alone.run(*arguments)
+    for arguments, (status, output, errors) in zip(calls, found, strict=True):
+        served_status, served_output, served_errors = alone.run(*arguments)
+        assert served_output == output == ("first later last" if arguments == ["linger"] else "")
+        assert served_status == (status if status >= 0 else 128 - status)
+        if arguments == ["die"]:  # its own process could not say so
+            assert "the program was killed by signal 9" in served_errors
+        else:
+            assert errors.splitlines()[-1:] == served_errors.splitlines()[-1:] or "mend this" in served_errors
+        if arguments == ["fail"]:
+            assert 'raise RuntimeError("a bug")' in served_errors
     server.communicate()
-    assert served_output == output == ("first later last" if arguments == ["linger"] else "")
-    assert served_status == (status if status >= 0 else 128 - status)
-    if arguments == ["die"]:  # its own process could not say so
-        assert "the program was killed by signal 9" in served_errors
-    else:
-        assert errors.splitlines()[-1:] == served_errors.splitlines()[-1:] or "mend this" in served_errors
-    if arguments == ["fail"]:
-        assert 'raise RuntimeError("a bug")' in served_errors
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_signal_ends_the_program(programs, tmp_path, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_signal_ends_the_program(programs, tmp_path, number):
     process = programs.start("wait", tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
@@ -182,116 +183,38 @@ def test_a_signal_ends_the_program(programs, tmp_path, number):
     assert (tmp_path / "pid.tidied").exists() == (number == signal.SIGINT)
 
 
-def test_a_signal_that_interrupts_nothing_is_passed_on_all_the_same(programs, tmp_path):
-    """As one that comes just before the reply is awaited: here, another thread gets it."""
-    deaf = """
-import runpy, signal, threading, time
-threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-runpy.run_module("lib.workflow.start", run_name="__main__", alter_sys=True)
-"""
-    programs.launcher = (sys.executable, "-c", deaf)
-    process = programs.start("wait", tmp_path / "pid")
-    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_program_ends_with_its_keeper(programs, tmp_path, number):
+def test_program_ends_with_its_keeper(programs, tmp_path):
     process = programs.start("wait", tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
     keeper = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout)
     assert keeper not in (os.getpid(), process.pid), "the program runs in its own process"
-    os.kill(keeper, number)
+    os.kill(keeper, signal.SIGKILL)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "was killed, and so was the program. Run it again" in errors
     eventually(lambda: not is_alive(pid))
 
 
-def test_a_program_killed_before_it_read_anything_takes_its_process_along():
-    """Then the system says "connection reset", not "end of file"."""
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    ours, theirs = socket.socketpair()
-    with ours, ours.makefile("rb") as requests:
-        ours.sendall(b"unread")
-        theirs.close()
-        _kill_at_end(requests, process.pid)
-    assert process.wait(timeout=30) == -signal.SIGKILL
-
-
-def test_many_programs_at_once(programs):
-    processes = [programs.start("exit", number) for number in range(12)]
-    for process in processes:
-        process.communicate(timeout=60)
-    assert [process.returncode for process in processes] == list(range(12))
-
-
-@pytest.mark.parametrize("signal_to_starter", [None, signal.SIGKILL])
-def test_the_server_ends_with_its_starter_and_leaves_nothing(alone, signal_to_starter):
+def test_server_ends_with_its_starter(alone):
     server = alone.start_server()
     (folder,) = (alone.folder / "temporary").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert Path(alone.environment[SOCKET]).parent == folder
-    if signal_to_starter:
-        server.send_signal(signal_to_starter)
+    server.kill()
     server.communicate()
     eventually(lambda: not folder.exists())
 
 
-def test_the_folder_of_a_server_that_is_ended_goes_and_no_other(alone):
-    temporary = alone.folder / "temporary"
-    other = alone.start_server()
-    (living,) = temporary.iterdir()
-    starter = alone.start_server()
-    (folder,) = set(temporary.iterdir()) - {living}
-    psutil.Process(starter.pid).children()[0].terminate()
-    eventually(lambda: not folder.exists())
-    assert living.exists()
-    for each in (starter, other):
-        each.communicate()
-
-
-def test_a_server_ends_although_the_signal_comes_while_an_object_is_destroyed(alone):
-    """As one that comes while modules are imported: Python ignores an exception that is raised there."""
-    ending = """
-import os, signal
-class Ending:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-Ending()
-"""
-    (alone.folder / "heavy.py").write_text(ending)
-    starter = alone.start_server()
-    eventually(lambda: not list((alone.folder / "temporary").iterdir()))
-    starter.communicate()
-
-
-def test_a_long_name_of_the_temporary_folder_does_not_matter(alone):
-    long = alone.folder / ("temporary-" + "x" * 200)
-    long.mkdir()
-    alone.environment["TMPDIR"] = str(long)
-    server = alone.start_server()
-    status, output, errors = alone.run("tell")
-    server.communicate()
-    imported_by, pid, *_ = output.split("|")
-    assert (status, errors) == (0, "to the error stream\n")
-    assert imported_by != pid, "the program shares the server's import"
-
-
-def test_where_nobody_serves_a_program_runs_in_its_own_process(alone):
+def test_own_process_without_fitting_server(alone):
     alone.environment[SOCKET] = str(alone.folder / "stale")
     status, output, errors = alone.run("tell")
     imported_by, pid, *_ = output.split("|")
     assert (status, imported_by) == (0, pid)
     assert errors.count("runs in its own process") == 1
-
-
-def test_a_program_with_other_threads_runs_in_its_own_process(programs):
-    _, output, errors = programs.run("tell", env=programs.environment | {"OMP_NUM_THREADS": "2"})
+    server = alone.start_server()
+    _, output, errors = alone.run("tell", env=alone.environment | {"OMP_NUM_THREADS": "2"})
+    server.communicate()
     imported_by, pid, *_ = output.split("|")
     assert imported_by == pid
     assert "OMP_NUM_THREADS is 2 here, 1 there" in errors
@@ -336,33 +259,9 @@ def planned(alone, copy_of_repository):
     return alone
 
 
-def test_code_that_is_edited_between_its_check_and_its_import_does_not_run(planned):
+def test_code_edited_between_check_and_import(planned):
     status, output, errors = planned.run("as it is")
     assert (status, output) == (0, "False\n"), errors
     status, output, errors = planned.run("edit")
     assert (status, output) == (1, "")
     assert "lib/core/vocabulary.py: edited while this program started" in errors
-
-
-def test_code_that_was_edited_and_undone_while_the_server_imported_it_does_not_run(planned):
-    undone = planned.folder / "undone"
-    (planned.folder / "heavy.py").write_text(
-        f"import program\nprogram.edit()\nfrom lib.core import vocabulary\n"
-        f"program.FILE.write_text(program.TEXT)\nopen({str(undone)!r}, 'w')\n"
-    )
-    server = planned.start_server()
-    eventually(undone.exists)
-    status, output, errors = planned.run("as it is")
-    server.communicate()
-    assert (status, output) == (0, "False\n")
-    assert "runs in its own process (lib/core/vocabulary.py was edited" in errors
-
-
-def test_the_command_runs_beside_the_server_and_gives_the_status(alone):
-    script = [sys.executable, ROOT / "scripts" / "preloaded.py"]
-    done = subprocess.run([*script, "bash", "-c", f'test -S "${SOCKET}" && exit 3'], env=alone.environment, timeout=60)
-    assert done.returncode == 3
-    done = subprocess.run([*script, "no-such-program"], env=alone.environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "no-such-program: cannot be run" in done.stderr
-    eventually(lambda: not list((alone.folder / "temporary").glob("preloaded-*")))

@@ -23,12 +23,12 @@ def minutes(tmp_path, mechanism=None, documents=26_710, mean=12_000, epochs=2, s
     )
 
 
-def test_the_published_run_fits(tmp_path):
+def test_minutes_of_published_run(tmp_path):
     """The study took 140 minutes for this stage with exact attention, on an A100."""
     assert 140 < minutes(tmp_path) < 3 * 140
 
 
-def test_more_work_takes_longer(tmp_path):
+def test_minutes_grow_with_work(tmp_path):
     assert minutes(tmp_path, documents=100_000) > minutes(tmp_path) > minutes(tmp_path, documents=1_000)
     assert minutes(tmp_path, epochs=4) > minutes(tmp_path)
     assert minutes(tmp_path) > minutes(tmp_path, predicted_share=0)
@@ -37,22 +37,13 @@ def test_more_work_takes_longer(tmp_path):
     assert lsh[0] < lsh[1] < minutes(tmp_path)
 
 
-def test_steps_end_a_training_before_its_epochs_do(tmp_path):
+def test_minutes_of_a_number_of_steps(tmp_path):
     assert minutes(tmp_path, documents=1_000, epochs=4, steps=20) == minutes(tmp_path, documents=1_000, epochs=2)
     assert minutes(tmp_path, documents=1_000, epochs=2, steps=90) == minutes(tmp_path, documents=1_000, epochs=2)
     assert minutes(tmp_path, documents=100_000, steps=500) == minutes(tmp_path, documents=50_000, epochs=1)
 
 
-def test_an_assumption_serves_before_the_data_are_there(tmp_path):
-    estimate = training_minutes(
-        backbone=backbone(),
-        recipe=None,
-        predicted_share=0.0,
-        max_tokens=512,
-        token_lengths=tmp_path / "none" / "token_lengths.json",
-    )
-    assert estimate > START_UP_MINUTES
-
-
-def test_a_job_has_time_to_start(tmp_path):
+def test_minutes_of_short_training_or_without_data(tmp_path):
     assert minutes(tmp_path, documents=1, mean=10) == pytest.approx(START_UP_MINUTES)
+    options = {"recipe": None, "predicted_share": 0.0, "max_tokens": 512, "token_lengths": tmp_path / "none.json"}
+    assert training_minutes(backbone=backbone(), **options) > START_UP_MINUTES

@@ -36,7 +36,7 @@ def ended(seed):
     return record, work
 
 
-def test_checkpoints_of_results_that_will_be_made_again_stay(persistence):
+def test_checkpoints_of_rejected_results_stay(persistence):
     """A call was killed, and its runs ended by themselves."""
     (accepted, gone), (incomplete, kept), (rejected, also_kept) = map(ended, (1, 2, 3))
     for record in (accepted, incomplete, rejected):
@@ -51,7 +51,7 @@ def test_checkpoints_of_results_that_will_be_made_again_stay(persistence):
     assert not kept.exists()
 
 
-def test_folders_of_results_that_were_moved_stay(persistence):
+def test_folders_of_moved_results_stay(persistence):
     _, work = ended(1)
     Path("results/study").rename("results/other")
     remove_accepted(Paths(results="results/other", resources="resources"), persistence)
