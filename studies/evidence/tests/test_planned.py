@@ -1,7 +1,10 @@
+import pytest
+
+pytestmark = pytest.mark.extended
 """What Snakemake plans for the study, without running it."""
 
 
-def test_the_study_of_evidence_can_be_planned(project):
+def test_study_of_evidence_planned(project):
     project.touch("wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     output = project.snakemake("-n", "-p", "--configfile", "studies/evidence/evidence_small.yaml").stdout
     jobs = project.jobs_of(output)

@@ -1,7 +1,10 @@
+import pytest
+
+pytestmark = pytest.mark.extended
 """What Snakemake plans for the study, without running it."""
 
 
-def test_long_range_arena_can_be_planned(project):
+def test_long_range_arena_planned(project):
     """At its published sizes, in miniature, and without the files that a user has to bring."""
     rows, tasks = 1 + 8, 5  # the state-space encoder and eight mechanisms
     jobs = project.jobs_of(

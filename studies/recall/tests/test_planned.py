@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize(
     ("study", "trained", "evaluated"),
@@ -11,6 +13,6 @@ import pytest
         ("demo_recall", 8 * 2, 0),
     ],
 )
-def test_the_studies_of_recall_can_be_planned(project, study, trained, evaluated):
+def test_studies_of_recall_planned(project, study, trained, evaluated):
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"studies/recall/{study}.yaml").stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize(
     ("study", "trained", "evaluated"),
@@ -12,6 +14,6 @@ import pytest
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
     ],
 )
-def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
+def test_toy_studies_planned(project, study, trained, evaluated):
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"studies/toy/{study}.yaml").stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)

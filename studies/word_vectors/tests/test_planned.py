@@ -1,7 +1,10 @@
+import pytest
+
+pytestmark = pytest.mark.extended
 """What Snakemake plans for the study, without running it."""
 
 
-def test_the_small_study_of_word_vectors_can_be_planned(project):
+def test_study_of_word_vectors_planned(project):
     project.touch("wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     project.touch("vocab/bert-base-uncased/vocab.txt")
     jobs = project.jobs_of(

@@ -95,26 +95,13 @@ def made(root, kind, errors):
     return settings.make(shown(root, kind, evaluations(root, kind, errors)))
 
 
-def test_every_kind_of_table_is_tested_or_shows_no_evaluation():
+def test_every_kind_is_compared_or_shows_no_evaluation():
     assert sorted([*OF_SCORES, *OF_OTHERS]) == TABLES.kinds()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_of_copies_is_that_of_one_run(tmp_path, kind):
-    one, copies = made(tmp_path / "one", kind, [4]), made(tmp_path / "copies", kind, [4, 4, 4])
-    assert copies.to_csv() == one.to_csv()
-    assert copies.note == one.note or "start from the same weights" in copies.note
-    assert "±" not in copies.to_markdown()
-
-
-@pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_says_what_its_deviations_are_over(tmp_path, kind):
-    text = made(tmp_path, kind, [4, 9]).to_markdown()
-    assert text.count("±: standard deviation over seeds.") == (" ± " in text)
-
-
-@pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_counts_each_of_two_evaluations_once(tmp_path, kind):
+def test_tables_with_copies_of_an_evaluation(tmp_path, kind):
     """Pretrained with two seeds, evaluated with three, the last of which starts from the first one's weights."""
     two, three = made(tmp_path / "two", kind, [4, 9]), made(tmp_path / "three", kind, [4, 9, 4])
     assert three.to_csv() == two.to_csv()
@@ -135,29 +122,16 @@ def content(figure):
     ]
 
 
-@pytest.mark.parametrize("errors", [([4], [4, 4, 4]), ([4, 9], [4, 9, 4])], ids=["one", "two"])
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", DRAWN)
-def test_figures_show_copies_once(tmp_path, kind, errors):
+def test_figures_with_copies_of_an_evaluation(tmp_path, kind):
+    errors = ([4, 9], [4, 9, 4])
     settings = FIGURES.parse({"kind": kind, "stage": "finetune", **DRAWN[kind]})
     once, again = (
         settings.draw(shown(root, kind, evaluations(root, kind, wrong)))
         for root, wrong in zip((tmp_path / "once", tmp_path / "again"), errors, strict=True)
     )
     assert content(again) == content(once)
-
-
-@pytest.mark.parametrize(("errors", "several"), [([4, 4, 4], False), ([4, 9, 4], True)])
-def test_scores_next_to_costs_of_an_earlier_stage_have_no_deviation_over_copies(tmp_path, errors, several):
-    folders = evaluations(tmp_path, "pareto", errors)
-    folders += [write_run(tmp_path, "pretrain", model, "imdb", seed=0) for model in ("sdpa", "gru")]
-    scope = scope_of(folders, {"pretrain": ["imdb"], "finetune": ["imdb"]}, ["sdpa", "gru"])
-    settings = {"stage": "finetune", "time": ["pretrain"]}
-    frame = TABLES.parse(settings | {"kind": "pareto"}).make(scope).frame
-    assert ("f1_macro_percent_sd" in frame) == several
-    figure = FIGURES.parse(settings | {"kind": "score_time"}).draw(scope)
-    assert bool(figure.axes[0].collections) == several
-    if several:
-        assert frame["f1_macro_percent_sd"].iloc[0] == pytest.approx(100 * np.std([0.9, 0.775], ddof=1))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +144,7 @@ def test_scores_next_to_costs_of_an_earlier_stage_have_no_deviation_over_copies(
         ("aaa", [4, 4, 4], {"epochs": 2}, 3),
     ],
 )
-def test_copies_have_start_and_predictions_in_common(tmp_path, starts, errors, values, runs):
+def test_copies_by_start_and_predictions(tmp_path, starts, errors, values, runs):
     given = zip(starts, errors, strict=True)
     folders = [evaluation(tmp_path, "sdpa", seed, wrong, start, **values) for seed, (start, wrong) in enumerate(given)]
     assert load_runs(folders)["original"].nunique() == runs
@@ -179,7 +153,7 @@ def test_copies_have_start_and_predictions_in_common(tmp_path, starts, errors, v
     assert note == (said if runs < 3 else None)
 
 
-def test_a_page_says_how_many_runs_it_is_from(tmp_path):
+def test_page_with_copies(tmp_path):
     scope = {"models": ["sdpa"], "stages": [["finetune", ["imdb"]]], "owners": {"finetune": {"sdpa": {"imdb": "sdpa"}}}}
     records = [str(evaluation(tmp_path, "sdpa", seed, 4) / "run.json") for seed in range(3)]
     settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
-from run_records import write_group_predictions as write_groups
 
 from lib.core.errors import DataError
 from lib.core.record import HISTORY
@@ -62,14 +61,14 @@ def row(made, model="hybrid"):
     return made.frame.rename(columns=str).set_index("model").loc[model]
 
 
-def test_a_table_of_a_stage_has_a_dash(scope):
+def test_stage_table_of_a_limited_model(scope):
     one = dataclasses.replace(scope, stages={"finetune": DATASETS})
     found = row(table(one, stage="finetune", columns=["f1", "memory"]))
     assert np.isnan([found["imdb_f1_macro_percent"], found["imdb_peak_memory_gib"]]).all()
     assert found["arxiv_f1_macro_percent"] == pytest.approx(60)
 
 
-def test_differences_and_costs_have_a_dash_and_say_why(scope):
+def test_differences_of_a_limited_model(scope):
     one = dataclasses.replace(scope, stages={"finetune": DATASETS})
     found = row(table(one, stage="finetune", columns=["f1"], against=["reference", "baseline"]))
     assert np.isnan([found["imdb"], found["imdb_against_sdpa"], found["imdb_against_tfidf"]]).all()
@@ -80,35 +79,7 @@ def test_differences_and_costs_have_a_dash_and_say_why(scope):
     assert made.note.endswith("or a dataset that the model is not made for.")
 
 
-@pytest.mark.parametrize("intervals", [True, False])
-def test_the_front_is_of_the_models_that_there_are(scope, intervals):
-    settings = {"kind": "pareto", "stage": "finetune", "intervals": intervals}
-    frame = table(scope, **settings, **TIME).frame
-    assert frame.groupby("dataset")["model"].agg(list).to_dict() == {"imdb": MODELS[:2], "arxiv": MODELS}
-    assert frame["front"].tolist() == ["yes", "no", "yes", "no", "no"]
-
-
-def test_requirements_are_of_the_datasets_that_a_model_is_made_for(scope):
-    settings = {"savings": {"favor": {"time": 20, "memory": 30}}, "spread": 1, "seeds": 2}
-    frame = table(scope, kind="requirements", stage="finetune", **settings, **TIME).frame
-    own = frame[frame["model"] == "hybrid"]
-    assert own["dataset"].tolist() == ["arxiv"]
-    assert own["quality"].tolist() == ["not met"]
-
-
-def test_tests_are_of_the_pairs_that_there_are(scope):
-    frame = table(scope, kind="significance", stage="finetune").frame
-    pairs = [*zip(frame["dataset"], frame["model"], frame["against"], strict=True)]
-    assert [pair[:2] for pair in pairs if pair[1] == "hybrid"] == [("arxiv", "hybrid")] * 2
-    assert len(pairs) == 3 + 5
-
-
-def test_hours_are_of_the_runs_that_there_are(scope):
-    hours = row(table(scope, kind="compute", time=["tapt", "finetune"]))["hours"]
-    assert hours == pytest.approx(2 * 180 / 3600)
-
-
-def test_a_run_that_should_be_there_is_a_hole_still(scope):
+def test_missing_run_of_a_limited_model(scope):
     owners = scope.owners["finetune"] | {"hybrid": {"imdb": "hybrid"}}
     missing = scope_of(scope.files, STAGES, MODELS, owners=scope.owners | {"finetune": owners}, files=scope.files)
     with pytest.raises(DataError, match="finetune/hybrid/imdb/seed-0: no record"):
@@ -123,82 +94,15 @@ FIGURES_OF = {
 }
 
 
-def only_on(scope, model, dataset):
-    """Return the scope in which a model has runs on one dataset only."""
-    owners = {
-        stage: rows | ({model: {dataset: model}} if model in rows else {}) for stage, rows in scope.owners.items()
-    }
-    return dataclasses.replace(scope, owners=owners)
-
-
-def legend_of(figure):
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-
-
-def test_the_legend_has_the_baseline_of_any_dataset(scope):
-    figure = FIGURES.parse({"kind": "score_intervals", "stage": "finetune"}).draw(only_on(scope, "tfidf", "arxiv"))
-    assert legend_of(figure) == ["baseline (tfidf)"]
-
-
 @pytest.mark.parametrize("kind", FIGURES_OF)
-def test_a_dataset_on_which_no_model_has_a_run_makes_no_panel(scope, kind):
+def test_panels_without_any_model(scope, kind):
     parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
     figure = parameters.draw(dataclasses.replace(scope, models=["hybrid"]))
     assert {title_of(axes) for axes in figure.axes} == {"arxiv"}
 
 
-@pytest.mark.parametrize("kind", FIGURES_OF)
-def test_figures_draw_the_models_that_there_are(scope, kind):
-    parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
-    figure = parameters.draw(scope)
-    panels = {title_of(axes): axes for axes in figure.axes if title_of(axes)}
-    named = {
-        dataset: {str(artist.get_gid()) for artist in axes.findobj(lambda each: each.get_gid() in MODELS)}
-        | {str(line.get_label()) for line in axes.lines if line.get_label() in MODELS}
-        for dataset, axes in panels.items()
-    }
-    assert named == {"imdb": set(MODELS[:2]), "arxiv": set(MODELS)}
-
-
-@pytest.fixture
-def grouped(tmp_path):
-    """The scope of two models, one of them on arxiv only, with groups and probabilities."""
-    folders = []
-    for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv")):
-        folders.append(write_run(tmp_path, "finetune", model, dataset))
-        write_groups(folders[-1], [(16, 0, 0), (16, 1, 1), (32, 0, 1), (32, 1, 1)])
-        documents = pd.read_parquet(folders[-1] / "predictions.parquet")
-        documents["probabilities"] = [[0.9, 0.1] if each == 0 else [0.2, 0.8] for each in documents["prediction"]]
-        documents.to_parquet(folders[-1] / "predictions.parquet", index=False)
-    owners = {"finetune": {"sdpa": "sdpa", "hybrid": {"arxiv": "hybrid"}}}
-    fields = {"owners": owners, "groups": dict.fromkeys(DATASETS, "words")}
-    return scope_of(folders, {"finetune": DATASETS}, ["sdpa", "hybrid"], **fields)
-
-
-def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(grouped):
-    made = grouped
-    for kind in ("calibration", "group_score"):
-        figure = FIGURES.parse({"kind": kind, "stage": "finetune"}).draw(made)
-        lines = {title_of(axes): [line.get_label() for line in axes.lines] for axes in figure.axes if title_of(axes)}
-        assert [("hybrid" in lines[dataset], "sdpa" in lines[dataset]) for dataset in DATASETS] == [
-            (False, True), (True, True),
-        ]  # fmt: skip
-
-
-def test_the_legend_of_groups_has_the_models_of_all_datasets(grouped):
-    settings = FIGURES.parse({"kind": "group_score", "stage": "finetune", "chance": 0.5})
-    figure = settings.draw(grouped)
-    assert legend_of(figure) == ["sdpa", "hybrid", "chance level"]
-
-
-@pytest.mark.parametrize("kind", ["calibration", "group_score"])
-def test_predictions_make_no_panel_of_a_dataset_without_a_run(grouped, kind):
-    settings = FIGURES.parse({"kind": kind, "stage": "finetune"})
-    figure = settings.draw(dataclasses.replace(grouped, models=["hybrid"]))
-    assert {title_of(axes) for axes in figure.axes if title_of(axes)} == {"arxiv"}
-
-
-def test_a_search_has_dashes_and_no_map(tmp_path):
+@pytest.mark.extended
+def test_search_of_a_limited_model(tmp_path):
     folders = [
         write_run(tmp_path, "search", model, dataset, variant=variant, eval_f1_macro=0.5 + place / 10)
         for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv"))
@@ -223,7 +127,7 @@ def test_a_search_has_dashes_and_no_map(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["bars", "score_time", "score_intervals"])
-def test_each_panel_names_the_f1_of_its_dataset(tmp_path, kind):
+def test_panels_with_f1_of_their_dataset(tmp_path, kind):
     folders = [
         write_run(tmp_path, "spans", "sdpa", "imdb", test_f1_macro=0.8),
         write_run(tmp_path, "spans", "sdpa", "unlp", test_f1=0.4),
@@ -248,7 +152,7 @@ F1_OF_TABLES = {
 
 
 @pytest.mark.parametrize("kind", F1_OF_TABLES)
-def test_each_table_says_where_f1_is_that_of_characters(tmp_path, kind):
+def test_tables_with_f1_of_characters(tmp_path, kind):
     """Of classes on one dataset and of characters on another one, these are two scores."""
     folders = []
     for model in ("sdpa", "lsh-h2-c64"):
@@ -274,18 +178,3 @@ def test_each_table_says_where_f1_is_that_of_characters(tmp_path, kind):
             "F1 of the characters in spans (unlp)",
         )
     )
-
-
-def test_each_scale_and_column_of_a_search_names_the_f1_of_its_dataset(tmp_path):
-    folders = [
-        write_run(tmp_path, "search", "sdpa", dataset, variant=variant, **{score: 0.5})
-        for dataset, score in (("imdb", "eval_f1_macro"), ("unlp", "eval_f1"))
-        for variant in VARIANTS
-    ]
-    made = scope_of(folders, {"search": ["imdb", "unlp"]}, ["sdpa"], variants={"search": VARIANTS})
-    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(made)
-    scales = [axes.get_xlabel() for axes in figure.axes if "validation" in axes.get_xlabel()]
-    assert scales == ["validation F1 [%]", "validation F1 of characters [%]"]
-    table = TABLES.parse({"kind": "search", "stage": "search"}).make(made)
-    labels = [column.label for column in table.columns.values()]
-    assert labels == ["imdb validation F1 [%]", "unlp validation F1 of characters [%]"]

@@ -23,7 +23,7 @@ def rewrite(folder, change):
     return folder
 
 
-def test_predictions_stand_by_seed_model_and_document(tmp_path):
+def test_predictions_by_seed_model_and_document(tmp_path):
     folders = [
         write(tmp_path, model, predictions, seed)
         for model, seed, predictions in [
@@ -40,13 +40,13 @@ def test_predictions_stand_by_seed_model_and_document(tmp_path):
     assert pair(folders, ("favor-m64", "sdpa")).models == ["favor-m64", "sdpa"]
 
 
-def test_documents_are_found_by_their_ids_in_whatever_order(tmp_path):
+def test_documents_in_another_order(tmp_path):
     folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
     rewrite(folders[1], lambda frame: frame.iloc[::-1])
     assert pair(folders).predictions.tolist() == [[[0, 1, 2], [0, 1, 2]]]
 
 
-def test_labelled_tokens_stay_with_their_document(tmp_path):
+def test_tokens_with_their_document(tmp_path):
     """One without labels drops out."""
     tokens = {"id": ["c", "b", "a"], "label": [[2], [], [0, 1]], "prediction": [[2], [], [0, 0]], "split": "test"}
     folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(tokens))
@@ -55,14 +55,14 @@ def test_labelled_tokens_stay_with_their_document(tmp_path):
     assert found.documents.tolist() == [0, 0, 1]
 
 
-def test_other_documents_or_labels_are_refused(tmp_path):
+def test_documents_or_labels_that_differ(tmp_path):
     for labels in ((0, 1, 1), (0, 0), (0, 0, 1, 1)):
         folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", labels, labels=labels)]
         with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet"):
             pair(folders)
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_predictions_that_are_missing(tmp_path):
     folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
     rewrite(folders[1], lambda frame: frame.assign(id=0))
     with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet.*document 0"):
@@ -78,15 +78,7 @@ def test_what_is_missing_is_named(tmp_path):
         pair(folders)
 
 
-@pytest.mark.parametrize("labels", ["seed: 1\n", "labels: null\n"])
-def test_a_run_without_names_of_classes_is_named(tmp_path, labels):
-    folder = write(tmp_path, "sdpa", [0, 1, 2])
-    (folder / "config.yaml").write_text(labels)
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml"):
-        pair([folder], ["sdpa"])
-
-
-def test_spans_are_counted_by_document(tmp_path):
+def test_spans_by_document(tmp_path):
     runs = [("sdpa", [(3, 1, 0), (0, 0, 2)]), ("favor-m64", [(1, 0, 2), (2, 4, 0)])]
     folders = [
         write_spans(write_run(tmp_path, "finetune", model, "imdb", seed=seed), counts)
@@ -104,10 +96,9 @@ def test_spans_are_counted_by_document(tmp_path):
         pair(folders)
 
 
-@pytest.mark.parametrize("words", [1, 50])
-def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
+def test_few_documents_of_a_class(tmp_path):
     """Of three classes the rarest is in 9 documents, however many words of it each has."""
-    few = [{"id": each, "label": [2] * words, "prediction": [2] * words, "split": "test"} for each in range(9)]
+    few = [{"id": each, "label": [2] * 50, "prediction": [2] * 50, "split": "test"} for each in range(9)]
     many = [{"id": each, "label": [0, 1], "prediction": [0, 1], "split": "test"} for each in range(9, 40)]
     folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(few + many))
     grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
@@ -118,7 +109,7 @@ def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
 
 
 @pytest.mark.parametrize(("documents", "said"), [(4, "imdb (4 with a span)"), (10, None)])
-def test_few_documents_with_a_span_are_noted_whatever_is_found_in_others(tmp_path, documents, said):
+def test_few_documents_with_a_span(tmp_path, documents, said):
     counts = [(0, 0, 5)] * documents + [(0, 3, 0)] * 30
     folder = write_spans(write_run(tmp_path, "finetune", "sdpa", "imdb"), counts)
     grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
@@ -142,13 +133,12 @@ def with_starts(tmp_path, model, starts, **values):
     return folders
 
 
-@pytest.mark.parametrize("values", [{}, UNTRAINED], ids=["trained", "evaluated alone"])
 @pytest.mark.parametrize(("starts", "named"), [("aaa", True), ("aab", True), ("abc", False)])
-def test_weights_that_seeds_share_are_noted_whether_they_train_on_or_not(tmp_path, values, starts, named):
-    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts, **values), ["sdpa"])) == named
+def test_starts_that_seeds_share(tmp_path, starts, named):
+    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts), ["sdpa"])) == named
 
 
-def test_weights_that_seeds_share_stages_earlier_are_noted(tmp_path):
+def test_starts_that_seeds_share_earlier(tmp_path):
     """Each starts from a run of its own, and the study knows that two of these start from one."""
     models = ["sdpa", "favor-m64", "lsh-h2-c64"]
     folders = [folder for model in models for folder in with_starts(tmp_path, model, "abc")]
@@ -158,7 +148,7 @@ def test_weights_that_seeds_share_stages_earlier_are_noted(tmp_path):
     assert not shared_note_of(folders, models)
 
 
-def test_copies_of_one_evaluation_are_one_repetition(tmp_path):
+def test_repetitions_with_copies(tmp_path):
     folders = with_starts(tmp_path, "sdpa", "aaa", **UNTRAINED) + with_starts(tmp_path, "favor-m64", "aab", **UNTRAINED)
     folders += with_starts(tmp_path, "lsh-h2-c64", "aaa")
     folders += [write_baseline(tmp_path, "imdb", 0.9, seed) for seed in range(3)]
@@ -167,7 +157,7 @@ def test_copies_of_one_evaluation_are_one_repetition(tmp_path):
     assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}
 
 
-def test_seeds_and_test_documents_are_said_of_each_dataset_that_has_scores(tmp_path):
+def test_note_on_seeds_and_documents(tmp_path):
     folders = [write(tmp_path, model, [0, 0, 1], seed) for model in ("sdpa", "favor-m64") for seed in range(3)]
     folders += [write_run(tmp_path, "finetune", "sdpa", "news"), write_run(tmp_path, "pretrain", "sdpa", "wikipedia")]
     files = [folder / RUN for folder in folders]

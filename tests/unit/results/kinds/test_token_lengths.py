@@ -33,7 +33,7 @@ def table(path, *tokenised):
     return TokenLengthsTable(kind="token_lengths").make(scope)
 
 
-def test_a_row_per_split(path):
+def test_token_lengths_by_split(path):
     path.write_text(json.dumps({"train_short": ENTRY, "test": NOTHING}))
     assert table(path, ("wikipedia", "wordpiece")).to_csv() == (
         "corpus,split,documents,mean,std,median,min,max,unknown,empty,dropped\n"
@@ -45,16 +45,7 @@ def test_a_row_per_split(path):
         table(path, ("wikipedia", "wordpiece"))
 
 
-def test_several_tokenisers_are_told_apart(path):
-    path.write_text(json.dumps({"train": ENTRY}))
-    assert table(path, ("imdb", "first"), ("imdb", "second")).to_csv() == (
-        "corpus,tokenizer,split,documents,mean,std,median,min,max,unknown,empty,dropped\n"
-        "imdb,first,train,3,12.2,1.5,12.0,10,16,1.50,0.00,\n"
-        "imdb,second,train,3,12.2,1.5,12.0,10,16,1.50,0.00,\n"
-    )
-
-
-def test_program_reads_statistics_instead_of_runs(path, tmp_path):
+def test_program_of_token_lengths(path, tmp_path):
     path.write_text(json.dumps({"train": ENTRY}))
     scope = {"models": [], "stages": [], "owners": {}, "tokenised": [["imdb", "wordpiece"]]}
     shown = json.dumps({"settings": {"kind": "token_lengths"}, "scope": scope})
