@@ -12,7 +12,6 @@ from encoder_cases import EncoderForMaskedLM, build
 from wordnets import write_wordnet
 
 from lib.core import program
-from lib.core.errors import DataError
 from lib.preparing.folds import SPLITS
 from lib.preparing.parts import part_schema
 from lib.preparing.settings.augmentation import Augmentation
@@ -149,17 +148,6 @@ def test_two_ways_in_turns(tmp_path, wordnet):
     assert drawn == [False, True, False]
     summary = json.loads((tmp_path / "both/summary.json").read_text())
     assert summary["augmentation"]["copies"] == {"synonyms": 20, "masked_lm": 10}
-
-
-def test_augmentation_refused(tmp_path, augment, wordnet):
-    prepared = write(tmp_path / "prepared")
-    prepared["test"].write_bytes(b"no Parquet")
-    with pytest.raises(DataError, match="test.parquet: cannot be read as Parquet.*Prepare the dataset again"):
-        augment(prepared, "new/out")
-    (wordnet / "data.noun").unlink()
-    with pytest.raises(DataError, match="dict: is no whole WordNet database"):
-        augment(write(tmp_path / "again"), "new/out")
-    assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
 
 
 def test_program_of_augmenting(tmp_path, wordnet, capsys):

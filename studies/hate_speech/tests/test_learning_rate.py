@@ -33,15 +33,3 @@ def test_figure_of_the_seminar_paper(tmp_path):
     assert line.get_xdata().tolist() == [*range(1, 201)]
     assert line.get_ydata() == pytest.approx(np.where(step <= 20, 3e-4 * step / 20, fall))
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title("left")) == ("optimiser step", "learning rate", "imdb")
-
-
-def test_models_by_schedule(tmp_path):
-    folders = [write(tmp_path, "sdpa"), write(tmp_path, "lsh-h2-c64", learning_rate=1e-3, min_lr_ratio=0.5, steps=40)]
-    folders += [write(tmp_path, "favor-m64", schedule="one_cycle", min_lr_ratio=0.001)]
-    (axes,) = drawn(folders, ["sdpa", "lsh-h2-c64", "favor-m64"]).axes
-    lines = {line.get_gid(): line.get_ydata() for line in axes.lines}
-    assert [len(rates) for rates in lines.values()] == [20, 40, 20]
-    assert max(lines["lsh-h2-c64"]) == pytest.approx(1e-3)
-    assert lines["lsh-h2-c64"][-1] == pytest.approx(5e-4, rel=0.01)
-    assert lines["favor-m64"][0] == pytest.approx(3e-4 / 25)
-    assert lines["favor-m64"][-1] == pytest.approx(3e-7)

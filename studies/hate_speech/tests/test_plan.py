@@ -84,50 +84,6 @@ def test_descriptions_where_shown():
     assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
 
 
-def test_description_of_classes_and_copies():
-    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
-    described = made.experiment.datasets["imdb"].description
-    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
-    assert (
-        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
-        .experiment.datasets["imdb"]
-        .description.labels
-        is None
-    )
-
-
-TEMPLATES = {
-    "source": "generated",
-    "generated": {
-        "documents": 100,
-        "generator": "hate_templates",
-        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
-    },
-    "labels": ["no", "yes"],
-    "group": "group",
-    "max_tokens": 64,
-}
-
-
-CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
-
-
-CHECKED = (
-    ("datasets/arxiv", None),
-    ("datasets/templates", TEMPLATES),
-    ("stages/tapt/data", {"imdb": {}}),
-    ("stages/finetune/data", {"imdb": {}}),
-    ("stages/check", CHECK),
-)
-
-
-def test_groups_of_the_generator():
-    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
-    names = made.report.tables["functions"]["scope"]["group_names"]["templates"]
-    assert names[:2] == ["hostility", "exclusion"]
-    assert len(names) == 12
-
-
 AUGMENTATION = {
     "labels": ["yes"],
     "copies": 2,

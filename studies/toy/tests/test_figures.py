@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, titles
 
-from lib.analysis.table import read_analysis
-
 pytestmark = pytest.mark.extended
 
 TOKENS = ["null", "b", "a"]
@@ -66,15 +64,6 @@ def test_maps_of_models():
     assert bar.get_ylabel() == "attention weight"
 
 
-def test_tokens_of_long_documents():
-    places = range(100)
-    rows = [(query, key, f"t{query}", float(query == key)) for query, key in itertools.product(places, repeat=2)]
-    frame = pd.DataFrame(rows, columns=["query", "key", "query_token", "weight"])
-    frame = pd.concat(frame.assign(model="sdpa", when=when, layer=0, head=0) for when in ("before", "after"))
-    axes = draw("attention_maps", frame, {"sdpa": "sdpa"}).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{place}" for place in range(0, 100, 3)]
-
-
 def test_gradients_from_distance_one():
     figure = draw("gradients", gradients())
     assert titles(figure) == ["drawn weights", "after training"]
@@ -100,15 +89,6 @@ def test_places_of_a_word():
     assert static.get_xlabel() == "silhouette 0.00, accuracy 50 %"
     assert sdpa.get_xlabel() == "silhouette 0.90, accuracy 100 %"
     assert figure.legends[0].get_title().get_text() == "documents with\n'bank' by class"
-
-
-def test_words_like_numbers(tmp_path):
-    frame = maps().replace({"query_token": {"b": "007"}, "key_token": {"a": "nan", "b": "1e3", "null": "True"}})
-    frame.to_csv(tmp_path / "maps.csv", index=False)
-    read = read_analysis(tmp_path / "maps.csv")
-    assert read["query_token"].unique().tolist() == ["null", "007", "a"]
-    assert read["key_token"].unique().tolist() == ["True", "1e3", "nan"]
-    assert read["weight"].tolist() == frame["weight"].tolist()
 
 
 FRAMES = {"attention_maps": maps, "gradients": gradients, "embeddings": embeddings}

@@ -1,18 +1,11 @@
-import json
-import runpy
-import xml.etree.ElementTree as ElementTree
-from pathlib import Path
-
 import numpy as np
 import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
-from lib.core.program import run as run_program
 from studies.toy.results.kinds.groups import GroupScoreFigure
 
 pytestmark = pytest.mark.extended
 
-PROGRAM = Path(__file__).resolve().parents[3] / "scripts/figure.py"
 DISTANCES = [4, 16, 64, 256]
 
 
@@ -40,25 +33,6 @@ def draw_groups(folders, families, datasets=("recall",), groups=None, **settings
 
 def lines_of(axes):
     return {line.get_gid(): line for line in axes.lines if line.get_gid()}
-
-
-def test_groups_with_names(tmp_path):
-    folders = write_distances(tmp_path, {("sdpa", 1): [1, 0.5, 0], ("gru", 1): [1, 1, 1]}, distances=[0, 1, 2])
-    names = ["praise", "quoted hostility", "threat"]
-    parameters = GroupScoreFigure(kind="group_score", stage="retrieve", label="function")
-    fields = {
-        "families": {"sdpa": "sdpa", "gru": "gru"},
-        "groups": {"recall": "group"},
-        "group_names": {"recall": names},
-    }
-    figure = parameters.draw(scope_of(folders, {"retrieve": ["recall"]}, ["sdpa", "gru"], **fields))
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == names
-    assert axes.get_xticks().tolist() == [0, 1, 2]
-    assert {line.get_linestyle() for line in lines_of(axes).values()} == {"None"}
-    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [100, 50, 0]
-    figure.draw_without_rendering()
-    assert all(label.get_window_extent().y0 >= 0 for label in axes.get_xticklabels())
 
 
 def test_accuracy_by_group(tmp_path):
@@ -104,25 +78,3 @@ def test_chance_and_end_of_training(tmp_path):
     assert not any(name.overlaps(title.get_window_extent()) for title in (axes._left_title, figure.legends[0]))
     plain = draw_groups(folders, {"sdpa": "sdpa"}).axes[0]
     assert (len(plain.lines), len(plain.texts)) == (1, 0)
-
-
-def test_program_of_groups(tmp_path):
-    main = runpy.run_path(str(PROGRAM))["main"]
-    folders = write_distances(tmp_path, {(model, 1): [1, 1, 1, 1] for model in ("sdpa", "gru")})
-    scope = {
-        "models": ["sdpa", "gru"],
-        "stages": [["retrieve", ["recall"]]],
-        "owners": {"retrieve": {"gru": {"recall": "gru"}, "sdpa": {"recall": "sdpa"}}},
-        "families": {"gru": "recurrent", "sdpa": "sdpa"},
-        "groups": {"recall": "n"},
-    }
-    shown = {"settings": {"kind": "group_score", "stage": "retrieve", "trained_to": 64}, "scope": scope}
-    inputs = ["--figure", json.dumps(shown), "--records", *(str(folder / "run.json") for folder in folders)]
-    assert run_program(main, [*inputs, "--out", str(tmp_path / "one.svg"), str(tmp_path / "one.png")]) == 0
-    assert run_program(main, [*inputs, "--out", str(tmp_path / "two.svg")]) == 0
-    texts = [
-        element.text for element in ElementTree.parse(tmp_path / "one.svg").iter("{http://www.w3.org/2000/svg}text")
-    ]
-    assert texts.index("sdpa") < texts.index("gru")
-    assert {"trained to 64", "n"} <= set(texts)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()

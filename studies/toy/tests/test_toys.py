@@ -189,17 +189,6 @@ def test_brackets_as_published():
     assert found == pytest.approx(share, abs=4 * (share / len(drawn)) ** 0.5)
 
 
-def test_cheap_looks_at_brackets():
-    """The figures of the generator's docstring."""
-    rows = everything(made("brackets", 33_592))
-    texts = [row["text"].replace(" ", "") for row in rows]
-    labels = np.array([row["label"] for row in rows])
-    even = np.array([text.count("(") == 10 for text in texts])
-    ends = np.array([text[0] == "(" and text[-1] == ")" for text in texts])
-    assert np.mean(even == labels) == pytest.approx(0.919, abs=0.005)
-    assert np.mean((even & ends) == labels) == pytest.approx(0.985, abs=0.003)
-
-
 @pytest.mark.parametrize(
     ("documents", "options", "message"),
     [

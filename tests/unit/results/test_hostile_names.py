@@ -121,11 +121,6 @@ def test_hostile_names_in_markdown_and_pages(tables, printed, kind):
         assert len({len(row) for row in rows}) == 1
 
 
-def test_hostile_names_in_csv(tables, printed):
-    rows = list(csv.reader(io.StringIO(tables["classes"].to_csv())))
-    assert found(rows, "classes") == [*map(csv_cell, printed), *SUMMARY]
-
-
 @pytest.mark.parametrize("kind", ["classes", "stage", "texts"])
 def test_hostile_names_in_latex(tables, kind):
     body = tables[kind].to_latex().split("\\toprule\n")[1].split("\n\\bottomrule")[0]

@@ -1,13 +1,9 @@
 """Tables and figures of a model that is not made for all datasets: it has a dash there, or no row or point."""
 
-import dataclasses
-
-import numpy as np
 import pandas as pd
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 
-from lib.core.errors import DataError
 from lib.core.record import HISTORY
 from lib.results.settings import FIGURES, TABLES
 
@@ -16,8 +12,6 @@ pytestmark = pytest.mark.extensions("studies/toy")
 DATASETS = ["imdb", "arxiv"]
 STAGES = dict.fromkeys(("tapt", "finetune"), DATASETS)
 MODELS = ["sdpa", "favor-m64", "hybrid"]
-TIME = {"time": ["tapt", "finetune"]}
-VARIANTS = [{"recipe.freeze_layers": layers} for layers in (0, 1)]
 
 
 @pytest.fixture
@@ -53,77 +47,8 @@ def table(scope, **settings):
     return made
 
 
-def title_of(axes):
-    return axes.get_title(loc="left") or axes.get_title()
-
-
 def row(made, model="hybrid"):
     return made.frame.rename(columns=str).set_index("model").loc[model]
-
-
-def test_stage_table_of_a_limited_model(scope):
-    one = dataclasses.replace(scope, stages={"finetune": DATASETS})
-    found = row(table(one, stage="finetune", columns=["f1", "memory"]))
-    assert np.isnan([found["imdb_f1_macro_percent"], found["imdb_peak_memory_gib"]]).all()
-    assert found["arxiv_f1_macro_percent"] == pytest.approx(60)
-
-
-def test_differences_of_a_limited_model(scope):
-    one = dataclasses.replace(scope, stages={"finetune": DATASETS})
-    found = row(table(one, stage="finetune", columns=["f1"], against=["reference", "baseline"]))
-    assert np.isnan([found["imdb"], found["imdb_against_sdpa"], found["imdb_against_tfidf"]]).all()
-    assert found["arxiv_against_sdpa"] == pytest.approx(-20)
-    made = table(scope, stage=[["tapt", "finetune"]], columns=["memory"], against=["reference"])
-    assert np.isnan(row(made)["imdb_against_sdpa"])
-    assert row(made)["arxiv_against_sdpa"] == pytest.approx(200)
-    assert made.note.endswith("or a dataset that the model is not made for.")
-
-
-def test_missing_run_of_a_limited_model(scope):
-    owners = scope.owners["finetune"] | {"hybrid": {"imdb": "hybrid"}}
-    missing = scope_of(scope.files, STAGES, MODELS, owners=scope.owners | {"finetune": owners}, files=scope.files)
-    with pytest.raises(DataError, match="finetune/hybrid/imdb/seed-0: no record"):
-        missing.grid("finetune")
-
-
-FIGURES_OF = {
-    "bars": {"columns": ["minutes", "f1"]},
-    "loss": {},
-    "score_time": TIME,
-    "score_intervals": {},
-}
-
-
-@pytest.mark.parametrize("kind", FIGURES_OF)
-def test_panels_without_any_model(scope, kind):
-    parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
-    figure = parameters.draw(dataclasses.replace(scope, models=["hybrid"]))
-    assert {title_of(axes) for axes in figure.axes} == {"arxiv"}
-
-
-@pytest.mark.extended
-def test_search_of_a_limited_model(tmp_path):
-    folders = [
-        write_run(tmp_path, "search", model, dataset, variant=variant, eval_f1_macro=0.5 + place / 10)
-        for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv"))
-        for place, variant in enumerate(VARIANTS)
-    ]
-    owners = {"search": {"sdpa": "sdpa", "hybrid": {"arxiv": "hybrid"}}}
-    fields = {"owners": owners, "variants": {"search": VARIANTS}}
-    made = scope_of(folders, {"search": DATASETS}, ["sdpa", "hybrid"], **fields)
-    found = table(made, kind="search", stage="search")
-    own = found.frame[found.frame["model"] == "hybrid"].rename(columns=str)
-    assert own["imdb"].isna().all()
-    assert own["arxiv"].tolist() == [50, 60]
-    best = table(made, kind="search_best", stage="search").frame
-    assert list(zip(best["dataset"], best["model"], strict=True)) == [
-        ("imdb", "sdpa"), ("arxiv", "sdpa"), ("arxiv", "hybrid"),
-    ]  # fmt: skip
-    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(made)
-    assert [axes.axison for axes in figure.axes[:4]] == [True, True, False, True]
-    alone = dataclasses.replace(made, models=["hybrid"])
-    figure = FIGURES.parse({"kind": "search", "stage": "search"}).draw(alone)
-    assert [title_of(axes) for axes in figure.axes if title_of(axes)] == ["arxiv"]
 
 
 @pytest.mark.parametrize("kind", ["bars", "score_time", "score_intervals"])

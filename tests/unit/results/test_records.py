@@ -3,7 +3,7 @@ from run_records import MODELS, write_baseline, write_run
 
 from lib.core.errors import DataError
 from lib.core.record import HISTORY, RUN
-from lib.results.records import load_runs, load_tables, select_grid, shared_note
+from lib.results.records import conditions_note, load_runs, load_tables, select_grid, shared_note
 
 
 def test_runs_as_rows(tmp_path):
@@ -14,11 +14,6 @@ def test_runs_as_rows(tmp_path):
     assert row["parameters_total"] == 100
     assert row["peak_memory_kind"] == "resident"
     assert row["training_seconds"] == row["seconds"] == 120
-
-
-def test_time_without_training(tmp_path):
-    row = load_runs([write_baseline(tmp_path, "imdb", 0.8)]).iloc[0]
-    assert (row["seconds"], row["training_seconds"]) == (120, None)
 
 
 def test_records_missing_or_broken(tmp_path):
@@ -66,26 +61,6 @@ def test_histories_missing_or_empty(tmp_path):
 # Grids
 
 
-def test_holes_of_a_grid(tmp_path):
-    folders = [
-        write_run(tmp_path, "finetune", "sdpa", "imdb", seed=1),
-        write_run(tmp_path, "finetune", "sdpa", "imdb", seed=2),
-        write_run(tmp_path, "finetune", "favor-m64", "imdb", seed=1),
-        write_run(tmp_path, "tapt", "favor-m64", "imdb", seed=2),
-    ]
-    with pytest.raises(DataError) as error:
-        select_grid(load_runs(folders), "finetune", {"imdb": ["sdpa", "lsh-h2-c64", "favor-m64"]}, ["test_f1_macro"])
-    for hole in (
-        "finetune/lsh-h2-c64/imdb/seed-1",
-        "finetune/lsh-h2-c64/imdb/seed-2",
-        "finetune/favor-m64/imdb/seed-2",
-    ):
-        assert f"{hole}: no record" in str(error.value)
-    assert "sdpa" not in str(error.value)
-    with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-any"):
-        select_grid(load_runs([]), "pretrain", {"wikipedia": ["sdpa"]}, ["train_loss"])
-
-
 def test_values_missing_in_a_grid(tmp_path):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds_per_epoch=None)]
     folders.append(write_baseline(tmp_path, "imdb", 0.8))
@@ -121,3 +96,27 @@ def test_shared_texts_below_tables(tmp_path):
     files = [write_run(tmp_path, "finetune", "sdpa", name, shared=share) / RUN for name, share in shares.items()]
     assert shared_note(files) == "Test documents whose text is in training, too: posts 37.4 %."
     assert shared_note(files[1:]) is None
+
+
+def test_note_on_conditions(tmp_path):
+    """Machine and precision count among trainings of one stage on one dataset."""
+    alike = {"hardware": "A100", "precision": "fp32", "instruction_set": "AVX2", "versions": {"torch": "2.9"}}
+
+    def note(**changes):
+        other_stage = alike | {"hardware": "H200", "precision": "bf16"}
+        folders = [
+            write_run(tmp_path, "finetune", "sdpa", "imdb", **alike),
+            write_run(tmp_path, "finetune", "gru", "imdb", **alike | changes),
+            write_run(tmp_path, "tapt", "sdpa", "imdb", **other_stage),
+            write_baseline(tmp_path, "imdb", 0.5, **other_stage),
+        ]
+        return conditions_note([folder / RUN for folder in folders])
+
+    assert note() is None
+    assert "torch 2.9 (sdpa), torch 2.10 (gru)" in note(versions={"torch": "2.10"})
+    assert "AVX2 (sdpa), AVX512 (gru)" in note(instruction_set="AVX512")
+    assert "A100 (sdpa), A100, 2 processes (gru)" in note(processes=2)
+    assert "fp32 (sdpa), bf16 (gru)" in note(precision="bf16")
+    stretch = {"device": "cpu", "hardware": "A100", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
+    stretches = [stretch | {"step": step, "versions": {"torch": str(step)}, "execution": {}} for step in (0, 8)]
+    assert "finetune/gru/imdb/seed-0 (from step 0: torch 0; from step 8: torch 8)" in note(stretches=stretches)

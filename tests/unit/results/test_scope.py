@@ -39,11 +39,6 @@ def test_grid_of_rows_datasets_and_seeds(shown):
         shown.grid("finetune", ["test_loss"])
 
 
-def test_grid_with_the_baseline(shown):
-    assert set(shown.grid("finetune", models=["sdpa", "tfidf"])["row"]) == {"sdpa", "tfidf"}
-    assert set(shown.grid("tapt", models=["sdpa", "tfidf"])["row"]) == {"sdpa"}
-
-
 def test_totals_over_stages(shown):
     totals = shown.totals("training_seconds", ["tapt", "finetune"], ["sdpa", "gru"], "sum", "finetune")
     assert totals.index.names == ["dataset", "row", "seed"]
@@ -62,14 +57,6 @@ def test_totals_without_a_stage(folders):
     made = scope_of(folders, STAGES, ["sdpa", "gru"], owners=owners)
     totals = made.totals("training_seconds", ["tapt", "finetune"], ["sdpa", "gru"], "sum", "finetune")
     assert totals.xs("gru", level="row").tolist() == [7] * 4
-
-
-def test_totals_of_other_data(tmp_path, folders):
-    pretraining = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seed, seconds=1e6) for seed in (1, 2)]
-    stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
-    made = scope_of(folders + pretraining, stages, ["sdpa"])
-    totals = made.totals("training_seconds", ["pretrain", "finetune"], ["sdpa"], "sum", "finetune")
-    assert totals["imdb"].tolist() == [60, 120]
 
 
 def test_order_after_json(folders):

@@ -54,28 +54,6 @@ def test_latex_of_a_table(table):
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("a&b", r"a\&b"),
-        ("$5", r"\$5"),
-        ("C:\\x", r"C:\textbackslash{}x"),
-        ("~ and ^", r"\textasciitilde{} and \textasciicircum{}"),
-        ('a<b>|"q"', r"a\textless{}b\textgreater{}\textbar{}''q''"),
-    ],
-)
-def test_latex_of_special_characters(text, written):
-    made = Table(pd.DataFrame({text: [text]}), {}).to_latex()
-    heading = written if "_" not in text else written.replace(r"\_", " ")
-    assert f"\n{heading} \\\\\n\\midrule\n{written} \\\\\n" in made
-
-
-def test_deviation_without_its_mean():
-    table = Table(pd.DataFrame({"model": ["sdpa"], "x_sd": [0.5], "y_sd": [2.0]}), {"y_sd": Column("y_sd", 1)})
-    assert table.to_csv() == "model,x_sd,y_sd\nsdpa,0.5,2.0\n"
-    assert table.to_markdown().splitlines()[0].replace(" ", "") == "|model|xsd|y_sd|"
-
-
 def test_page_of_a_table():
     frame = pd.DataFrame({"model": ["a<b", "c"], "score": [1.0, 2.0]})
     table = Table(frame, {"score": Column("score & more", 1)}, "x < y", bold={"score": [False, True]})

@@ -78,16 +78,3 @@ def test_totals_from_the_start(tmp_path):
     assert totals(tmp_path / "own", [1, 2], [1, 2]).to_dict() == {("imdb", "sdpa", 1): 111, ("imdb", "sdpa", 2): 112}
     assert totals(tmp_path / "first", [7, 2], [1, 2]).to_dict() == {("imdb", "sdpa", 1): 117, ("imdb", "sdpa", 2): 112}
     assert totals(tmp_path / "fewer", [1, 2], [2]).to_dict() == {("imdb", "sdpa", 2): 112}
-
-
-def test_seeds_of_each_dataset(tmp_path):
-    runs = [write_run(tmp_path, "finetune", "sdpa", "imdb", seed) for seed in (1, 2)]
-    runs += [write_run(tmp_path, "finetune", model, "arxiv", 3) for model in ("sdpa", "favor-m64")]
-    runs.append(write_run(tmp_path, "finetune", "favor-m64", "imdb", 1))
-    models, stages = ["sdpa", "favor-m64"], {"finetune": ["imdb", "arxiv"]}
-    owners = {"finetune": {model: dict.fromkeys(stages["finetune"], model) for model in models}}
-    made = Scope(models, stages, owners, files=[run / "run.json" for run in runs])
-    with pytest.raises(DataError) as error:
-        made.grid("finetune")
-    assert "finetune/favor-m64/imdb/seed-2: no record" in str(error.value)
-    assert str(error.value).count("no record") == 1

@@ -70,11 +70,3 @@ def test_case_and_composition(tmp_path, text):
     coverage = Coverage(TextTokenizer.load(tmp_path / "tokenizer"))
     coverage.add([text], [[7, 8]])
     assert shares(coverage.counts)["dropped"] == 0
-
-
-def test_limit_without_room(tmp_path):
-    train_tokenizer(["a b"] * 3, Tokenizer(source="trained"), tmp_path / "tokenizer")
-    coverage = Coverage(TextTokenizer.load(tmp_path / "tokenizer"))
-    coverage.add(["a b"], [[2, 3]])
-    with pytest.raises(DataError, match="max_tokens"):
-        coverage.check("here")

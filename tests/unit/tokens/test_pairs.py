@@ -13,7 +13,7 @@ from tables import write_table
 
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.labelled import prepare_dataset
-from lib.preparing.settings.dataset import Dataset, TextDescription
+from lib.preparing.settings.dataset import Dataset
 from lib.preparing.settings.preparation import Preparation
 from lib.reading.readers import read_records
 from lib.tokens.batches import ClassificationCollator
@@ -21,7 +21,6 @@ from lib.tokens.cutting import encode_cut_pairs
 from lib.tokens.stored import TokenDataset, has_labels, share_longer
 from lib.tokens.tokenizing import StoredTexts, tokenize_dataset
 from lib.tokens.vocabularies import save_bytes, train_words
-from studies.hate_speech.description import describe_dataset
 
 WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
 PARTS = ("train", "validation", "test")
@@ -128,13 +127,6 @@ def test_settings_that_contradict(settings, named):
         Dataset.model_validate(local | settings)
 
 
-def test_settings_not_used_in_dumps():
-    """What is not used is not dumped, so that no finished preparation is stale."""
-    dumped = Preparation(labels=["a", "b"]).model_dump(mode="json")
-    assert not {"text_pair", "label_range"} & dumped.keys()
-    assert "test_labels" not in dumped["split"]
-
-
 @pytest.fixture
 def words(tmp_path):
     """A tokeniser of whole words."""
@@ -231,18 +223,3 @@ def test_batches_of_numbers(tmp_path, words):
 def test_texts_of_a_trained_tokeniser(tmp_path, words):
     tokenised(tmp_path / "both", words, PAIRS, [1, 0])
     assert list(StoredTexts([tmp_path / "both" / "train.parquet"])) == ["aa ba ca", "da", "ea", "fa ae"]
-
-
-@pytest.mark.extended
-def test_near_copies_of_pairs(tmp_path, words):
-    folder = tmp_path / "described"
-    rows = [("aa ba ca da", "ea fa ae be"), ("ab bb cb", "db eb fb")]
-    tokenised(folder, words, rows, [1, 0])
-    crossed = [("aa ba ca da", "x1 x2 x3 x4 x5"), ("ab bb cb", "db eb fb")]
-    test = {"id": ["0", "1"], "text": [a for a, _ in crossed], "text_pair": [b for _, b in crossed]}
-    pq.write_table(pa.table(test | {"label": pa.array([None, None], pa.int64())}), folder / "test.parquet")
-    files = {split: folder / f"{split}.parquet" for split in PARTS}
-    describe_dataset(files, folder / "texts.parquet", TextDescription(labels=["no", "yes"]))
-    found = pd.read_parquet(folder / "texts.parquet").query("split == 'test'")
-    assert found["near_copy"].tolist() == [False, True]
-    assert found["label"].isna().all()

@@ -6,8 +6,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tokenizers import Tokenizer as Core
-from tokenizers import models, pre_tokenizers, processors
 from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
@@ -18,7 +16,7 @@ from lib.tokens.masking import MlmCollator, TokenMasker
 from lib.tokens.stored import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
-from lib.tokens.vocabularies import from_published, from_vocabulary
+from lib.tokens.vocabularies import from_vocabulary
 
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
 
@@ -228,34 +226,6 @@ def test_labels_without_a_token(pieces, tmp_path, labels):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_bare_documents(tmp_path):
-    """Neither [CLS] nor [SEP], so that every token is a word; the tokeniser is trained as its settings say."""
-    path = tagged(tmp_path / "prepared.parquet")
-    bare = Tokenizer(source="trained", algorithm="words", enclose=False)
-    train_tokenizer(StoredTexts([path]), bare, tmp_path / "words")
-    tokenizer = TextTokenizer.load(tmp_path / "words")
-    assert set(tokenizer.backend.get_vocab()) > {"cat", "sat", "cats", "cat-sat"}
-    tokenize_dataset(
-        {"test": path}, tokenizer, max_tokens=4, folder=tmp_path / "out", lengths=tmp_path / "lengths.json"
-    )
-    tokens = load_tokens(tmp_path / "out/test")
-    assert tokens["length"][:] == [3, 2, 4]
-    assert tokens["labels"][:] == [[0, 2, 1], [-100, 2], [-100] * 4]
-
-
-def test_text_that_nothing_closes(tmp_path):
-    """As by Llama's tokeniser, which begins a text with a special token and does not end it with one."""
-    core = Core(models.WordLevel({"<bos>": 0, "<eos>": 1, "cat": 2, "sat": 3}, unk_token="cat"))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    core.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 0)])
-    core.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<bos>", "eos_token": "<eos>"}')
-    tokenizer = from_published(tmp_path, tmp_path / "made")
-    pq.write_table(pa.table({"id": ["a"], "text": ["cat cat cat sat"], "label": [0]}), tmp_path / "prepared.parquet")
-    tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
-    assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[0, 2, 2, 2, 3]]
-
-
 def test_document_without_a_token(tmp_path):
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]
     vocabulary = {token: i for i, token in enumerate(names)}
@@ -298,15 +268,6 @@ def test_windows_of_spans(spans, tmp_path):
     lengths = json.loads((tmp_path / "lengths.json").read_text())["train"]
     assert (lengths["documents"], lengths["at_limit"]) == (3, pytest.approx(2 / 3))
     assert len(spans(["the old cat sat very very"], [[[8, 15]]], window_stride=1)) == 3
-
-
-def test_windows_without_labels(spans):
-    found = spans(["the old cat sat very very", "very"], [None, None], split="test")
-    assert found["labels"][:] == [[-100, -1, -1, -1, -1, -100], [-100, -1, -1, -1, -1, -100], [-100, -1, -100]]
-    assert found["spans"][:] == [None] * 3
-    assert found["characters"][:] == [25, 25, 4]
-    assert not has_labels(found)
-    assert has_labels(spans(["the old cat", "very"], [[[0, 3]], []], split="test"))
 
 
 def test_spans_without_a_token(spans, caplog):

@@ -12,7 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, BertTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.labels import word_spans, words
+from lib.core.labels import word_spans
 from lib.core.vocabulary import rows
 from lib.tokens.cutting import encode_cut_pairs, encode_cut_words
 from lib.tokens.sentinels import sentinel_ids
@@ -55,20 +55,6 @@ PIECES = st.one_of(
 @example(["", " ", "\u200b"], 2)
 def test_cut_ids_against_the_whole_text(tokenizer, texts, max_tokens):
     assert tokenizer.encode_ragged(texts, max_tokens) == [whole(tokenizer, text, max_tokens) for text in texts]
-
-
-def test_folder_loaded_by_transformers(tokenizer, tmp_path):
-    folder = tmp_path / "tokenizer"
-    from_vocabulary(tokenizer.backend.get_vocab(), folder)
-    assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
-    expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
-    assert expected[0] == 2
-    assert expected[-1] == 3
-    assert AutoTokenizer.from_pretrained(folder)("A NAÏVE dog") == {
-        "input_ids": expected,
-        "attention_mask": [1] * len(expected),
-    }
-    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
 
 
 def test_case_and_accents_saved(tmp_path):
@@ -156,11 +142,6 @@ def test_vocabulary_size_and_frequency(tmp_path):
     assert ordered == [["a", "b", "c", "d"], ["a", "b"], ["a", "b"], []]
 
 
-def test_special_tokens_in_texts(tmp_path):
-    vocabulary = train_words(tmp_path / "t", ["[MASK] x [CLS] [MASK]"]).backend.get_vocab()
-    assert vocabulary == {**{token: i for i, token in enumerate(SPECIAL_TOKENS)}, "x": 5}
-
-
 @pytest.mark.parametrize(("algorithm", "enclose"), [("wordpiece", True), ("words", False), ("bytes", True)])
 def test_folder_with_and_without_enclosing(tmp_path, algorithm, enclose):
     train = {"wordpiece": train_wordpiece, "words": train_words, "bytes": train_byte_pairs}
@@ -179,12 +160,6 @@ def test_folder_with_and_without_enclosing(tmp_path, algorithm, enclose):
     assert again.decode(expected["input_ids"], skip_special_tokens=True).startswith("the cat sat on")
     assert [getattr(again, f"{name}_token_id") for name in ("pad", "unk", "cls", "sep", "mask")] == [0, 1, 2, 3, 4]
     assert (tmp_path / "t" / "vocab.txt").exists() == (algorithm == "wordpiece")
-
-
-def test_cut_with_and_without_enclosing(tmp_path):
-    for enclose, expected in ((True, [2, 5, 6, 3]), (False, [5, 6, 5, 6])):
-        tokenizer = train_words(tmp_path / str(enclose), ["a b " * 50], enclose=enclose)
-        assert tokenizer.encode_ragged(["a b " * 50], 4) == [expected]
 
 
 PIECES_OF_WORDS = ["so", "-", "call", "##ed", ".", "u", "s", "cat", "##s", ",", "the", "\u4e2d", "\u6587"]
@@ -219,25 +194,6 @@ def test_word_numbers_of_pieces(pieces, text, max_tokens, tokens, begun):
     (ids,), found = encode_cut_words(pieces, [text], max_tokens)
     assert pieces.backend.convert_ids_to_tokens(ids) == tokens.split()
     assert found == [begun]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(PIECES, max_size=40).map("".join), min_size=1, max_size=4), st.integers(2, 12))
-def test_word_numbers_against_ids(tokenizer, texts, max_tokens):
-    ids, begun = encode_cut_words(tokenizer, texts, max_tokens)
-    assert ids == tokenizer.encode_ragged(texts, max_tokens)
-    for of_text, row, text in zip(begun, ids, texts, strict=True):
-        assert len(of_text) == len(row)
-        numbers = [number for number in of_text if number is not None]
-        assert numbers == sorted(set(numbers))
-        assert set(numbers) <= set(range(len(words(text))))
-
-
-def test_words_behind_the_cut(tmp_path):
-    """Few tokens of many characters: the text is read further than at first."""
-    tokenizer = train_words(tmp_path / "t", ["a"], enclose=False)
-    text = "  ".join(["x" * 40] * 30)
-    assert encode_cut_words(tokenizer, [text, "a"], 20) == ([[1] * 20, [5]], [list(range(20)), [0]])
 
 
 UKRAINIAN = [

@@ -40,15 +40,6 @@ def test_answer_in_one_row(tmp_path):
     assert "all 5 comparisons" in table.note
 
 
-def test_answer_of_all_models(tmp_path):
-    pairs = [("sdpa", "tfidf"), ("favor-m64", "tfidf")]
-    settings = AnswerTable(kind="answer", stage="finetune", pairs=pairs)
-    assert settings.models == ["sdpa", "tfidf", "favor-m64"]
-    (row,) = settings.make(scope(written(tmp_path))).frame.to_dict("records")
-    assert row["shown_better"] == "all 2 (than tfidf)"
-    assert (row["shown_worse"], row["no_significant_difference"]) == ("none", "none")
-
-
 def test_answer_with_equal_means(tmp_path):
     """0.9 + 0.8 + 0.7 and 0.7 + 0.8 + 0.9 differ in the last digit."""
     folders = []

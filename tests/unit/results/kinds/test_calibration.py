@@ -1,12 +1,9 @@
 import pandas as pd
 import pytest
 from run_records import scope_of, write_run
-from small_studies import SMALL, changed
 
-from lib.core.errors import ConfigError
 from lib.core.record import PREDICTIONS
 from lib.results.kinds.calibration import CalibrationFigure
-from lib.study.configuration import load_study
 
 
 def write(root, model, outcomes, dataset="imdb", seed=0, classes=2):
@@ -79,17 +76,3 @@ def test_calibration_of_several_seeds(tmp_path):
     above, below = drawn(folders).axes
     assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([90, 50])]
     assert legend_of(below) == ["sdpa: 50.0 ± 56.6"]  # of 10 and 90
-
-
-def test_calibration_of_words_refused():
-    words = changed(
-        SMALL,
-        ("experiment/datasets/imdb/label_per", "word"),
-        ("experiment/datasets/arxiv/label_per", "word"),
-        ("experiment/stages/finetune/task/kind", "token_classification"),
-        ("experiment/models/tfidf", None),
-        ("report", {"figures": {"x": {"kind": "calibration", "stage": "finetune"}}}),
-    )
-    with pytest.raises(ConfigError, match=r"figures\.x\.stage: shows probabilities"):
-        load_study([("words.yaml", words)])
-    load_study([("words.yaml", changed(words, ("report/figures/x/kind", "confusion")))])

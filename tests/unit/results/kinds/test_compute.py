@@ -1,9 +1,7 @@
 import pytest
 from run_records import scope_of, write_baseline, write_run
-from small_studies import study
 
 from lib.results.settings import TABLES
-from lib.workflow.planning.plan import Plan
 
 STAGES = {"pretrain": ["wikipedia"], "finetune": ["imdb", "arxiv"]}
 GPU = {"hardware": "NVIDIA A100-SXM4-40GB", "device": "cuda:0"}
@@ -69,22 +67,6 @@ def test_rates_of_hardware(scope):
     priced = parsed(rates={"laptop": {"price_per_hour": 0.5}}, currency="EUR").make(scope)
     assert list(priced.columns)[3:] == ["price"]
     assert priced.frame["price"].tolist()[0] == pytest.approx(0.02)
-
-
-def with_report(**tables):
-    return study(layers=[("more.yaml", {"report": {"tables": tables}})])
-
-
-def test_rows_of_passed_stages():
-    plan = Plan(with_report(hours={"kind": "compute", "time": ["pretrain", "tapt", "finetune"]}))
-    scope = plan.report.tables["hours"]["scope"]
-    assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
-    assert scope["families"]["tfidf"] == "tfidf"
-    assert scope["owners"]["tapt"].keys() == {"sdpa", "lsh-h2-c64", "favor-m64"}
-    files = plan.report.inputs(scope)
-    assert len(files) == len(set(files)) == 2 * (3 + 6 + 8)
-    pretrain = Plan(with_report(hours={"kind": "compute", "time": ["pretrain"]}))
-    assert pretrain.report.tables["hours"]["scope"]["models"] == ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
 def test_hours_of_a_search(tmp_path):

@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 from run_records import scope_of, write_group_predictions, write_predictions, write_run
 
-from lib.core.errors import DataError
-from lib.core.record import CONFIG, PREDICTIONS
 from lib.results.kinds.confusion import ConfusionFigure
 
 NAMES = ["no", "yes", "maybe"]
@@ -82,22 +80,3 @@ def test_confusion_of_ten_models(tmp_path, classes, documents):
             assert box.height / 2 >= 9, "the line of a cell is lower than 9 pixels"
             assert box.width < side, "the text of a cell is wider than the cell"
             assert box.height < side, "the text of a cell is higher than the cell"
-
-
-def test_confusion_refused(tmp_path):
-    folder = write(tmp_path, "sdpa", [0, 3], [0, 0])
-    with pytest.raises(DataError, match="sdpa/imdb/seed-0.*classes other than 0 to 2"):
-        drawn([folder])
-    write(tmp_path, "sdpa", [0, -1], [0, 0])
-    with pytest.raises(DataError, match="sdpa/imdb/seed-0.*classes other than 0 to 2"):
-        drawn([folder])
-    write(tmp_path, "sdpa", [], [])
-    with pytest.raises(DataError, match=r"predictions\.parquet.*test"):
-        drawn([folder])
-    (folder / CONFIG).write_text("labels: null\n")
-    with pytest.raises(DataError, match=r"config\.yaml"):
-        drawn([folder])
-    write(tmp_path, "sdpa", [0], [0])
-    (folder / PREDICTIONS).unlink()
-    with pytest.raises(DataError, match=r"predictions\.parquet"):
-        drawn([folder])

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
 from run_records import scope_of, write_run
-from small_studies import study
 
-from lib.core.errors import ConfigError
 from lib.core.record import HISTORY
 from lib.results.kinds.history import LossFigure
 
@@ -77,19 +75,6 @@ def test_columns_by_their_split(column, label, factor, tmp_path):
     assert lines_of(axes)["sdpa"].get_ydata().tolist() == [0.5 * factor, 0.75 * factor]
 
 
-@pytest.mark.parametrize("against", ["epochs", "minutes"])
-def test_loss_within_epochs(against, tmp_path):
-    folders = []
-    for seed in (0, 1):
-        folders.append(write(tmp_path, "sdpa", [], seed=seed))
-        rows = [f"{epoch},60,{loss + seed}" for epoch, loss in ((0.4, 5.0), (0.8, 3.0), (1.2, 2.0), (1.5, 1.0))]
-        (folders[-1] / HISTORY).write_text("\n".join(["epoch,seconds,train_loss", *rows]) + "\n")
-    (axes,) = drawn(folders, against=against).axes
-    line = lines_of(axes)["sdpa"]
-    assert line.get_xdata().tolist() == ([0.4, 0.8, 1.2, 1.5] if against == "epochs" else [1, 2, 3, 4])
-    assert line.get_ydata().tolist() == [5.5, 3.5, 2.5, 1.5]
-
-
 def test_loss_with_a_lacking_seed(tmp_path):
     folders = [write(tmp_path, "sdpa", [4.0, 3.0, 2.0]), write(tmp_path, "sdpa", [4.0, "", 2.0], seed=1)]
     (axes,) = drawn(folders).axes
@@ -98,24 +83,3 @@ def test_loss_with_a_lacking_seed(tmp_path):
     (axes,) = drawn(folders[:1]).axes
     assert lines_of(axes)["sdpa"].get_xdata()[[0, 2]].tolist() == [1, 3]
     assert np.isnan(lines_of(axes)["sdpa"].get_ydata()).tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("shown", "problem"),
-    [
-        (
-            {"stage": "finetune", "models": ["tfidf", "sdpa"]},
-            "figures.x.stage: shows a training, which runs of tfidf at finetune lack",
-        ),
-        ({"stage": "score"}, "figures.x.stage: shows a training, which runs of tfidf, sdpa, .* at score lack"),
-    ],
-)
-def test_loss_without_a_training(shown, problem):
-    untrained = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
-    report = ("report.yaml", {"report": {"figures": {"x": {"kind": "loss", **shown}}}})
-    with pytest.raises(ConfigError, match=problem):
-        study(("stages/score", untrained), layers=[report])
-    # `score` apart, all is well.
-    study(
-        ("stages/score", untrained), layers=[("r", {"report": {"figures": {"x": {"kind": "loss", "stage": "tapt"}}}})]
-    )

@@ -3,13 +3,11 @@ import math
 import numpy as np
 import pytest
 from run_records import scope_of, write_predictions, write_run
-from small_studies import SMALL, changed
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.core.record import read_record
 from lib.core.record import write_run as write_record
 from lib.results.kinds.pareto import ParetoTable
-from lib.study.configuration import load_study
 
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64", "favor-m128"]
 RUNS = {  # of both stages: seconds and MiB; documents of 200 that are wrong
@@ -101,44 +99,6 @@ def test_kinds_of_memory(tmp_path):
     write_run(tmp_path, "tapt", "sdpa", "imdb", peak_memory_kind="gpu")
     with pytest.raises(DataError, match=r"tapt/sdpa/imdb/seed-0.*gpu and resident"):
         table(folders, intervals=False)
-
-
-def test_predictions_for_intervals():
-    entries = {
-        name: {"kind": "pareto", "stage": "tapt", "time": ["tapt"], "intervals": name == "with"}
-        for name in ("with", "without")
-    }
-    with pytest.raises(ConfigError) as error:
-        load_study([("small.yaml", changed(SMALL, ("report", {"tables": entries})))])
-    assert "report.tables.with.stage: shows predictions, which runs of sdpa" in str(error.value)
-    assert "report.tables.without" not in str(error.value)
-
-
-def test_pretraining_of_the_start(tmp_path):
-    folders = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seconds=600.0, peak_memory_mb=4096.0)]
-    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, peak_memory_mb=1024.0)]
-    parameters = ParetoTable(kind="pareto", stage="finetune", time=["pretrain", "finetune"], intervals=False)
-    stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
-    origins = {"finetune": {"sdpa": {"imdb": {"pretrain": ["sdpa", "wikipedia", []]}}}}
-    (row,) = parameters.make(scope_of(folders, stages, ["sdpa"], origins=origins)).frame.itertuples()
-    assert (row.minutes, row.peak_memory_gib) == (11.0, 4.0)
-
-
-def test_same_run_counted_once(tmp_path):
-    costs = {"sdpa": (600, 4096.0, 20), "lsh-h2-c64": (300, 2048.0, 21)}
-    folders = [folder for seed in (0, 1, 2) for folder in with_costs(tmp_path, costs, seed)]
-    for place, folder in enumerate(folders):  # repeated runs differ, those of one model more than those of the other
-        record = read_record(folder)
-        factor = 1 + place / 100 if record.model == "sdpa" else 1.0
-        write_record(folder, record.model_copy(update={"seconds": record.seconds * factor}))
-    owners = {"finetune": {model: model for model in costs} | {"twin": "sdpa"}}
-    parameters = ParetoTable(kind="pareto", stage="finetune", time=["finetune"])
-    alone = parameters.make(scope_of(folders, {"finetune": ["imdb"]}, list(costs)))
-    shown = scope_of(folders, {"finetune": ["imdb"]}, [*costs, "twin"], owners=owners)
-    twice = parameters.make(shown)
-    assert twice.note == alone.note
-    near = twice.frame.set_index("model")["f1_no_significant_difference_from"]
-    assert near.to_dict() == {"sdpa": "lsh-h2-c64", "twin": "lsh-h2-c64", "lsh-h2-c64": "sdpa, twin"}
 
 
 @pytest.mark.parametrize("settings", [{}, {"time_tolerance": 20}])

@@ -1,8 +1,5 @@
 import itertools
-import json
-import runpy
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import matplotlib.style
 import pytest
@@ -10,15 +7,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from run_records import scope_of, write_baseline, write_run
 
-from lib.core.errors import ProjectError
-from lib.core.program import run as run_program
 from lib.core.record import read_record
 from lib.core.record import write_run as write_record
 from lib.results.kinds.pareto import ScoreTimeFigure
 from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
 
-PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 DATASETS = ["imdb", "arxiv"]
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
 MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
@@ -90,6 +84,7 @@ def test_spread_of_several_seeds(tmp_path):
     assert sorted(caps) == pytest.approx(sorted(bar[:, 1]))
 
 
+@pytest.mark.extended
 def test_files_repeat_with_their_texts(folders, figure, tmp_path):
     save_figure(figure, [tmp_path / "one.svg", tmp_path / "one.png", tmp_path / "one.pdf"])
     save_figure(figure_of(folders), [tmp_path / f"two.{suffix}" for suffix in ("svg", "png", "pdf")])
@@ -117,33 +112,6 @@ def test_axis_of_a_score(tmp_path, column, source, label):
     assert axes.get_ylabel() == label
     assert not [line for line in axes.lines if line.is_dashed()]
     assert 0 not in [value for line in axes.lines for value in line.get_ydata()]
-
-
-@pytest.mark.extended
-def test_figure_program(folders, tmp_path):
-    main = runpy.run_path(str(PROGRAM))["main"]
-    owners = {model: dict.fromkeys(DATASETS, model) for model in MODELS}
-    scope = {
-        "models": ["tfidf", *MODELS],
-        "stages": [["tapt", DATASETS], ["finetune", DATASETS]],
-        "owners": {"tapt": owners, "finetune": owners | {"tfidf": dict.fromkeys(DATASETS, "tfidf")}},
-        "families": {model: model.split("-")[0] for model in ("tfidf", *MODELS)},
-        "baseline": "tfidf",
-    }
-    shown = json.dumps({"settings": SETTINGS.model_dump(mode="json"), "scope": scope})
-    inputs = ["--figure", shown, "--records", *(str(folder / "run.json") for folder in folders)]
-    out = [tmp_path / f"figures/f.{suffix}" for suffix in ("svg", "png", "pdf")]
-    assert run_program(main, [*inputs, "--out", *map(str, out)]) == 0
-    assert all(path.stat().st_size > 5_000 for path in out)
-    assert "different versions" not in out[0].read_text()
-    write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=300.0, versions={"torch": "1.9"})
-    main([*inputs, "--out", *map(str, out)])
-    said = " ".join(" ".join(ElementTree.parse(out[0]).getroot().itertext()).split())  # over all lines
-    assert "made with different versions: torch" in said
-    assert "torch 1.9 (sdpa)" in said
-    (tmp_path / "file").touch()
-    with pytest.raises(ProjectError, match="cannot be written"):
-        main([*inputs, "--out", str(tmp_path / "file/f.svg")])
 
 
 @pytest.mark.extended

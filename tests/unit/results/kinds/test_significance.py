@@ -65,15 +65,6 @@ def test_differences_by_hand(tmp_path):
     assert frame["holm_p"].tolist() == pytest.approx((frame["p"] * [3, 1, 2]).tolist())
 
 
-def test_differences_of_named_pairs(tmp_path):
-    settings = SignificanceTable(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
-    assert settings.models == ["favor-m64", "tfidf"]
-    frame = settings.make(scope_of(write(tmp_path, PREDICTIONS), {"finetune": ["imdb"]}, settings.models)).frame
-    assert frame[["model", "against"]].to_numpy().tolist() == [["favor-m64", "tfidf"]]
-    assert frame["f1_difference"].tolist() == pytest.approx([24])
-    assert frame["holm_p"].tolist() == frame["p"].tolist()  # a single comparison
-
-
 def test_correction_over_all_datasets(tmp_path):
     """6 documents on one side: p = 0.014 is shown alone, and not beside five other comparisons."""
     six = {"tfidf": wrong_on(*range(6)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
@@ -87,21 +78,6 @@ def test_correction_over_all_datasets(tmp_path):
     assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**6, 1, 2 / 2**6] * 2)
     assert frame["holm_p"].tolist() == pytest.approx([6 * alone["p"], 1, 6 * alone["p"]] * 2)
     assert set(frame["result"]) == {"no difference shown"}
-
-
-def test_mcnemar_decides_nothing(tmp_path):
-    """Macro-F1 rises although accuracy falls, where one class is rare."""
-    labels = np.repeat([0, 1], [180, 20])
-    more_accurate = np.zeros(200, dtype=int)
-    fairer = np.where(np.arange(200) < 50, 1, labels)
-    folders = [
-        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, predictions)
-        for model, predictions in (("sdpa", more_accurate), ("favor-m64", fairer))
-    ]
-    (row,) = table(folders, models=["favor-m64"], baseline=None).frame.itertuples()
-    assert row.low > 0
-    assert row.mcnemar_p < 0.05
-    assert row.result == "better (one seed)"
 
 
 def test_seeds_of_one_pretraining(tmp_path):
@@ -153,35 +129,11 @@ def test_copies_as_seeds(tmp_path, starts, seeds):
     assert ("The seeds of phrases, sdpa start from the same weights" in made.note) == (seeds == "one seed")
 
 
-def test_interval_of_opposite_seeds(tmp_path):
-    """Either seed alone would show a difference, one to each side."""
-    up, down = {"tfidf": wrong_on(*range(30)), "sdpa": wrong_on()}, {"tfidf": wrong_on(), "sdpa": wrong_on(*range(30))}
-    one = table(write(tmp_path / "one", up), models=["sdpa"])
-    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better (one seed)"], False)
-    both = table([*write(tmp_path, up), *write(tmp_path, down, seed=1)], models=["sdpa"])
-    (row,) = both.frame.itertuples()
-    assert row.f1_difference == pytest.approx(0, abs=1e-9)
-    assert row.f1_difference_sd == pytest.approx(15 * 2**0.5)
-    assert (row.low, row.high) == (-100, 100)
-    assert row.result == "no difference shown"
-    assert "0.00 ± 21.21" in both.to_markdown()
-
-
 def test_note_on_visible_differences(tmp_path):
     """By the median of 0.24 and 0.25 as shares of 200 documents; 2.8 errors are 80 % and half of 95 %."""
     note = table(write(tmp_path, PREDICTIONS)).note
     assert note.endswith("imdb, 200 documents, one seed: 8.6 points against tfidf, 2.0 points against sdpa.")
     assert "the 3 comparisons of this table" in note
-
-
-@pytest.mark.parametrize("seeds", [1])
-def test_note_on_equal_models(tmp_path, seeds):
-    """Of three models two predict the same, so that their median variance is 0 and tells nothing."""
-    predictions = dict.fromkeys(["sdpa", "same", "equal"], wrong_on(*range(10))) | {"other": wrong_on(*range(12))}
-    folders = [folder for seed in range(seeds) for folder in write(tmp_path, predictions, seed=seed)]
-    note = table(folders, ["same", "equal", "other"], baseline=None).note
-    assert note.endswith("unknown, since it is 0, against sdpa.")
-    assert "points against sdpa" in table(folders, ["same", "other"], baseline=None).note
 
 
 def with_table(*changes):
@@ -223,17 +175,6 @@ def test_differences_of_spans(tmp_path):
     assert "McNemar" not in made.note
 
 
-def test_score_of_each_task(tmp_path):
-    folders = write(tmp_path, {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(12))})
-    for model, found in {"sdpa": 8, "favor-m64": 6}.items():
-        run = write_run(tmp_path, "finetune", model, "arxiv")
-        folders.append(write_spans(run, [(found, 0, 10 - found)] * 40))
-    both = table(folders, ["favor-m64"], ["imdb", "arxiv"], baseline=None)
-    assert "F1 difference: macro-F1 (imdb) and F1 of the characters in spans (arxiv) on test minus" in both.note
-    for dataset, score in {"imdb": "macro-F1", "arxiv": "F1 of the characters in spans"}.items():
-        assert f"F1 difference: {score} on test minus" in table(folders, ["favor-m64"], [dataset], baseline=None).note
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -245,29 +186,3 @@ def test_score_of_each_task(tmp_path):
 def test_pairs_refused(changes, problem):
     with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
         with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))
-
-
-TWICE = {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(40)), "lsh-h2-c64": wrong_on(*range(30))}
-
-
-def test_same_runs_compared_once(tmp_path):
-    """`hybrid` is the reference on imdb, `twin` is favor-m64 there; on arxiv both have runs of their own."""
-    folders = [*write(tmp_path, TWICE), *write(tmp_path, TWICE | {"hybrid": wrong_on(*range(50))}, "arxiv")]
-    owners = {row: row for row in ("sdpa", "favor-m64")}
-    owners |= {"hybrid": {"imdb": "sdpa", "arxiv": "hybrid"}, "twin": {"imdb": "favor-m64", "arxiv": "lsh-h2-c64"}}
-    made = table(
-        folders, ["favor-m64", "hybrid", "twin"], ["imdb", "arxiv"], owners={"finetune": owners}, baseline=None
-    )
-    frame = made.frame
-    assert frame[["dataset", "model"]].to_numpy().tolist() == [
-        ["imdb", "favor-m64"], ["imdb", "twin"], ["arxiv", "favor-m64"], ["arxiv", "hybrid"], ["arxiv", "twin"],
-    ]  # fmt: skip
-    assert "corrected for the 4 comparisons" in made.note
-    p = frame["p"].tolist()
-    assert p[0] == p[1]
-    order = sorted([p[0], *p[2:]])
-    assert frame["holm_p"].tolist()[0] == pytest.approx((4 - order.index(p[0])) * p[0])
-    assert frame["holm_p"].tolist()[0] == frame["holm_p"].tolist()[1]
-    alone = table(folders, ["favor-m64", "twin"], owners={"finetune": owners}, baseline=None)
-    one = table(folders, ["favor-m64"], owners={"finetune": owners}, baseline=None)
-    assert alone.note == one.note

@@ -54,15 +54,6 @@ def test_f1_of_characters_in_headers(tmp_path):
     assert [column.label for column in made.columns.values()] == labels
 
 
-def test_kinds_of_memory(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", peak_memory_kind="gpu"),
-        write_run(tmp_path, "pretrain", "favor-m64", "wikipedia"),
-    ]
-    frame = table(folders, {"pretrain": ["wikipedia"]}, COSTS, ["sdpa", "favor-m64"]).frame
-    assert frame["memory_kind"].tolist() == ["gpu", "resident"]
-
-
 def cells_of(made):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
 
@@ -95,20 +86,6 @@ def test_run_without_training(tmp_path):
         table(lacking, {"finetune": ["imdb"]}, ["minutes"], ["tfidf", "sdpa"])
 
 
-def test_stages_side_by_side(tmp_path):
-    folders = [
-        write_run(tmp_path, "reverse", model, "words", test_accuracy=score)
-        for model, score in (("sdpa", 1), ("gru", 0.5))
-    ]
-    folders += [
-        write_run(tmp_path, "brackets", model, "pairs", test_accuracy=score)
-        for model, score in (("sdpa", 0.75), ("gru", 0.625))
-    ]
-    made = table(folders, {"brackets": ["pairs"], "reverse": ["words"]}, ["accuracy"], ["sdpa", "gru"])
-    assert made.to_csv() == "model,brackets,reverse\nsdpa,75.00,100.00\ngru,62.50,50.00\n"
-    assert cells_of(made)[0] == ["model", "brackets accuracy [%]", "reverse accuracy [%]"]
-
-
 def test_runs_shared_at_each_stage(tmp_path):
     folders = [
         write_run(tmp_path, "pretrain", model, "wikipedia", train_loss=loss) for model, loss in (("a", 1), ("c", 3))
@@ -121,16 +98,6 @@ def test_runs_shared_at_each_stage(tmp_path):
     owners["pretrain"]["c"] = "d"
     with pytest.raises(DataError, match="pretrain/d/wikipedia/seed-0"):
         table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
-
-
-def test_record_without_a_share(tmp_path):
-    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia")
-    record = json.loads((folder / "run.json").read_text())
-    del record["approximated"]
-    (folder / "run.json").write_text(json.dumps(record))
-    assert table([folder], {"pretrain": ["wikipedia"]}, ["epochs"], ["sdpa"]).to_csv() == "model,wikipedia\nsdpa,2.0\n"
-    with pytest.raises(DataError, match=r"pretrain/sdpa/wikipedia/seed-0: no value of approximated"):
-        table([folder], {"pretrain": ["wikipedia"]}, ["approximated"], ["sdpa"])
 
 
 def test_printed_values_beside_ours(tmp_path):
@@ -177,76 +144,6 @@ def test_program_writes_all_or_nothing(tmp_path, make_table):
     assert (status, csv) == (0, "model,imdb\ntfidf,80.00\nsdpa,90.00\n")
     assert markdown.startswith("| model")
     assert "sdpa & 90.00 \\\\" in latex
-
-
-def test_note_on_versions(make_table, tmp_path):
-    stages = [["finetune", ["imdb"]]]
-    versions = {"sdpa": "2.9", "lsh-h2-c64": "2.10", "favor-m64": "2.10"}
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", versions={"torch": torch, "transformers": "5", "numpy": torch})
-        for model, torch in versions.items()
-    ]
-    said = "The runs were made with different versions: torch 2.9 (sdpa), torch 2.10 (lsh-h2-c64, favor-m64)."
-    status, _, markdown, latex = make_table(stages, ["f1"], list(versions), *folders)
-    assert status == 0
-    assert markdown.endswith(f" {said}\n")
-    assert said in latex
-    assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]
-
-
-def test_note_on_instruction_sets_and_resumes(make_table, tmp_path):
-    stages = [["finetune", ["imdb"]]]
-    stretch = {"device": "cpu", "hardware": "a laptop", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
-    stretches = [
-        stretch | {"step": step, "versions": {"torch": torch}, "execution": {"micro_batch_tokens": 64}}
-        for step, torch in ((0, "2.12"), (8, "2.13"))
-    ]
-    folders = [
-        write_run(tmp_path, "finetune", "sdpa", "imdb", instruction_set="AVX512"),
-        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", instruction_set="AVX2", stretches=stretches),
-        write_run(tmp_path, "finetune", "favor-m64", "imdb"),
-    ]
-    models = ["sdpa", "lsh-h2-c64", "favor-m64"]
-    status, _, markdown, _ = make_table(stages, ["f1"], models, *folders)
-    assert status == 0
-    assert "different instruction sets: AVX512 (sdpa), AVX2 (lsh-h2-c64)." in markdown
-    mixed = "finetune/lsh-h2-c64/imdb/seed-0 (from step 0: torch 2.12; from step 8: torch 2.13)."
-    assert f"Trainings resumed under other conditions: {mixed}" in markdown
-    assert "processors" not in make_table(stages, ["f1"], models[1:], *folders[1:])[2]
-    assert "conditions" not in make_table(stages, ["f1"], models[::2], *folders[::2])[2]
-
-
-def test_note_on_hardware(make_table, tmp_path):
-    """Of one stage and dataset alone, and not of what does not train."""
-    stages = [["tapt", ["imdb"]], ["finetune", ["imdb"]]]
-    folders = [
-        write_run(tmp_path, "tapt", "sdpa", "imdb", hardware="H200"),
-        write_run(tmp_path, "tapt", "lsh-h2-c64", "imdb", hardware="H200"),
-        write_run(tmp_path, "finetune", "sdpa", "imdb", hardware="A100"),
-        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", hardware="A100"),
-    ]
-    untrained = write_baseline(tmp_path, "imdb", 0.5, hardware="a laptop")
-    models = ["sdpa", "lsh-h2-c64"]
-    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
-    assert "hardware" not in make_table(stages, columns, models, *folders, untrained)[2]
-    said = "Trainings ran on different hardware, so their times cannot be compared"
-    for other in ({"hardware": "H200"}, {"processes": 2}):
-        write_run(tmp_path, "finetune", "sdpa", "imdb", **({"hardware": "A100"} | other))
-        machine = other.get("hardware", "A100, 2 processes")
-        assert f"{said}: {machine} (sdpa), A100 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
-
-
-def test_note_on_precision(make_table, tmp_path):
-    """Of one stage and dataset alone, and not of what does not train."""
-    stages, models = [["tapt", ["imdb"]], ["finetune", ["imdb"]]], ["sdpa", "lsh-h2-c64"]
-    folders = [write_run(tmp_path, "tapt", model, "imdb", precision="bf16") for model in models]
-    folders += [write_run(tmp_path, "finetune", model, "imdb", precision="fp32") for model in models]
-    untrained = write_baseline(tmp_path, "imdb", 0.5, precision="bf16")
-    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
-    assert "precision" not in make_table(stages, columns, models, *folders, untrained)[2]
-    write_run(tmp_path, "finetune", "sdpa", "imdb", precision="bf16")
-    said = "Trainings computed in different precision, so their times and memory differ by that, too"
-    assert f"{said}: bf16 (sdpa), fp32 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
 
 
 FINETUNED = {"finetune": ["imdb"]}

@@ -4,7 +4,6 @@ import datasets
 import numpy as np
 import pytest
 
-from lib.core.errors import DataError
 from lib.results.kinds.token_lengths import TokenLengthsFigure
 from lib.results.scope import Scope
 
@@ -75,21 +74,3 @@ def test_parts_with_their_own_limit(tmp_path):
     assert of_parts["train_long"] == {7: 50, 10: 50}
     assert [line.get_xdata() for line in axes.lines] == [[5, 5], [10, 10]]
     assert [text.get_text() for text in axes.texts] == ["5", "10"]
-
-
-def test_lengths_that_are_damaged(tmp_path):
-    with pytest.raises(DataError, match=r"none\.json"):
-        drawn([("a", "t")], tmp_path / "none.json")
-    file = write(tmp_path, {"train": [1, 2]}, limit=9)
-    file.write_text(file.read_text().replace('"documents": 2', '"documents": 3'))
-    with pytest.raises(DataError, match=r"token_lengths\.json.*3 documents counted in train, 2 found.*Tokenise"):
-        drawn([("a", "t")], file)
-    file.write_text(json.dumps({"train": {"documents": 2}}))
-    with pytest.raises(DataError, match="max_tokens"):
-        drawn([("a", "t")], file)
-    (tmp_path / "train" / "state.json").unlink()
-    with pytest.raises(DataError, match="token_lengths"):
-        drawn([("a", "t")], file)
-    file.write_text("{}")
-    with pytest.raises(DataError, match="token_lengths"):
-        drawn([("a", "t")], file)
