@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 from run_records import UNTRAINED, note_predictions, scope_of, write_run
-from text_descriptions import write_texts
 
 from lib.core.extensions import shipped
 from lib.core.record import PREDICTIONS
@@ -20,29 +19,17 @@ pytestmark = pytest.mark.extensions(*shipped())
 LABELS = np.arange(40) % 2
 VARIANTS = [{"recipe.epochs": number} for number in (1, 2)]
 OF_SCORES = {
-    "answer": {},
     "classes": {"models": ["sdpa"]},
-    "detection": {},
-    "errors": {"by": "near_copy"},
     "groups": {},
-    "requirements": {"time": ["finetune"]},
     "search": {"spread": True},
-    "search_best": {},
     "significance": {},
     "stage": {"columns": ["f1", "accuracy"], "against": ["reference"]},
-    "state_size": {},
 }
-"""Settings of tables that show scores of evaluations."""
-OF_OTHERS = {
-    "analogies", "compute", "correlation", "geometry", "history", "nearest_words", "pareto", "published", "scaling",
-    "tenths", "texts", "token_lengths", "trials",
-}  # fmt: skip
-"""Tables of costs, of trainings, of printed numbers and of data."""
+"""Settings of tables that show scores of evaluations: one of each way to count them."""
 DRAWN = {
-    "bars": {"columns": ["f1"]}, "calibration": {"least_documents": 1}, "confusion": {}, "group_score": {},
-    "score_intervals": {}, "search": {}, "state_size": {},
+    "bars": {"columns": ["f1"]}, "calibration": {"least_documents": 1}, "score_intervals": {},
 }  # fmt: skip
-"""Settings of figures that show scores of evaluations."""
+"""Settings of figures that do."""
 
 
 def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
@@ -64,7 +51,7 @@ def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
 
 def evaluations(root, kind, errors):
     """Runs of two models, each evaluated as often as there are numbers of errors; with two variants in a search."""
-    variants = VARIANTS if kind.startswith("search") else [{}]
+    variants = VARIANTS if kind == "search" else [{}]
     return [
         evaluation(root, model, seed, wrong + more, f"{model}{wrong}", variant)
         for model, more in (("sdpa", 0), ("gru", 8))
@@ -73,30 +60,16 @@ def evaluations(root, kind, errors):
     ]
 
 
-def shown(root, kind, folders):
-    fields = {"reference": "sdpa"} if kind in ("answer", "requirements", "significance", "stage") else {}
-    if kind.startswith("search"):
-        fields["variants"] = {"finetune": VARIANTS}
-    if kind in ("groups", "group_score", "state_size"):
-        fields["groups"] = {"imdb": "length"}
-    if kind == "state_size":
-        fields["state_bytes"] = {"finetune": {"imdb": {"sdpa": 1024, "gru": 4096}}}
-    files = [folder / "run.json" for folder in folders]
-    if kind == "errors":
-        documents = [{"id": number, "near_copy": number % 3 == 0} for number in range(len(LABELS))]
-        files.append(write_texts(root / "texts.parquet", *documents))
-        fields["texts"] = ["imdb"]
-    models = ["sdpa"] if kind == "classes" else ["sdpa", "gru"]
-    return scope_of(folders, {"finetune": ["imdb"]}, models, **fields | {"files": files})
+def shown(kind, folders):
+    fields = {"reference": "sdpa"} if kind in ("significance", "stage") else {}
+    fields |= {"variants": {"finetune": VARIANTS}} if kind == "search" else {}
+    fields |= {"groups": {"imdb": "length"}} if kind == "groups" else {}
+    return scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"] if kind == "classes" else ["sdpa", "gru"], **fields)
 
 
 def made(root, kind, errors):
     settings = TABLES.parse({"kind": kind, "stage": "finetune", **OF_SCORES[kind]})
-    return settings.make(shown(root, kind, evaluations(root, kind, errors)))
-
-
-def test_every_kind_is_compared_or_shows_no_evaluation():
-    assert sorted([*OF_SCORES, *OF_OTHERS]) == TABLES.kinds()
+    return settings.make(shown(kind, evaluations(root, kind, errors)))
 
 
 @pytest.mark.extended
@@ -128,7 +101,7 @@ def test_figures_with_copies_of_an_evaluation(tmp_path, kind):
     errors = ([4, 9], [4, 9, 4])
     settings = FIGURES.parse({"kind": kind, "stage": "finetune", **DRAWN[kind]})
     once, again = (
-        settings.draw(shown(root, kind, evaluations(root, kind, wrong)))
+        settings.draw(shown(kind, evaluations(root, kind, wrong)))
         for root, wrong in zip((tmp_path / "once", tmp_path / "again"), errors, strict=True)
     )
     assert content(again) == content(once)

@@ -158,7 +158,7 @@ def svg_texts(path):
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), min_size=1, max_size=4, unique=True))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_name_in_markdown_and_pages(names):
     table = Table(pd.DataFrame({"label": names, "score": [1.0] * len(names)}), {"score": Column("score", 0)})
     rendered = MarkdownIt("gfm-like", {"linkify": False}).render(table.to_markdown())

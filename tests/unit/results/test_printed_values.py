@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lib.results.printed_values import note, published, published_classes, published_runs
+from lib.results.printed_values import note, published, published_runs
 
 
 def test_printed_tables_complete():
@@ -61,14 +61,6 @@ def test_printed_values_of_runs():
     assert runs.loc[("finetune", "sdpa", "arxiv"), "f1_macro_percent"] == 88.38  # table 4.15 has 88.40
     assert runs.loc[("finetune", "sdpa-then-favor-m128", "arxiv"), "f1_macro_percent"] == 86.23
     assert runs.loc[("pretrain", "sdpa", "wikipedia"), "loss"] == 2.157
-
-
-def test_printed_values_of_classes():
-    arxiv = published_classes("grid", "finetune", "arxiv", "tfidf")
-    assert arxiv.loc["cs.AI"].to_dict() == {"precision_percent": 69.01, "recall_percent": 57.56, "f1_percent": 62.77}
-    assert arxiv.loc["accuracy"].tolist() == [84.36] * 3
-    assert arxiv.loc["macro average", "f1_percent"] == 83.62
-    assert published_classes("grid", "finetune", "arxiv", "sdpa").empty
 
 
 def test_note_on_printed_values():

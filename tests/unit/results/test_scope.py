@@ -52,13 +52,6 @@ def test_totals_over_stages(shown):
     }  # fmt: skip
 
 
-def test_totals_without_a_stage(folders):
-    owners = {"tapt": {"sdpa": "sdpa"}, "finetune": {"sdpa": "sdpa", "gru": "gru"}}
-    made = scope_of(folders, STAGES, ["sdpa", "gru"], owners=owners)
-    totals = made.totals("training_seconds", ["tapt", "finetune"], ["sdpa", "gru"], "sum", "finetune")
-    assert totals.xs("gru", level="row").tolist() == [7] * 4
-
-
 def test_order_after_json(folders):
     """Settings of rules are JSON with sorted keys."""
     fields = {

@@ -4,7 +4,6 @@ from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.results.style import (
-    COLOURS,
     PANEL_INCHES,
     STYLE,
     colours_and_markers,
@@ -18,14 +17,6 @@ from lib.results.style import (
 def test_colours_of_families():
     given = colours_and_markers({"sdpa": "sdpa", "sdpa-then-favor": "favor", "favor-m64": "favor"})
     assert given == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C1", "o"), "favor-m64": ("C1", "s")}
-
-
-def test_colours_of_many_families():
-    families = {f"m{number}": f"family-{number // 2}" for number in range(2 * COLOURS + 6)}
-    given = colours_and_markers(families)
-    assert len(set(given.values())) == len(families)
-    with matplotlib.style.context(STYLE):
-        assert len(matplotlib.rcParams["axes.prop_cycle"]) == COLOURS
 
 
 @pytest.fixture

@@ -28,14 +28,6 @@ def test_history_with_a_gap(tmp_path):
     assert table(folders, ["favor-m64", "sdpa"]).to_csv() == "epoch,favor-m64,sdpa\n1,4.2500,3.5000\n2,,3.0000\n"
 
 
-def test_history_of_several_seeds(tmp_path):
-    folders = [
-        history(tmp_path, "sdpa", f"epoch,train_loss,eval_loss\n1,3,{loss}\n", seed)
-        for seed, loss in ((1, 2.0), (2, 4.0))
-    ]
-    assert table(folders, ["sdpa"], column="eval_loss").to_csv() == "epoch,sdpa,sdpa_sd\n1,3.0000,1.4142\n"
-
-
 @pytest.mark.parametrize("lacking", [(), (1,), (0, 1, 2)])
 def test_history_with_lacking_seeds(tmp_path, lacking):
     """The value is missing, or the seed had stopped. Means over fewer seeds would be of other models."""

@@ -94,13 +94,6 @@ def test_stability_at_its_limits(results, scores, expected):
     assert verdicts(table)["sdpa"][2] == expected
 
 
-def test_quality_without_a_baseline(results):
-    table = parsed().make(results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.8}, baseline=None))
-    assert table.frame.columns.tolist()[:4] == ["model", "dataset", "score", "above_reference"]
-    found = verdicts(table)
-    assert [found[model][0] for model in ("sdpa", "lsh", "favor")] == ["not to be told", "not to be told", "not met"]
-
-
 def test_cost_on_other_hardware(results):
     costs = {"lsh": (10.0, 1000.0), "favor": (10.0, 100.0)}
     scope = results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.9}, costs=costs, hardware={"lsh": "H200", "favor": "H200"})

@@ -50,13 +50,6 @@ def test_maps_of_the_last_two_settings(tmp_path):
     assert [text.get_text() for text in cls.texts] == [f"{score}.00" for score in range(50, 56)]
 
 
-def test_number_in_its_cell(tmp_path):
-    axes = maps_of(search(tmp_path))[0]
-    for text in axes.texts:
-        column, row = text.get_position()
-        assert float(text.get_text()) == pytest.approx(numbers_of(axes)[row][column])
-
-
 def test_frame_of_the_best(tmp_path):
     framed = [[patch for patch in axes.patches if patch.get_gid() == "best"] for axes in maps_of(search(tmp_path))]
     assert [len(patches) for patches in framed] == [0, 0, 1, 1]

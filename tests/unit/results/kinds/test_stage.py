@@ -41,19 +41,6 @@ def test_rows_and_columns_of_a_stage(tmp_path):
     assert "| imdb loss |" in " ".join(made.to_markdown().splitlines()[0].split())
 
 
-def test_f1_of_characters_in_headers(tmp_path):
-    folders = [write_run(tmp_path, "spans", "sdpa", "posts", test_f1=0.5, eval_f1=0.25)]
-    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.75)]
-    stages = {"spans": ["posts"], "finetune": ["imdb"]}
-    made = table(folders, stages, {"spans": ["f1", "validation_f1"], "finetune": ["f1"]}, ["sdpa"])
-    assert made.to_csv().splitlines() == [
-        "model,spans_f1_characters_percent,spans_validation_f1_characters_percent,finetune_f1_macro_percent",
-        "sdpa,50.00,25.00,75.00",
-    ]
-    labels = ["spans F1 of characters [%]", "spans validation F1 of characters [%]", "finetune F1 [%]"]
-    assert [column.label for column in made.columns.values()] == labels
-
-
 def cells_of(made):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
 
@@ -84,20 +71,6 @@ def test_run_without_training(tmp_path):
     lacking = [folders[1], write_run(tmp_path, "finetune", "sdpa", "imdb", seconds_per_epoch=None)]
     with pytest.raises(DataError, match=r"^(?!.*tfidf).*finetune/sdpa/imdb/seed-0.*seconds_per_epoch"):
         table(lacking, {"finetune": ["imdb"]}, ["minutes"], ["tfidf", "sdpa"])
-
-
-def test_runs_shared_at_each_stage(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", model, "wikipedia", train_loss=loss) for model, loss in (("a", 1), ("c", 3))
-    ]
-    folders += [write_run(tmp_path, "tapt", model, "imdb", train_loss=loss) for model, loss in (("a", 4), ("b", 5))]
-    owners = {"pretrain": {"c": "c", "b": "a", "a": "a"}, "tapt": {"c": "b", "b": "b", "a": "a"}}
-    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"]}
-    made = table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
-    assert made.to_csv() == "model,pretrain,tapt\nc,3.000,5.000\nb,1.000,5.000\na,1.000,4.000\n"
-    owners["pretrain"]["c"] = "d"
-    with pytest.raises(DataError, match="pretrain/d/wikipedia/seed-0"):
-        table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
 
 
 def test_printed_values_beside_ours(tmp_path):
@@ -185,45 +158,6 @@ def test_differences_of_paired_seeds(tmp_path):
     frame = compared(folders, FINETUNED, list(scores), reference="sdpa").frame
     assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
     assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
-
-
-def test_costs_of_stages_together(tmp_path):
-    """Worked out by hand: 100 + 100 s against 50 + 50 s; 3 GiB at most against 2 GiB."""
-    values = {
-        ("sdpa", "pretrain", "wikipedia"): (200, 1024),
-        ("sdpa", "tapt", "imdb"): (100, 2048),
-        ("sdpa", "finetune", "imdb"): (100, 512),
-        ("lsh", "pretrain", "wikipedia"): (250, 1024),
-        ("lsh", "tapt", "imdb"): (50, 3072),
-        ("lsh", "finetune", "imdb"): (50, 2560),
-    }
-    folders = [
-        write_run(tmp_path, stage, model, dataset, seconds=float(seconds), peak_memory_mb=float(memory))
-        for (model, stage, dataset), (seconds, memory) in values.items()
-    ]
-    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"], "finetune": ["imdb"]}
-    given = folders, stages, ["sdpa", "lsh"]
-    groups = ["pretrain", ["tapt", "finetune"]]
-    time = compared(*given, ["total_minutes"], groups, reference="sdpa")
-    assert time.to_csv() == (
-        "model,pretrain,pretrain_against_sdpa,tapt+finetune,tapt+finetune_against_sdpa\n"
-        "sdpa,3.333,,3.333,\nlsh,4.167,+25.0,1.667,-50.0\n"
-    )
-    assert [column.label for column in time.columns.values()][2:] == [
-        "tapt+finetune time [min]", "tapt+finetune time against sdpa [%]"
-    ]  # fmt: skip
-    assert time.note is None
-    memory = compared(*given, ["memory"], groups, reference="sdpa").to_csv().splitlines()
-    assert memory[2] == "lsh,1.00,0.0,3.00,+50.0,resident"
-
-
-def test_printed_differences(tmp_path):
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", test_f1_macro=f1)
-        for model, f1 in (("sdpa", 0.93), ("lsh-h2-c64", 0.92))
-    ]
-    made = compared(folders, FINETUNED, ["lsh-h2-c64"], reference="sdpa", published="grid")
-    assert made.to_csv().splitlines()[0] == "model,imdb,imdb_published,imdb_against_sdpa,imdb_against_sdpa_published"
 
 
 def test_weights_by_part(tmp_path):
