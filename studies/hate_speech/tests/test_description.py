@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from text_descriptions import SCHEMA as EXPECTED
 
 from lib.core.errors import DataError
 from lib.preparing.settings.dataset import NearCopies, TextDescription
-from studies.hate_speech.description import describe_dataset, jaccard, near_copies, recall, shingles, words_of
+from studies.hate_speech.description import SCHEMA, describe_dataset, jaccard, near_copies, recall, shingles, words_of
 
 pytestmark = pytest.mark.extended
 
@@ -42,6 +43,7 @@ def described(files, target, **settings):
 
 
 def test_documents_described(files, tmp_path):
+    assert SCHEMA == EXPECTED
     texts = described(files, tmp_path / "texts.parquet")
     assert texts["id"].tolist() == [
         f"{split}-{number}" for split, rows in SPLITS.items() for number in range(len(rows))

@@ -68,7 +68,7 @@ def test_duplicates_of_pairs(tmp_path):
     assert summary["shared_texts"]["test in train"] == 1
 
 
-def test_test_labels_absent_or_nonsense(tmp_path):
+def test_unlabelled_test_split(tmp_path):
     without, with_nonsense = [row[:2] for row in ROWS], [(*row[:2], -1) for row in ROWS]
     for number, test in enumerate((without, with_nonsense)):
         folder = tmp_path / str(number)
@@ -80,7 +80,7 @@ def test_test_labels_absent_or_nonsense(tmp_path):
         assert summary["splits"]["train"]["labels"] == {"no": 2, "yes": 2}
 
 
-def test_test_labels_missing_unsaid(tmp_path):
+def test_labels_missing(tmp_path):
     with pytest.raises(DataError):
         prepared(tmp_path, test=[(*row[:2], -1) for row in ROWS])
 
