@@ -6,12 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, lines, titles
-from extending import extended, having
 
 from lib.analysis.settings import ANALYSES
-
-EXTENSIONS = having("analysis")
-pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 
 def heads():
@@ -60,15 +56,6 @@ def prediction_cost(**price):
     return pd.DataFrame(
         [{"model": model, **machine, **dict(zip(names, costs[model], strict=True)), **price} for model in FAMILIES]
     )
-
-
-with extended(*EXTENSIONS):
-    LISTS = [
-        (kind, name)
-        for kind in ANALYSES.kinds()
-        for name, field in ANALYSES.settings(kind).model_fields.items()
-        if "list" in str(field.annotation)
-    ]
 
 
 def is_of_a_head(line):

@@ -3,8 +3,7 @@ import pytest
 from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.core.record import RUN
-from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_note
+from lib.results.predictions import interval_notes, paired_predictions, repetitions
 
 NAMES = ["no", "yes", "never"]
 
@@ -155,13 +154,3 @@ def test_repetitions_with_copies(tmp_path):
     models = ["sdpa", "favor-m64", "lsh-h2-c64", "tfidf"]
     found = repetitions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
     assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}
-
-
-def test_note_on_seeds_and_documents(tmp_path):
-    folders = [write(tmp_path, model, [0, 0, 1], seed) for model in ("sdpa", "favor-m64") for seed in range(3)]
-    folders += [write_run(tmp_path, "finetune", "sdpa", "news"), write_run(tmp_path, "pretrain", "sdpa", "wikipedia")]
-    files = [folder / RUN for folder in folders]
-    assert scores_note(files) == "Scores on test: imdb (3 documents, 3 seeds); news (1 seed)."
-    probed = write_run(tmp_path, "probe", "sdpa", "news", test_f1_macro=0.5) / RUN
-    assert scores_note([files[-2], probed]) == "Scores on test: finetune/news, probe/news (1 seed)."
-    assert scores_note(files[-1:]) is None

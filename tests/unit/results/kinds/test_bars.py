@@ -1,4 +1,3 @@
-import pytest
 from matplotlib.container import BarContainer
 from run_records import scope_of, write_baseline, write_run
 
@@ -49,15 +48,3 @@ def test_bars_of_two_kinds_of_memory(tmp_path):
     assert [text for _, _, text in bars_of(memory)] == ["0.50 resident", "1.00 GPU", "1.50 GPU", "2.00 GPU"]
     memory, _ = drawn(write(tmp_path, kind="resident", kind_of_baseline="resident")).axes
     assert memory.get_xlabel() == "peak resident memory [GiB]"
-
-
-def test_bars_of_several_seeds(tmp_path):
-    folders = [*write(tmp_path), *write(tmp_path, seed=1, more=60.0)]
-    (axes,) = drawn(folders, columns=["minutes"]).axes
-    assert bars_of(axes)[0] == ("sdpa", 1.5, "1.5")
-    (segment,) = next(each for each in axes.collections).get_segments()
-    assert segment[:, 0] == pytest.approx([1.5 - 0.5**0.5, 1.5 + 0.5**0.5])
-    caps = sorted(line.get_xdata()[0] for line in axes.lines if line.get_markersize() > 0)
-    assert {round(cap, 6) for cap in caps} >= set(segment[:, 0].round(6))
-    assert all(line.get_path_effects() for line in [*axes.lines, *axes.collections])  # white around black
-    assert not drawn(write(tmp_path / "one"), columns=["minutes"]).axes[0].collections

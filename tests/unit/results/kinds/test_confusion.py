@@ -37,12 +37,6 @@ def test_confusion_by_hand(tmp_path):
     assert bar.get_ylabel() == "share of the true class [%]"
 
 
-def test_confusion_of_several_seeds(tmp_path):
-    folders = [write(tmp_path, "sdpa", [0, 0], [0, 0]), write(tmp_path, "sdpa", [0, 0], [0, 1], seed=1)]
-    axes = drawn(folders).axes[0]
-    assert cells_of(axes) == {(0, 0): "75 %\n1.5", (0, 1): "25 %\n0.5"}
-
-
 def test_documents_without_a_prediction(tmp_path):
     folders = [
         write(tmp_path, "sdpa", [0, 0, 1, 2], [0, 1, 1, 2]),

@@ -51,14 +51,6 @@ def test_loss_of_several_seeds(tmp_path):
     assert set(corners[corners[:, 0] == 2][:, 1]) == {2.0}
 
 
-def test_loss_against_minutes(tmp_path):
-    folders = [write(tmp_path, "sdpa", [3.0, 2.0], seconds=[60, 120])]
-    folders += [write(tmp_path, "sdpa", [3.0, 2.0], seed=1, seconds=[120, 120])]
-    (axes,) = drawn(folders, against="minutes").axes
-    assert lines_of(axes)["sdpa"].get_xdata().tolist() == [1.5, 3.5]
-    assert axes.get_xlabel() == "training time [min]"
-
-
 @pytest.mark.parametrize(
     ("column", "label", "factor"),
     [

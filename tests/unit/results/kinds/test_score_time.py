@@ -1,17 +1,12 @@
 import itertools
-import xml.etree.ElementTree as ElementTree
 
-import matplotlib.style
 import pytest
-from matplotlib.colors import to_rgb
-from matplotlib.image import imread
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.record import read_record
 from lib.core.record import write_run as write_record
 from lib.results.kinds.pareto import ScoreTimeFigure
 from lib.results.quantities import quantity
-from lib.results.style import STYLE, save_figure
 
 DATASETS = ["imdb", "arxiv"]
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
@@ -69,33 +64,6 @@ def test_front_on_different_hardware(folders, stage):
     ]
 
 
-def test_spread_of_several_seeds(tmp_path):
-    folders = []
-    for seed, score in enumerate((0.90, 0.94)):
-        folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed))
-        folders.append(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score))
-        folders.append(write_run(tmp_path, "finetune", "tfidf", "imdb", seed=seed, test_f1_macro=0.8))
-    axes = figure_of(folders, ["imdb"], ["sdpa"]).axes[0]
-    (point,) = (line for line in axes.lines if line.get_gid() == "sdpa")
-    assert point.get_ydata() == pytest.approx([92.0])
-    (bar,) = axes.collections[0].get_segments()
-    assert bar[:, 1] == pytest.approx([92 - 2.8284, 92 + 2.8284], abs=1e-3)
-    caps = [line.get_ydata()[0] for line in axes.lines if line.get_marker() == "_"]
-    assert sorted(caps) == pytest.approx(sorted(bar[:, 1]))
-
-
-@pytest.mark.extended
-def test_files_repeat_with_their_texts(folders, figure, tmp_path):
-    save_figure(figure, [tmp_path / "one.svg", tmp_path / "one.png", tmp_path / "one.pdf"])
-    save_figure(figure_of(folders), [tmp_path / f"two.{suffix}" for suffix in ("svg", "png", "pdf")])
-    texts = [
-        element.text for element in ElementTree.parse(tmp_path / "one.svg").iter("{http://www.w3.org/2000/svg}text")
-    ]
-    assert {*MODELS, *DATASETS, "test F1 [%]", "training time, tapt + finetune [min]"} <= set(texts)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("column", "source", "label"),
     [
@@ -112,26 +80,6 @@ def test_axis_of_a_score(tmp_path, column, source, label):
     assert axes.get_ylabel() == label
     assert not [line for line in axes.lines if line.is_dashed()]
     assert 0 not in [value for line in axes.lines for value in line.get_ydata()]
-
-
-@pytest.mark.extended
-def test_markers_at_one_place(tmp_path):
-    """All models at one place: of each family, pixels of its colour are left."""
-    folders = [write_run(tmp_path, "finetune", "tfidf", "imdb", test_f1_macro=0.6)]
-    for model in MODELS:
-        folders.append(write_run(tmp_path, "tapt", model, "imdb", seconds=600.0))
-        folders.append(write_run(tmp_path, "finetune", model, "imdb", seconds=300.0, test_f1_macro=0.9))
-    figure = figure_of(folders, ["imdb"])
-    points = {line.get_gid(): line for line in figure.axes[0].lines if line.get_gid()}
-    sizes = [points[model].get_markersize() for model in MODELS]
-    assert sizes == sorted(set(sizes))
-    assert {points[model].get_markerfacecolor() for model in MODELS} == {"none"}
-    save_figure(figure, [tmp_path / "figure.png"])
-    image = imread(tmp_path / "figure.png")[..., :3]
-    with matplotlib.style.context(STYLE):
-        colours = {model: to_rgb(points[model].get_color()) for model in ("sdpa", "lsh-h2-c64", "favor-m64")}
-    for model, colour in colours.items():
-        assert (abs(image - colour).max(axis=2) < 0.02).sum() > 20, model
 
 
 @pytest.mark.parametrize("metric", ["loss", "unexplained_variance", "f1"])

@@ -55,12 +55,6 @@ def test_shares_of_lengths(tmp_path):
     ]
 
 
-def test_bins_of_long_documents(tmp_path):
-    (axes,) = drawn([("arxiv", "wordpiece")], write(tmp_path, {"train": [401, 395, 390, 1]}, limit=401)).axes
-    assert axes.get_ylabel() == "documents [% per 11 tokens]"
-    assert shares_of(axes) == {"train": {401: 50, 390: 25, 5: 25}}
-
-
 def test_parts_with_their_own_limit(tmp_path):
     parts = {
         "train_short": {"documents": 3, "max_tokens": 5, "at_limit": 2 / 3},
