@@ -67,13 +67,12 @@ def origin(identity):
     return re.sub(r"-copy-\d+$", "", identity)
 
 
-@pytest.mark.parametrize("grouped", [True])
-def test_copies_in_training_only(tmp_path, augment, grouped):
-    prepared = write(tmp_path / "prepared", grouped)
+def test_copies_in_training_only(tmp_path, augment):
+    prepared = write(tmp_path / "prepared", grouped=True)
     found, summary = augment(prepared)
     for split in ("validation", "test"):
-        assert found[split] == rows(split, grouped)
-    assert [row for row in found["train"] if "copy" not in row["id"]] == rows("train", grouped)
+        assert found[split] == rows(split, grouped=True)
+    assert [row for row in found["train"] if "copy" not in row["id"]] == rows("train", grouped=True)
     expected = [
         identity
         for row in rows("train")
@@ -86,7 +85,7 @@ def test_copies_in_training_only(tmp_path, augment, grouped):
             assert row["label"] == 1
             assert row["text"] != texts[origin(row["id"])]
             assert row["text"].endswith(texts[origin(row["id"])].removeprefix("dog house"))
-            assert not grouped or row["group"] == int(origin(row["id"]).split("-")[1])
+            assert row["group"] == int(origin(row["id"]).split("-")[1])
     assert pq.read_schema(tmp_path / "out/test.parquet") == pq.read_schema(prepared["test"])
     assert summary["augmentation"] == {"documents": 10, "copies": {"synonyms": 20}, "missing": 0}
     assert summary["splits"]["train"]["labels"] == {"no": 30, "yes": 30}

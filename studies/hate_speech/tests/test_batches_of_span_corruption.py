@@ -133,8 +133,8 @@ def test_rate_and_mean_length(tokenizer):
         assert stats.chisquare(inner).statistic / inner.size < 2
 
 
-@pytest.mark.parametrize(("tokens", "rate", "mean_length"), [(7, 0.45, 1.5)])
-def test_spans_equally_likely(tokens, rate, mean_length, tokenizer):
+def test_spans_equally_likely(tokenizer):
+    tokens, rate, mean_length = 7, 0.45, 1.5
     lost, spans = dropped(tokens, rate, mean_length)
     ways = {
         way
@@ -191,11 +191,10 @@ def test_sentinel_in_a_text(tokenizer):
 
 
 @pytest.mark.parametrize("algorithm", ["wordpiece", "bpe"])
-@pytest.mark.parametrize("enclose", [True])
-def test_sentinels_behind_the_vocabulary(algorithm, enclose, tmp_path):
+def test_sentinels_behind_the_vocabulary(algorithm, tmp_path):
     texts = ["Café au lait <extra id> [SEP] 0", "a b", "under_score <extra_id_ 0>"]
     source = None if algorithm == "bytes" else "trained"
-    values = {"algorithm": algorithm, "source": source, "vocab_size": 600, "enclose": enclose}
+    values = {"algorithm": algorithm, "source": source, "vocab_size": 600}
     train_tokenizer(texts * 3, TokenizerSettings.model_validate(values), tmp_path / "t")
     made = TextTokenizer.load(tmp_path / "t")
     before, size = made.encode_ragged(texts, 40), len(made.backend)

@@ -69,10 +69,9 @@ def test_tied_scores(publish):
     assert torch.equal(model.base_model.lm_head.weight, model.get_input_embeddings().weight)
 
 
-@pytest.mark.parametrize("changes", [OF_ITS_OWN])
-def test_tokens_beyond_the_vocabulary(changes, publish):
-    published, folder = publish(**changes)
-    backbone, model = own(vocabulary=VOCABULARY + 3, **changes)
+def test_tokens_beyond_the_vocabulary(publish):
+    published, folder = publish(**OF_ITS_OWN)
+    backbone, model = own(vocabulary=VOCABULARY + 3, **OF_ITS_OWN)
     drawn = model.get_input_embeddings().weight[VOCABULARY:].clone()
     backbone.load_weights(model, folder)
     assert torch.equal(model.get_input_embeddings().weight[VOCABULARY:], drawn)

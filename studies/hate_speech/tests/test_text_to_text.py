@@ -101,9 +101,8 @@ def test_more_guesses_are_right(reading, classes):
 
 
 @pytest.mark.parametrize(("reading", "predicted"), [("likelihood", [0, 1, 1, 1]), ("generation", [0, 1, -1, 0])])
-@pytest.mark.parametrize("groups", [[7, 7, 8, 8]])
-def test_predictions_of_both_readings(reading, predicted, groups, make):
-    columns = {"id": list("abcd"), "label": LABELS.tolist()} | ({"group": groups} if groups else {})
+def test_predictions_of_both_readings(reading, predicted, make):
+    columns = {"id": list("abcd"), "label": LABELS.tolist(), "group": [7, 7, 8, 8]}
     output = PredictionOutput((LIKELIHOODS, WRITTEN), LABELS, {})
     frame = make(reading=reading).predictions(Dataset(pa.table(columns)), output)
     assert np.stack(frame.pop("probabilities")) == pytest.approx(PROBABILITIES)
@@ -113,7 +112,7 @@ def test_predictions_of_both_readings(reading, predicted, groups, make):
         "label": LABELS.tolist(),
         "prediction": predicted,
         "generated": texts,
-        **({"group": groups} if groups else {}),
+        "group": [7, 7, 8, 8],
     }
 
 

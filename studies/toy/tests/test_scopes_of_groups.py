@@ -52,13 +52,8 @@ def no_groups(path):
     pd.read_parquet(path).drop(columns="group").to_parquet(path)
 
 
-def half_a_document(path):
-    pd.read_parquet(path).assign(label=[[1, 2]] * 2, prediction=[[1]] * 2).to_parquet(path)
-
-
-@pytest.mark.parametrize("damage", [no_groups])
-def test_predictions_without_groups(tmp_path, damage):
+def test_predictions_without_groups(tmp_path):
     folder = run(tmp_path, [(4, 0, 0)])
-    damage(folder / "predictions.parquet")
+    no_groups(folder / "predictions.parquet")
     with pytest.raises(DataError, match=r"recall/seed-0/predictions.parquet.*predictions.*Repeat the run"):
         accuracies([folder])

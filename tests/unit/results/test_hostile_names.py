@@ -134,23 +134,20 @@ def test_hostile_names_in_latex(tables, kind):
     assert bare.count("$") == bare.count(r"\$")
 
 
-@pytest.mark.parametrize("suffix", ["svg"])
-def test_hostile_names_in_figures(folder, tmp_path, suffix):
+def test_hostile_names_in_figures(folder, tmp_path):
     scope = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"])
-    matrix = ConfusionFigure(kind="confusion", stage="finetune").draw(scope)
     columns = [f"test_f1_class_{name}" for name in NAMES[:5]]
     figures = {
-        "matrix": matrix,
+        "matrix": ConfusionFigure(kind="confusion", stage="finetune").draw(scope),
         "bars": BarsFigure(kind="bars", stage="finetune", columns=columns).draw(scope),
     }
     for name, figure in figures.items():
-        save_figure(figure, [tmp_path / f"{name}.{suffix}"])
-    if suffix == "svg":
-        written = {name: svg_texts(tmp_path / f"{name}.svg") for name in figures}
-        predicted = [one_line(name) for name in NAMES if name != "none"]
-        assert [written["matrix"].count(name) for name in predicted] == [2] * len(predicted)
-        assert (written["matrix"].count("none"), written["matrix"].count("class none")) == (1, 2)
-        assert set(columns) <= {text.replace(" ", "_") for text in written["bars"]}
+        save_figure(figure, [tmp_path / f"{name}.svg"])
+    written = {name: svg_texts(tmp_path / f"{name}.svg") for name in figures}
+    predicted = [one_line(name) for name in NAMES if name != "none"]
+    assert [written["matrix"].count(name) for name in predicted] == [2] * len(predicted)
+    assert (written["matrix"].count("none"), written["matrix"].count("class none")) == (1, 2)
+    assert set(columns) <= {text.replace(" ", "_") for text in written["bars"]}
 
 
 def svg_texts(path):

@@ -70,12 +70,11 @@ def test_values_missing_in_a_grid(tmp_path):
     assert len(select_grid(*arguments, ["seconds"])) == 2
 
 
-@pytest.mark.parametrize("column", ["f11"])
-def test_column_of_no_run(column, tmp_path):
+def test_column_of_no_run(tmp_path):
     runs = load_runs([write_run(tmp_path, "finetune", model, "imdb") for model in ("sdpa", "favor-m64")])
     cells = "finetune", {"imdb": ["sdpa", "favor-m64"]}
-    with pytest.raises(DataError, match=f"{column}.*test_f1_macro"):
-        select_grid(runs, *cells, ["seconds", column])
+    with pytest.raises(DataError, match="f11.*test_f1_macro"):
+        select_grid(runs, *cells, ["seconds", "f11"])
 
 
 def test_score_by_its_metric(tmp_path):

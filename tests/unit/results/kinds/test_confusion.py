@@ -57,11 +57,10 @@ def test_confusion_of_words(tmp_path):
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("documents", [2000])
 @pytest.mark.parametrize("classes", [5, 11])
-def test_confusion_of_ten_models(tmp_path, classes, documents):
+def test_confusion_of_ten_models(tmp_path, classes):
     names, models = [f"math.{number:02}" for number in range(classes)], [f"model-{number}" for number in range(10)]
-    labels = np.repeat(np.arange(classes), documents)
+    labels = np.repeat(np.arange(classes), 2000)
     folders = [write(tmp_path, model, labels, (labels + (labels % 2)) % classes, names=names) for model in models]
     figure = drawn(folders, models)
     figure.set_dpi(1280 / figure.get_figwidth())

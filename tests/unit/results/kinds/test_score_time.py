@@ -52,9 +52,8 @@ def test_points_of_minutes_and_percent(figure):
         assert dashed[0].get_ydata() == pytest.approx([60, 60])
 
 
-@pytest.mark.parametrize("stage", ["tapt"])
-def test_front_on_different_hardware(folders, stage):
-    (elsewhere,) = [folder for folder in folders if f"/{stage}/favor-m64/imdb/" in str(folder)]
+def test_front_on_different_hardware(folders):
+    (elsewhere,) = [folder for folder in folders if "/tapt/favor-m64/imdb/" in str(folder)]
     write_record(elsewhere, read_record(elsewhere).model_copy(update={"hardware": "a cluster"}))
     scope = scope_with(folders)
     fronts = [sum(line.get_zorder() == 1.2 for line in axes.lines) for axes in SETTINGS.draw(scope).axes]

@@ -51,7 +51,6 @@ def test_setting_called_as_a_column(tmp_path):
     assert frame[["task.seeds", "epochs", "seeds"]].iloc[0].tolist() == ["7", "2", 2]
 
 
-@pytest.mark.parametrize("metric", ["eval_mse"])
-def test_best_of_losses(tmp_path, metric):
-    made = best(tmp_path, {"imdb": [(0.5,), (0.3,)]}, column=metric, metric=metric)
+def test_best_of_losses(tmp_path):
+    made = best(tmp_path, {"imdb": [(0.5,), (0.3,)]}, column="eval_mse", metric="eval_mse")
     assert made.frame[["freeze_layers", "lead"]].iloc[0].tolist() == ["1", pytest.approx(0.2)]
