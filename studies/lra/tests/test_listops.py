@@ -1,7 +1,6 @@
 """ListOps: every label is the value of its expression, and expressions are drawn as published."""
 
 import random
-import re
 from collections import Counter
 
 import numpy as np

@@ -119,33 +119,6 @@ def test_coverage_with_a_class_hardly_found(documents, recall, other, seeds):
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("alike", [0.3, 0.9])
-@pytest.mark.parametrize(
-    ("documents", "recall"), [((180, 20), 0.05), ((950, 50), 0.03), ((188, 12), 0.95), ((80, 10), 0.05)]
-)
-def test_coverage_of_means_with_a_class_hardly_found(documents, recall, alike):
-    """Means over three random orders of words, less that of another model; one tenth of documents less their mean."""
-    generator = np.random.default_rng([*documents, round(10 * alike)])
-    labels, false_positive = np.repeat([0, 1], documents), 0.001
-    limits = ndtri(np.array([false_positive, recall]))[labels]
-    truth = f1_of_shares(documents, recall, false_positive)
-    draws, tenths = np.array([1, 1, 1, 0]) / 3, np.eye(10)[0] - 0.1
-    found = []
-    for _ in range(200):
-        common, own = generator.standard_normal(len(labels)), generator.standard_normal((10, len(labels)))
-        predictions = (np.sqrt(alike) * common + np.sqrt(1 - alike) * own < limits).astype(int)[None]
-        few, all_ten = (
-            PairedPredictions([""] * models, labels, predictions[:, :models], np.arange(len(labels)), 2)
-            for models in (4, 10)
-        )
-        low, high = few.combined(draws).score_interval(0.95)
-        differences = [few.combined(draws - np.eye(4)[3]), few.combined(np.eye(4)[3] - draws), all_ten.combined(tenths)]
-        ends = [each.difference_interval(0.95) for each in differences]
-        found.append([low <= truth <= high, *(below <= 0 <= above for below, above in ends)])
-    assert np.mean(found, axis=0).min() >= 0.93
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize(("documents", "with_span", "recall"), [(200, 10, 0.05), (400, 20, 0.05), (200, 10, 0.95)])
 def test_coverage_of_spans_in_few_documents(documents, with_span, recall):
     """Often none is found, or all are, whatever the number of documents without one."""

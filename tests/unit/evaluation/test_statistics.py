@@ -97,13 +97,6 @@ def test_interval_of_documents_alone():
     assert [*one.difference_interval(0.9)] == pytest.approx([*expected.confidence_interval(0.9)])
 
 
-def test_interval_of_equal_seeds():
-    right = np.random.default_rng(1).random(80) < 0.7
-    one, three = shares([right]), shares([right] * 3)
-    assert three.difference_interval(0.95) == pytest.approx(one.difference_interval(0.95))
-    assert three.p_value() == pytest.approx(one.p_value())
-
-
 def test_variance_of_seeds_and_documents():
     """Documents that move both seeds alike stay in the mean; what moves one alone is in the seeds' variance already."""
     generator = np.random.default_rng(2)
@@ -247,19 +240,6 @@ def test_smallest_difference_in_draws(seeds):
     own = generator.standard_normal((runs, seeds, 1)) * (seeds * of_seeds) ** 0.5
     shown = [shares(smallest + each).p_value() <= 0.05 for each in common + own]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.035)
-
-
-def test_smallest_difference_of_the_least_interval():
-    """Documents that move the seeds apart cancel out in the mean of other models, not in that of the given ones."""
-    own = np.random.default_rng(6).standard_normal(400)
-    apart = [shares(np.stack([own, -0.9 * own])), estimate([0.5, 0.5]), estimate([0.5, 0.5000001])]
-    for each in apart:
-        assert each.of_documents < 1e-20
-        low, high = Estimate(np.full_like(each.values, each.mean), each.left_out).difference_interval(0.95)
-        variances = {"of_seeds": each.of_seeds, "of_documents": each.of_documents}
-        variances["of_documents_given_models"] = each.of_documents_given_models
-        smallest = smallest_difference(**variances, seeds=2, documents=each.documents, level=0.05, power=0.8)
-        assert smallest >= 0.999 * (high - low) / 2
 
 
 def test_f1_of_spans_against_sklearn():

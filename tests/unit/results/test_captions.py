@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import pytest
 from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
-from small_studies import SMALL, changed
+from small_studies import SMALL
 
 from lib.analysis.settings import ANALYSES
-from lib.core.errors import ConfigError
 from lib.core.extensions import shipped, use
 from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
@@ -64,18 +63,6 @@ def test_captions_without_reference_where_pairs_are_named(kind):
 def test_captions_of_intervals_over_seeds(kind):
     for each in sentences(kind):
         assert "several seeds" in each or not ("interval" in each and "seeds" in each)
-
-
-def test_title_of_the_first_page():
-    named = load_study([("small.yaml", changed(SMALL, ("report/title", "Which <attention> & for how long?")))])
-    plain = load_study([("small.yaml", SMALL)])
-    assert "<h1>Which &lt;attention&gt; &amp; for how long?</h1>" in FirstPage(Plan(named).report, "small").opening()
-    assert "<tr><th>Study</th><td>small</td></tr>" in FirstPage(Plan(named).report, "small").facts()
-    assert "<h1>small</h1>" in FirstPage(Plan(plain).report, "small").opening()
-    assert [run.settings for run in named.runs] == [run.settings for run in plain.runs]
-    for title in ("", " ", "two\nlines", "x" * 201):
-        with pytest.raises(ConfigError, match=r"report\.title"):
-            load_study([("small.yaml", changed(SMALL, ("report/title", title)))])
 
 
 def test_first_page_with_the_answer(tmp_path):

@@ -1,7 +1,5 @@
 """Seeds of a model that does not train: copies of one evaluation, which are one run wherever scores are shown."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +9,7 @@ from run_records import UNTRAINED, note_predictions, scope_of, write_run
 from lib.core.extensions import shipped
 from lib.core.record import PREDICTIONS
 from lib.results.records import copies_note, load_runs
-from lib.results.settings import FIGURES, TABLES
-from scripts import table as table_program
+from lib.results.settings import TABLES
 
 pytestmark = pytest.mark.extensions(*shipped())
 
@@ -26,10 +23,6 @@ OF_SCORES = {
     "stage": {"columns": ["f1", "accuracy"], "against": ["reference"]},
 }
 """Settings of tables that show scores of evaluations: one of each way to count them."""
-DRAWN = {
-    "bars": {"columns": ["f1"]}, "calibration": {"least_documents": 1}, "score_intervals": {},
-}  # fmt: skip
-"""Settings of figures that do."""
 
 
 def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
@@ -80,33 +73,6 @@ def test_tables_with_copies_of_an_evaluation(tmp_path, kind):
     assert three.to_csv() == two.to_csv()
 
 
-def content(figure):
-    """Return the texts, lines, bars and images of a figure."""
-    return [
-        (
-            [text.get_text() for text in axes.texts],
-            [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else [],
-            [line.get_xydata().tolist() for line in axes.lines],
-            [[path.vertices.tolist() for path in each.get_paths()] for each in axes.collections],
-            [patch.get_extents().bounds for patch in axes.patches],
-            [image.get_array().tolist() for image in axes.images],
-        )
-        for axes in figure.axes
-    ]
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("kind", DRAWN)
-def test_figures_with_copies_of_an_evaluation(tmp_path, kind):
-    errors = ([4, 9], [4, 9, 4])
-    settings = FIGURES.parse({"kind": kind, "stage": "finetune", **DRAWN[kind]})
-    once, again = (
-        settings.draw(shown(kind, evaluations(root, kind, wrong)))
-        for root, wrong in zip((tmp_path / "once", tmp_path / "again"), errors, strict=True)
-    )
-    assert content(again) == content(once)
-
-
 @pytest.mark.parametrize(
     ("starts", "errors", "values", "runs"),
     [
@@ -124,13 +90,3 @@ def test_copies_by_start_and_predictions(tmp_path, starts, errors, values, runs)
     note = copies_note([folder / "run.json" for folder in folders])
     said = f"Seeds that repeat one evaluation count once: sdpa on imdb ({runs} of 3 seeds)."
     assert note == (said if runs < 3 else None)
-
-
-def test_page_with_copies(tmp_path):
-    scope = {"models": ["sdpa"], "stages": [["finetune", ["imdb"]]], "owners": {"finetune": {"sdpa": {"imdb": "sdpa"}}}}
-    records = [str(evaluation(tmp_path, "sdpa", seed, 4) / "run.json") for seed in range(3)]
-    settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}
-    described = json.dumps({"settings": settings, "scope": scope})
-    table_program.main(["--table", described, "--records", *records, "--out", str(tmp_path / "f1.md")])
-    assert "Scores on test: imdb (40 documents, 3 seeds)." in (tmp_path / "f1.md").read_text()
-    assert "sdpa on imdb (1 of 3 seeds)" in (tmp_path / "f1.md").read_text()

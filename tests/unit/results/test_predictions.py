@@ -1,9 +1,9 @@
 import pandas as pd
 import pytest
-from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
+from run_records import scope_of, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.results.predictions import interval_notes, paired_predictions, repetitions
+from lib.results.predictions import interval_notes, paired_predictions
 
 NAMES = ["no", "yes", "never"]
 
@@ -107,16 +107,6 @@ def test_few_documents_of_a_class(tmp_path):
     assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
 
 
-@pytest.mark.parametrize(("documents", "said"), [(4, "imdb (4 with a span)"), (10, None)])
-def test_few_documents_with_a_span(tmp_path, documents, said):
-    counts = [(0, 0, 5)] * documents + [(0, 3, 0)] * 30
-    folder = write_spans(write_run(tmp_path, "finetune", "sdpa", "imdb"), counts)
-    grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
-    notes = " ".join(interval_notes(grid, 0.95))
-    assert (f"fewer than 10 test documents: {said}." in notes) == bool(said)
-    assert ("fewer than 10" in notes) == bool(said)
-
-
 def shared_note_of(folders, models, **fields):
     grid = scope_of(folders, {"finetune": ["imdb"]}, models, **fields).grid("finetune")
     return [note for note in interval_notes(grid, 0.95) if "the same weights" in note]
@@ -145,12 +135,3 @@ def test_starts_that_seeds_share_earlier(tmp_path):
     (note,) = shared_note_of(folders, models, one_start=one_start)
     assert note.startswith("The seeds of favor-m64 start from the same weights, at once or stages earlier")
     assert not shared_note_of(folders, models)
-
-
-def test_repetitions_with_copies(tmp_path):
-    folders = with_starts(tmp_path, "sdpa", "aaa", **UNTRAINED) + with_starts(tmp_path, "favor-m64", "aab", **UNTRAINED)
-    folders += with_starts(tmp_path, "lsh-h2-c64", "aaa")
-    folders += [write_baseline(tmp_path, "imdb", 0.9, seed) for seed in range(3)]
-    models = ["sdpa", "favor-m64", "lsh-h2-c64", "tfidf"]
-    found = repetitions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
-    assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}

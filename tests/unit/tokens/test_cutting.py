@@ -6,7 +6,7 @@ import pytest
 
 from lib.core.errors import ConfigError
 from lib.preparing.settings.corpus import Slice
-from lib.tokens.cutting import cut_of, encode_cut, encode_cut_pairs, encode_cut_words, note_cut
+from lib.tokens.cutting import cut_of, encode_cut, encode_cut_pairs, note_cut
 from lib.tokens.encoding import encode
 from lib.tokens.stored import load_tokens
 from lib.tokens.tokenizer import TextTokenizer
@@ -60,17 +60,6 @@ def test_head_and_tail_of_short_texts(tokenizers):
     texts = [" ".join(WORDS[:number]) for number in (1, 5, 30)]
     head, ends = tokenizers
     assert encode_cut(ends, texts, 200) == encode_cut(head, texts, 200)
-
-
-def test_words_of_head_and_tail(tokenizers):
-    _, ends = tokenizers
-    (ids,), (begun,) = encode_cut_words(ends, [TEXT], 100)
-    assert ids == encode_cut(ends, [TEXT], 100)[0]
-    words = TEXT.split()
-    numbers = [word for word in begun if word is not None]
-    assert numbers == sorted(numbers)
-    assert numbers[0] == 0
-    assert numbers[-1] == len(words) - 1
 
 
 def test_note_with_the_tokeniser(tokenizers, tmp_path):

@@ -1,6 +1,5 @@
 """Texts as tensors: the same ids, masks and labels that the pipeline's batches of stored tokens hold."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -47,17 +46,6 @@ def test_encoding_against_the_pipeline(folder, tmp_path):
         assert all(torch.equal(found[name], expected[name]) for name in expected)
         assert all(found[name].dtype == torch.int64 for name in found)
     assert found["attention_mask"].sum(dim=1).max() == found["input_ids"].shape[1] <= max_tokens
-
-
-def test_encoding_for_a_model(folder):
-    from encoder_cases import EncoderForSequenceClassification, build
-
-    vocabulary = len(TextTokenizer.load(folder / "tokenizer").backend)
-    model = build(EncoderForSequenceClassification, vocab_size=vocabulary, num_labels=3)
-    batch = encode(TEXTS[:4], folder / "tokenizer", 20, np.array(LABELS[:4]))
-    assert model(**batch).loss.isfinite()
-    batch.pop("labels")
-    assert model(**batch).logits.shape == (4, 3)
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,6 @@ def test_labels_that_are_numbers(tmp_path, suffix):
     assert [each.label for each in records] == [0.0, 2.5, 5.0]
 
 
-@pytest.mark.parametrize("label", ["nan", 5.1])
-def test_numbers_out_of_range(tmp_path, label):
-    path = tmp_path / "file.jsonl"
-    path.write_text(json.dumps({"text": "one", "label": label}) + "\n")
-    with pytest.raises(DataError):
-        list(read_records({"train": [path]}, label="label", label_range=(0, 5)))
-
-
 def test_splits_of_numbers(tmp_path):
     rows = [(f"one {number}", f"two {number}", number / 10) for number in range(40)]
     path = written(tmp_path, "parquet", rows)

@@ -13,7 +13,7 @@ from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.tokens.batches import LengthGroupedSampler
 from lib.tokens.masking import MlmCollator, TokenMasker
-from lib.tokens.stored import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
+from lib.tokens.stored import EVALUATION, TokenDataset, load_tokens, share_longer
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.tokens.vocabularies import from_vocabulary
@@ -195,25 +195,6 @@ def test_labels_of_first_tokens(pieces, tmp_path, caplog):
     assert "2 of 5 labels have no token" in caplog.text
     example = TokenDataset(tokens)[1]
     assert example["labels"].tolist() == [-100, -100, 2, -100, -100]
-
-
-def test_words_without_labels(pieces, tmp_path):
-    path = tagged(tmp_path / "prepared.parquet", label=pa.nulls(3, pa.list_(pa.int64())))
-    options = {"max_tokens": 6, "folder": tmp_path / "out", "lengths": tmp_path / "lengths.json"}
-    tokenize_dataset({"test": path}, pieces, **options)
-    tokens = load_tokens(tmp_path / "out/test")
-    assert tokens["labels"][:] == [
-        [-100, -1, -100, -1, -100, -100],
-        [-100, -1, -1, -100, -100],
-        [-100, *[-1] * 4, -100],
-    ]
-    assert not has_labels(tokens)
-    with pytest.raises(DataError, match="document a"):
-        tokenize_dataset({"train": path}, pieces, **options)
-    tokenize_dataset(
-        {"test": tagged(tmp_path / "labelled.parquet")}, pieces, **options | {"folder": tmp_path / "other"}
-    )
-    assert has_labels(load_tokens(tmp_path / "other/test"))
 
 
 def test_labels_without_a_token(pieces, tmp_path):

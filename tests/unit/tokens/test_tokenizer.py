@@ -1,9 +1,7 @@
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -57,13 +55,6 @@ def test_cut_ids_against_the_whole_text(tokenizer, texts, max_tokens):
     assert tokenizer.encode_ragged(texts, max_tokens) == [whole(tokenizer, text, max_tokens) for text in texts]
 
 
-def test_case_and_accents_saved(tmp_path):
-    train_wordpiece(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
-    loaded = TextTokenizer.load(tmp_path / "t")
-    assert loaded.backend.tokenize("Éa") == ["Éa"]
-    assert loaded.backend.tokenize("ea") == ["ea"]
-
-
 @pytest.mark.extended
 def test_training_in_another_process(tmp_path):
     program = (
@@ -87,15 +78,6 @@ def test_vocabulary_that_is_bad(tmp_path, content, message):
     with pytest.raises(DataError, match=message):
         from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_vocabulary_of_bert(tmp_path):
-    vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
-    if not vocabulary.is_file():
-        pytest.skip(f"{vocabulary} is not there")
-    tokenizer = from_vocabulary(vocabulary, tmp_path / "bert")
-    assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
-    assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")
 
 
 CASED = {
@@ -378,17 +360,6 @@ def test_published_special_tokens(published, tmp_path):
     }
     assert (again.pad_token, again.mask_token) == expected[core.id_to_token(ids[0])]
     assert len(again) == core.get_vocab_size()
-
-
-def test_published_special_tokens_in_texts(published, tmp_path):
-    _, source, _ = published
-    folder = shutil.copytree(source, tmp_path / "published", ignore=shutil.ignore_patterns("made"))
-    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"split_special_tokens": True}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    theirs = AutoTokenizer.from_pretrained(folder)
-    texts = [f"cat {token} cat" for token in theirs.all_special_tokens]
-    from_published(folder, tmp_path / "made")
-    assert TextTokenizer.load(tmp_path / "made").encode_ragged(texts, 50) == theirs(texts)["input_ids"]
 
 
 def test_new_mask_token(published, tmp_path):

@@ -79,20 +79,6 @@ def of_one_stage(folders, models, **settings):
     return parameters.make(scope_of(folders, {"finetune": ["imdb"]}, models))
 
 
-def test_noise_of_memory(tmp_path):
-    """Two models need 0.4 % and 0.1 % less memory than the best one, take longer, and lose 9 points."""
-    costs = {"sdpa": (100, 1000.0, 10), "lsh-h2-c64": (150, 996.0, 28), "favor-m64": (140, 999.0, 28)}
-    folders = with_costs(tmp_path, costs)
-    once = of_one_stage(folders, list(costs), time_tolerance=20)
-    assert once.frame["front"].tolist() == ["yes", "no", "no"]
-    assert once.frame["dominated_by"].tolist() == ["", "sdpa", "sdpa"]
-    assert "No model's memory is repeated on imdb, and `memory_tolerance` is not set" in once.note
-    again = {model: (seconds, memory * 1.01, wrong) for model, (seconds, memory, wrong) in costs.items()}
-    twice = of_one_stage([*folders, *with_costs(tmp_path, again, seed=1)], list(costs))
-    assert twice.frame["front"].tolist() == ["yes", "no", "no"]
-    assert "Differences in memory that count as none: imdb 2.3 %." in twice.note  # exp(3.18 * 0.01 / 2**0.5)
-
-
 @pytest.mark.parametrize("settings", [{}, {"time_tolerance": 20}])
 def test_times_on_other_hardware(tmp_path, settings):
     """The second model is the fastest, but on another machine, and worse than the first in all else."""

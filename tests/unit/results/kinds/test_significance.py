@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
+from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 from scipy.stats import t as student
 from small_studies import SMALL, changed
 
@@ -110,23 +110,6 @@ def test_result_with_shared_starts(tmp_path, starts, result):
     assert made.frame["result"].tolist() == [result]
     assert ("start from the same weights" in made.note) == (result != "better")
     assert "One seed" not in made.note
-
-
-@pytest.mark.parametrize(("starts", "seeds"), [("aaa", "one seed"), ("abc", "3 seeds")])
-def test_copies_as_seeds(tmp_path, starts, seeds):
-    """Two models that do not train, evaluated three times with the weights of one pretraining or of three."""
-    folders = []
-    for seed, start in enumerate(starts):
-        parents = {"start": {"path": "pretrained", "digest": start}}
-        for model, wrong in {"sdpa": 10, "phrases": 60}.items():
-            folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=parents, **UNTRAINED)
-            write_predictions(folder, NAMES, LABELS, wrong_on(*range(wrong + (start == "c"))))
-            folders.append(folder)
-    made = table(folders, ["phrases"], baseline=None)
-    assert made.frame["result"].tolist() == ["worse (one seed)" if seeds == "one seed" else "worse"]
-    assert f"imdb, 200 documents, {seeds}:" in made.note
-    assert ("One seed: there is no variance over seeds" in made.note) == (seeds == "one seed")
-    assert ("The seeds of phrases, sdpa start from the same weights" in made.note) == (seeds == "one seed")
 
 
 def test_note_on_visible_differences(tmp_path):
