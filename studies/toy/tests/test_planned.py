@@ -9,8 +9,6 @@ pytestmark = pytest.mark.extended
     ("study", "trained", "evaluated"),
     [
         ("toy", 12 * 3 * 3 + 2 * 3, 0),  # models, stages, seeds; the published setting
-        # and stages; position encodings; senses; one direction, no positions
-        ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
     ],
 )

@@ -1,7 +1,8 @@
+"""What Snakemake plans for the study, without running it."""
+
 import pytest
 
 pytestmark = pytest.mark.extended
-"""What Snakemake plans for the study, without running it."""
 
 
 def test_study_of_word_vectors_planned(project):
