@@ -78,22 +78,6 @@ def test_entropy_share_by_hand():
     assert found["previous"] == 0
 
 
-def test_local_head():
-    steps = [0, 1, -1, 2, -2, 1, 0, -1, 2, 1, -2, 0, 2, -1, 1, -2]
-    found = figures(attending(lambda query: min(max(query + steps[query], 0), 15), 16))
-    assert found["type"] == "local"
-    assert found["agreement"] < 0.5
-    assert found["distance_share"] < 0.5
-
-
-def test_mixed_head():
-    keys = [4, 2, 6, 0, 5, 1, 3]
-    found = figures(attending(lambda query: keys[query], 7))
-    assert found["type"] == "mixed"
-    assert found["agreement"] < 0.5
-    assert found["distance"] == pytest.approx((4 + 1 + 4 + 3 + 1 + 4 + 3) / 7)
-
-
 def test_weights_by_distance():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]])
     found = figures(weights)

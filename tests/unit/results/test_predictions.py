@@ -125,13 +125,3 @@ def with_starts(tmp_path, model, starts, **values):
 @pytest.mark.parametrize(("starts", "named"), [("aaa", True), ("aab", True), ("abc", False)])
 def test_starts_that_seeds_share(tmp_path, starts, named):
     assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts), ["sdpa"])) == named
-
-
-def test_starts_that_seeds_share_earlier(tmp_path):
-    """Each starts from a run of its own, and the study knows that two of these start from one."""
-    models = ["sdpa", "favor-m64", "lsh-h2-c64"]
-    folders = [folder for model in models for folder in with_starts(tmp_path, model, "abc")]
-    one_start = {"finetune": {"favor-m64": ["imdb"], "lsh-h2-c64": ["arxiv"]}}
-    (note,) = shared_note_of(folders, models, one_start=one_start)
-    assert note.startswith("The seeds of favor-m64 start from the same weights, at once or stages earlier")
-    assert not shared_note_of(folders, models)

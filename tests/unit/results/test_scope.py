@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import pytest
@@ -66,13 +65,3 @@ def test_order_after_json(folders):
     assert list(shown.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
     assert (shown.reference, shown.baseline, shown.published) == ("sdpa", None, None)
     assert len(shown.runs) == len(folders)
-
-
-def test_note_on_generated_texts_and_rows(shown):
-    generated = dataclasses.replace(shown, generated=["imdb"], explained={"gru": "recurrent"}, row_of={"favor": "sdpa"})
-    assert (generated.title("imdb"), generated.title("arxiv")) == ("imdb (generated)", "arxiv")
-    assert generated.note == (
-        "Generated texts, not published corpora: imdb. gru: recurrent. "
-        "Models without a row, since they have the same runs as another: favor (as sdpa)."
-    )
-    assert shown.note is None

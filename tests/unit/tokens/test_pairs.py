@@ -85,14 +85,6 @@ def test_labels_missing(tmp_path):
         prepared(tmp_path, test=[(*row[:2], -1) for row in ROWS])
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_labels_that_are_numbers(tmp_path, suffix):
-    rows = [("one", "two", 0.0), ("three", "four", 2.5), ("five", "six", 5.0)]
-    path = written(tmp_path, suffix, rows)
-    records = read_records({"train": [path]}, text="first", text_pair="second", label="label", label_range=(0, 5))
-    assert [each.label for each in records] == [0.0, 2.5, 5.0]
-
-
 def test_splits_of_numbers(tmp_path):
     rows = [(f"one {number}", f"two {number}", number / 10) for number in range(40)]
     path = written(tmp_path, "parquet", rows)

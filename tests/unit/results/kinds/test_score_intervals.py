@@ -43,13 +43,6 @@ def drawn(axes):
     }
 
 
-def test_best_model_on_top(tmp_path):
-    axes = figure(scope(tmp_path)).axes[0]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["favor-m64", "sdpa", "favor-m128"]
-    assert {model: place for model, (place, *_) in drawn(axes).items()} == {"favor-m64": 0, "sdpa": 1, "favor-m128": 2}
-    assert axes.yaxis_inverted()
-
-
 def test_bars_are_intervals(tmp_path):
     shown = scope(tmp_path)
     axes = figure(shown, confidence=0.9).axes[1]

@@ -158,15 +158,3 @@ def test_differences_of_paired_seeds(tmp_path):
     frame = compared(folders, FINETUNED, list(scores), reference="sdpa").frame
     assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
     assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
-
-
-def test_weights_by_part(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parameters={"attention": 1000, "head": 20, "total": 1020}),
-        write_run(tmp_path, "pretrain", "gru", "wikipedia", parameters={"head": 20, "total": 520}),
-    ]
-    columns = ["parameters_attention", "parameters_head", "parameters"]
-    assert table(folders, {"pretrain": ["wikipedia"]}, columns, ["sdpa", "gru"]).to_csv() == (
-        "model,wikipedia_parameters_attention,wikipedia_parameters_head,wikipedia_parameters\n"
-        "sdpa,1000,20,1020\ngru,,20,520\n"
-    )
