@@ -164,6 +164,14 @@ def test_share_of_masked_tokens(pieces, masking):
     assert chosen.sum(axis=1).mean() / 300 == pytest.approx(0.15, abs=0.006)
 
 
+def test_words_after_special_tokens(pieces):
+    """What goes on with a word begins one where a special token stands before it."""
+    masker = TokenMasker.of(pieces, seed=0, masking="words", mask_probability=0.5)
+    chosen = predicted(masker, np.array([5, 25, 1, 25]), 100)
+    assert (chosen[:, 0] == chosen[:, 1]).all()
+    assert (chosen[:, 0] != chosen[:, 3]).any()
+
+
 def runs(chosen):
     """Return the lengths of the runs of chosen tokens."""
     edges = np.diff(np.r_[0, chosen.astype(int), 0])
