@@ -112,8 +112,8 @@ def test_note_on_conditions(tmp_path):
         return conditions_note([folder / RUN for folder in folders])
 
     assert note() is None
-    assert "torch 2.9 (sdpa), torch 2.10 (gru)" in note(versions={"torch": "2.10"})
-    assert "AVX2 (sdpa), AVX512 (gru)" in note(instruction_set="AVX512")
+    assert "torch 2.9 (sdpa, tfidf), torch 2.10 (gru)" in note(versions={"torch": "2.10"})
+    assert "AVX2 (sdpa, tfidf), AVX512 (gru)" in note(instruction_set="AVX512")
     assert "A100 (sdpa), A100, 2 processes (gru)" in note(processes=2)
     assert "fp32 (sdpa), bf16 (gru)" in note(precision="bf16")
     stretch = {"device": "cpu", "hardware": "A100", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
