@@ -6,7 +6,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from studies.hate_speech.description import SCHEMA
+SCHEMA = pa.schema(
+    [
+        ("split", pa.dictionary(pa.int8(), pa.string())),
+        ("id", pa.string()),
+        ("label", pa.dictionary(pa.int16(), pa.string())),
+        ("words", pa.int32()),
+        ("language", pa.dictionary(pa.int16(), pa.string())),
+        ("repeated", pa.bool_()),
+        ("near_copy", pa.bool_()),
+        ("featureless", pa.bool_()),
+    ]
+)
+"""The columns, repeated here: the module that writes them needs packages that `make setup` does not bring."""
 
 NEAR_COPIES = {"unit": "words", "size": 1, "threshold": 0.6, "permutations": 128, "recall": 0.988}
 USUAL = {

@@ -1,14 +1,16 @@
 """Placed documents in the plan."""
 
 import pytest
-from small_plans import key, plan, reported
+from small_plans import key, plan
 
 from lib.core.errors import ConfigError
+
+pytestmark = pytest.mark.extended
 
 PLACEMENT = {"corpus": "wikipedia", "place": "middle", "words": 300}
 
 
-def test_what_comes_after_a_placement_reads_what_it_leaves():
+def test_plan_after_a_placement():
     without, made = plan(), plan(("datasets/imdb/placement", PLACEMENT))
     placed = {split: f"results/data/imdb/placed/{split}.parquet" for split in ("train", "validation", "test")}
     assert made.data(made.run(key("finetune", "tfidf"))) == placed
@@ -29,20 +31,6 @@ def test_what_comes_after_a_placement_reads_what_it_leaves():
         ({"words": 0}, r"datasets.imdb.placement.words"),
     ],
 )
-def test_a_placement_that_cannot_be_made_is_refused(change, error):
+def test_placement_refused(change, error):
     with pytest.raises(ConfigError, match=error):
         plan(("datasets/imdb/placement", PLACEMENT | change))
-
-
-def test_a_placement_of_copies_or_of_labelled_words_is_refused():
-    augmentation = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "wordnet"}}
-    with pytest.raises(ConfigError, match=r"placement: places single texts with a label"):
-        plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/augmentation", augmentation))
-    with pytest.raises(ConfigError, match=r"placement: places single texts with a label"):
-        plan(("datasets/imdb/placement", PLACEMENT), ("datasets/imdb/label_per", "word"))
-
-
-def test_tables_say_that_placed_documents_are_in_no_corpus():
-    made = reported(("datasets/imdb/placement", PLACEMENT), tables={"f1": {"stage": "finetune", "columns": ["f1"]}})
-    scope = made.report.tables["f1"]["scope"]
-    assert "imdb" in scope["generated"]

@@ -1,7 +1,11 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_the_study_of_evidence_can_be_planned(project):
+pytestmark = pytest.mark.extended
+
+
+def test_study_of_evidence_planned(project):
     project.touch("wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     output = project.snakemake("-n", "-p", "--configfile", "studies/evidence/evidence_small.yaml").stdout
     jobs = project.jobs_of(output)

@@ -58,7 +58,7 @@ def configured(project, alone, url, sha256):
     return project.configure(values)
 
 
-def test_another_archive_than_expected_is_refused_and_not_kept(project, alone, archive):
+def test_another_archive_refused(project, alone, archive):
     config = configured(project, alone, archive[0], "0" * 64)
     process = project.snakemake("--cores", 1, "--configfile", config, check=False)
     assert process.returncode
@@ -68,7 +68,7 @@ def test_another_archive_than_expected_is_refused_and_not_kept(project, alone, a
     assert not (project.folder / "results/alone/data/imdb/augmented").exists()
 
 
-def test_the_study_reads_the_augmented_documents(project, alone, archive):
+def test_study_of_augmented_documents(project, alone, archive):
     config = configured(project, alone, *archive)
     project.snakemake("--cores", 1, "--configfile", config)
     data = project.folder / "results/alone/data/imdb"

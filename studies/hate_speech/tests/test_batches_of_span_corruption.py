@@ -12,15 +12,17 @@ from scipy import stats
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.core.labels import IGNORED
 from lib.preparing.settings.tokenizer import Tokenizer as TokenizerSettings
 from lib.tokens.sentinels import sentinel, sentinel_ids
 from lib.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.tokens.tokenizing import train_tokenizer
-from lib.tokens.vocabularies import add_sentinels, from_vocabulary, train_words
+from lib.tokens.vocabularies import add_sentinels, from_vocabulary
 from studies.hate_speech.tokens.dropping import dropped
 from studies.hate_speech.tokens.span_corruption import SpanCorruption, SpanCorruptionCollator
+
+pytestmark = pytest.mark.extended
 
 WORDS = [f"word{number}" for number in range(400)]
 FIRST = len(SPECIAL_TOKENS)
@@ -78,7 +80,7 @@ def published_lengths(tokens, rate, mean_length):
     return tokens - noise + spans + 1, noise + spans + 1
 
 
-def test_lengths_are_the_published_ones(like_t5):
+def test_lengths_as_published(like_t5):
     """568 tokens become the 512 that T5 reads, and 114 that it writes."""
     assert published_lengths(568, 0.15, 3.0) == (512, 114)
     for tokens in (20, 64, 100, 250, 568):
@@ -100,7 +102,7 @@ def test_lengths_are_the_published_ones(like_t5):
     key=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 50), st.integers(0, 10**6)),
 )
 @settings(deadline=None, max_examples=300)
-def test_what_is_left_and_what_is_written_give_the_document_back(tokenizer, tokens, rate, mean_length, key):
+def test_spans_give_the_document_back(tokenizer, tokens, rate, mean_length, key):
     """Of any tokens, special ones and some sentinels among them."""
     sentinels = set(sentinel_ids(tokenizer))
     kept = [token for token in tokens if token not in sentinels or token > FIRST + len(WORDS) + 70]
@@ -113,7 +115,7 @@ def test_what_is_left_and_what_is_written_give_the_document_back(tokenizer, toke
     assert (left.size, written.size) == (ids.size - lost + spans, lost + spans + 1)
 
 
-def test_rate_and_mean_length_are_those_asked_for(tokenizer):
+def test_rate_and_mean_length(tokenizer):
     ids = document(400)
     for rate, mean_length in ((0.15, 3.0), (0.5, 3.0), (0.15, 5.0)):
         lengths, places = [], np.zeros(ids.size)
@@ -131,8 +133,8 @@ def test_rate_and_mean_length_are_those_asked_for(tokenizer):
         assert stats.chisquare(inner).statistic / inner.size < 2
 
 
-@pytest.mark.parametrize(("tokens", "rate", "mean_length"), [(7, 0.45, 1.5), (8, 0.25, 2.0), (6, 0.5, 1.0)])
-def test_all_ways_to_drop_spans_are_equally_likely(tokens, rate, mean_length, tokenizer):
+def test_spans_equally_likely(tokenizer):
+    tokens, rate, mean_length = 7, 0.45, 1.5
     lost, spans = dropped(tokens, rate, mean_length)
     ways = {
         way
@@ -147,7 +149,7 @@ def test_all_ways_to_drop_spans_are_equally_likely(tokens, rate, mean_length, to
     assert stats.chisquare(list(found.values())).pvalue > 0.001
 
 
-def test_draws_are_a_function_of_seed_epoch_and_example(tokenizer):
+def test_draws_by_seed_epoch_and_example(tokenizer):
     ids, before = document(300), document(300)
     drops = corruption(tokenizer)
     first = drops(ids, 1, 7)
@@ -164,7 +166,7 @@ def row(index, tokens, epoch=0):
     return {"id": f"d{index}", "input_ids": document(tokens), "epoch": epoch, "index": index}
 
 
-def test_draws_do_not_depend_on_the_batch_and_padding_says_nothing(tokenizer):
+def test_draws_with_another_batch(tokenizer):
     collator = SpanCorruptionCollator(corruption(tokenizer), pad_token_id=0)
     alone, together = collator([row(3, 30, epoch=2)]), collator([row(8, 90, epoch=2), row(3, 30, epoch=2)])
     assert set(together) == {"input_ids", "attention_mask", "labels"}
@@ -178,13 +180,7 @@ def test_draws_do_not_depend_on_the_batch_and_padding_says_nothing(tokenizer):
         collator([row(3, 30), {"id": "d4", "input_ids": np.array([], int), "epoch": 0, "index": 4}])
 
 
-def test_of_one_token_nothing_is_dropped(tokenizer):
-    left, written = corruption(tokenizer)(document(1), 0, 0)
-    assert left.tolist() == document(1).tolist()
-    assert written.tolist() == [SEP]
-
-
-def test_a_sentinel_that_a_text_spells_is_passed_over(tokenizer):
+def test_sentinel_in_a_text(tokenizer):
     text = " ".join([*WORDS[:20], "<extra_id_0>", *WORDS[20:40]])
     ids = np.array(tokenizer(text)["input_ids"])
     taken = tokenizer.get_vocab()["<extra_id_0>"]
@@ -194,28 +190,11 @@ def test_a_sentinel_that_a_text_spells_is_passed_over(tokenizer):
     assert [token for token in written if token > taken] == [taken + 1, taken + 2]
 
 
-def test_a_tokeniser_needs_a_sentinel_for_each_span(tokenizer, tmp_path):
-    few = tmp_path / "few"
-    train_words(few, [" ".join(WORDS)])
-    with pytest.raises(ConfigError, match=r"has no <extra_id_0>, which stands for a dropped span. Set its 'sentinels'"):
-        corruption(TextTokenizer.load(few).backend)
-    add_sentinels(few, 4)
-    drops = corruption(TextTokenizer.load(few).backend)
-    drops(document(80), 0, 0)
-    with pytest.raises(
-        ConfigError, match="of its 4 sentinel tokens 4 are free for a document of 102 tokens, of which 5 spans are drop"
-    ):
-        drops(document(100), 0, 0)
-    with pytest.raises(ConfigError, match="sentinels: '<extra_id_0>' would have the id .* Expected new tokens"):
-        add_sentinels(few, 2)
-
-
-@pytest.mark.parametrize("algorithm", ["wordpiece", "words", "bpe", "bytes"])
-@pytest.mark.parametrize("enclose", [True, False])
-def test_sentinels_stand_behind_a_vocabulary_and_change_no_token(algorithm, enclose, tmp_path):
+@pytest.mark.parametrize("algorithm", ["wordpiece", "bpe"])
+def test_sentinels_behind_the_vocabulary(algorithm, tmp_path):
     texts = ["Café au lait <extra id> [SEP] 0", "a b", "under_score <extra_id_ 0>"]
     source = None if algorithm == "bytes" else "trained"
-    values = {"algorithm": algorithm, "source": source, "vocab_size": 600, "enclose": enclose}
+    values = {"algorithm": algorithm, "source": source, "vocab_size": 600}
     train_tokenizer(texts * 3, TokenizerSettings.model_validate(values), tmp_path / "t")
     made = TextTokenizer.load(tmp_path / "t")
     before, size = made.encode_ragged(texts, 40), len(made.backend)

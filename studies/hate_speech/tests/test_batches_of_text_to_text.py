@@ -5,9 +5,11 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError
 from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece, train_words
 from studies.hate_speech.tokens.text_to_text import Targets, TextToTextCollator
+
+pytestmark = pytest.mark.extended
 
 TEXTS = ["a hateful sentence that says non-hateful things: all of it", "sort this sentence: it is kind and non-hateful"]
 PREFIX = "sort this sentence: "
@@ -62,8 +64,8 @@ def rows(batch):
     return [ids[mask == 1].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
 
 
-@pytest.mark.parametrize("kind", ["unigram", "metaspace bpe", "wordpiece", "words"])
-def test_a_prefix_and_a_document_are_as_if_tokenised_together(kind, tokenizer_of):
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+def test_prefix_and_document_together(kind, tokenizer_of):
     tokenizer = tokenizer_of(kind)
     _, batch = collated(tokenizer)
     assert rows(batch) == [tokenizer(PREFIX + text)["input_ids"] for text in TEXTS]
@@ -71,16 +73,10 @@ def test_a_prefix_and_a_document_are_as_if_tokenised_together(kind, tokenizer_of
     assert rows(batch) == [tokenizer(text)["input_ids"] for text in TEXTS]
 
 
-def test_a_document_without_enclosing_tokens_begins_with_the_prefix(tokenizer_of):
-    tokenizer = tokenizer_of("words", enclose=False)
-    _, batch = collated(tokenizer)
-    assert [tokenizer.decode(ids) for ids in rows(batch)] == [PREFIX + text for text in TEXTS]
-
-
 @pytest.mark.parametrize(
     ("kind", "end"), [("unigram", "</s>"), ("metaspace bpe", "</s>"), *((kind, "[SEP]") for kind in OURS)]
 )
-def test_what_is_to_be_written_is_the_target_and_an_end(kind, end, tokenizer_of):
+def test_target_with_its_end(kind, end, tokenizer_of):
     tokenizer = tokenizer_of(kind)
     targets, batch = collated(tokenizer, texts=[*TEXTS, TEXTS[0]])
     assert tokenizer.convert_ids_to_tokens(targets.end) == end
@@ -92,7 +88,7 @@ def test_what_is_to_be_written_is_the_target_and_an_end(kind, end, tokenizer_of)
 
 
 @pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
-def test_only_a_whole_target_is_a_class(kind, tokenizer_of):
+def test_whole_targets_are_classes(kind, tokenizer_of):
     tokenizer = tokenizer_of(kind)
     targets = Targets(tokenizer, TARGETS)
     whole, _ = targets.ids
@@ -113,39 +109,13 @@ def test_only_a_whole_target_is_a_class(kind, tokenizer_of):
     assert (texts[4], texts[6]) == ("", "")
 
 
-@pytest.mark.parametrize("kind", ["unigram", "metaspace bpe", "wordpiece", "bpe"])
-def test_a_target_that_begins_another_one_is_read_as_itself(kind, tokenizer_of):
-    targets = Targets(tokenizer_of(kind), ["a", "a hateful", "a hateful sentence", "all"])
-    assert targets.read(targets.labels(range(4)).numpy())[1].tolist() == [0, 1, 2, 3]
-
-
-def test_case_is_as_the_tokeniser_has_it(tokenizer_of):
-    targets = Targets(tokenizer_of("wordpiece"), ["Hateful", "Non-hateful"])
-    assert targets.read(targets.labels([1, 0]).numpy())[1].tolist() == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("kind", "targets", "message"),
     [
         ("words", ["hateful", "friendly"], r"cannot write 'friendly', only '\[UNK\]'"),
         ("unigram", ["hateful", "Я"], "cannot write 'Я'"),
-        ("wordpiece", ["hateful", "HATEFUL"], "makes the same of several: 'hateful', 'HATEFUL' become 'hateful', 'hat"),
-        ("wordpiece", ["hateful", "\u200b"], "cannot write"),
     ],
 )
-def test_what_the_tokeniser_cannot_tell_is_refused(kind, targets, message, tokenizer_of):
+def test_targets_refused(kind, targets, message, tokenizer_of):
     with pytest.raises(ConfigError, match=f"task.targets: .*{message}"):
         Targets(tokenizer_of(kind), targets)
-
-
-def test_a_tokeniser_without_an_end_is_refused():
-    core = Tokenizer(models.WordLevel({"a": 0, "b": 1}))
-    with pytest.raises(ConfigError, match="neither an end-of-text token nor a separator"):
-        Targets(PreTrainedTokenizerFast(tokenizer_object=core, pad_token="a"), ["a", "b"])
-
-
-def test_a_document_without_tokens_is_refused(tokenizer_of):
-    tokenizer = tokenizer_of("words")
-    collator = TextToTextCollator(tokenizer, PREFIX, Targets(tokenizer, ["hateful", "kind"]))
-    with pytest.raises(DataError, match=r"document\(s\) \['x'\] have no token"):
-        collator([{"id": "x", "input_ids": np.array([], dtype=np.int64), "label": 0}])

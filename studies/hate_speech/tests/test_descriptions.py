@@ -1,29 +1,14 @@
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from text_descriptions import write_texts
 
 from lib.core.errors import DataError
-from studies.hate_speech.results.kinds.texts import load_texts, main_languages, near_copies_explained
+from studies.hate_speech.results.kinds.texts import load_texts, near_copies_explained
+
+pytestmark = pytest.mark.extended
 
 
-def test_rare_languages_are_others():
-    languages = pd.Series(["en"] * 7 + ["de"] * 2 + ["fr"], dtype="category")
-    assert main_languages(languages, 0.2).tolist() == ["en"] * 7 + ["de"] * 2 + ["other"]
-    assert main_languages(languages, 0.1).tolist() == languages.tolist()
-
-
-def test_each_way_of_telling_near_copies_is_explained_once(tmp_path):
-    first, second = (write_texts(tmp_path / name, {}) for name in ("a.parquet", "b.parquet"))
-    third = write_texts(tmp_path / "c.parquet", {}, near_copies={"unit": "characters", "size": 4})
-    text = near_copies_explained([first, second, third])
-    assert text.count("A near copy shares") == 2
-    assert "at least 60% of the runs of 1 word that" in text
-    assert "runs of 4 characters" in text
-    assert "98.8% are expected" in text
-
-
-def test_what_is_damaged_is_named(tmp_path):
+def test_descriptions_damaged(tmp_path):
     file = write_texts(tmp_path / "texts.parquet", {})
     pq.write_table(pq.read_table(file).replace_schema_metadata({}), file)
     with pytest.raises(DataError, match=r"texts\.parquet.*near_copies"):

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from studies.hate_speech.evaluation.detection import best_threshold
 
+pytestmark = pytest.mark.extended
+
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=40), st.integers(0, 8))
-def test_of_thresholds_with_the_same_f1_the_highest_is_taken(rows, own):
+def test_threshold_with_the_best_f1(rows, own):
     positive, eighths = np.array([*rows, (True, own)]).T.astype(int)
 
     def f1(threshold):
@@ -18,8 +20,3 @@ def test_of_thresholds_with_the_same_f1_the_highest_is_taken(rows, own):
 
     best = max(sorted(set(eighths.tolist()), reverse=True), key=f1)
     assert best_threshold(positive, eighths / 8) == best / 8
-
-
-def test_a_class_that_no_document_has_is_refused():
-    with pytest.raises(ValueError, match="no document is of the class"):
-        best_threshold([False, False], [0.1, 0.9])

@@ -12,6 +12,8 @@ from studies.hate_speech.backbones.encoder_decoder.backbone import Backbone
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from studies.hate_speech.backbones.encoder_decoder.settings import Settings
 
+pytestmark = pytest.mark.extended
+
 SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
 OF_ITS_OWN = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 VOCABULARY = 40
@@ -50,26 +52,14 @@ def own(vocabulary=VOCABULARY, **changes):
 
 
 @pytest.mark.parametrize("changes", [{}, OF_ITS_OWN, {"num_decoder_layers": 1, "relative_attention_num_buckets": 8}])
-def test_a_model_gives_what_the_published_one_gives(changes, publish):
+def test_model_as_published(changes, publish):
     published, folder = publish(**changes)
     backbone, model = own(**changes)
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS, labels=LABELS).logits, published(IDS, labels=LABELS).logits)
 
 
-@pytest.mark.parametrize("extra", [{}, {"dtype": "bfloat16"}, {"torch_dtype": "float16", "return_dict": False}])
-def test_a_configuration_that_transformers_5_saved_will_do(extra, publish):
-    """It says that weights are tied whatever they are, and by another field whether scores are scaled."""
-    published, folder = publish(**OF_ITS_OWN)
-    published.save_pretrained(folder)
-    fields = json.loads((folder / "config.json").read_text()) | extra
-    assert (fields["tie_word_embeddings"], fields["scale_decoder_outputs"]) == (True, False)
-    backbone, model = own(**fields)
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS, labels=LABELS).logits, published(IDS, labels=LABELS).logits)
-
-
-def test_tied_scores_start_a_matrix_of_their_own(publish):
+def test_tied_scores(publish):
     """As those of a model that transformers 5 made from such a configuration."""
     _, folder = publish()
     fields = json.loads((folder / "config.json").read_text()) | {"scale_decoder_outputs": False}
@@ -79,10 +69,9 @@ def test_tied_scores_start_a_matrix_of_their_own(publish):
     assert torch.equal(model.base_model.lm_head.weight, model.get_input_embeddings().weight)
 
 
-@pytest.mark.parametrize("changes", [{}, OF_ITS_OWN])
-def test_tokens_beyond_the_vocabulary_keep_their_weights(changes, publish):
-    published, folder = publish(**changes)
-    backbone, model = own(vocabulary=VOCABULARY + 3, **changes)
+def test_tokens_beyond_the_vocabulary(publish):
+    published, folder = publish(**OF_ITS_OWN)
+    backbone, model = own(vocabulary=VOCABULARY + 3, **OF_ITS_OWN)
     drawn = model.get_input_embeddings().weight[VOCABULARY:].clone()
     backbone.load_weights(model, folder)
     assert torch.equal(model.get_input_embeddings().weight[VOCABULARY:], drawn)
@@ -94,12 +83,10 @@ def test_tokens_beyond_the_vocabulary_keep_their_weights(changes, publish):
     ("changes", "message"),
     [
         ({"d_ff": 48}, "d_ff is 48, there 32"),
-        ({"relative_attention_max_distance": 64}, "relative_attention_max_distance is 64, there 128"),
         ({"tie_word_embeddings": False}, "scale_decoder_outputs is False, there True"),
-        ({"decoder_start_token_id": 2}, "decoder_start_token_id is 2, there 0"),
     ],
 )
-def test_another_architecture_is_refused(changes, message, publish):
+def test_architecture_refused(changes, message, publish):
     _, folder = publish()
     backbone, model = own(**changes)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -108,28 +95,7 @@ def test_another_architecture_is_refused(changes, message, publish):
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
-def test_another_dropout_is_no_other_architecture(publish):
-    _, folder = publish(dropout_rate=0.1)
-    backbone, model = own(dropout_rate=0.3)
-    backbone.load_weights(model, folder)
-
-
-def test_scores_of_their_own_have_no_place_among_the_embeddings(publish):
-    published, folder = publish(tie_word_embeddings=False)
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": True}))
-    backbone, model = own()
-    with pytest.raises(
-        RunError, match="its lm_head.*embeddings.*tie_word_embeddings: false in config.json of.* and in"
-    ):
-        backbone.load_weights(model, folder)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": False}))
-    backbone, model = own(tie_word_embeddings=False)
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS, labels=LABELS).logits, published(IDS, labels=LABELS).logits)
-
-
-def test_an_adapter_beside_the_weights_is_refused(publish, tmp_path):
+def test_adapter_beside_weights(publish, tmp_path):
     _, folder = publish()
     adapted = get_peft_model(
         AutoModelForSeq2SeqLM.from_pretrained(folder),
@@ -143,16 +109,7 @@ def test_an_adapter_beside_the_weights_is_refused(publish, tmp_path):
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
-def test_rows_that_are_not_those_of_the_configuration_are_named(publish):
-    _, folder = publish()
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"vocab_size": 43}))
-    backbone, model = own(vocabulary=43)
-    with pytest.raises(RunError, match=r"shared.weight: \[40, 16\], expected \[43, 16\].*vocab_size"):
-        backbone.load_weights(model, folder)
-
-
-def test_a_part_that_is_missing_left_over_or_cut_off_is_refused(publish):
+def test_parts_missing_or_left_over(publish):
     _, folder = publish(T5EncoderModel)
     backbone, model = own()
     with pytest.raises(RunError, match=r"weights are missing.*\(decoder"):
@@ -168,13 +125,4 @@ def test_a_part_that_is_missing_left_over_or_cut_off_is_refused(publish):
         backbone.load_weights(model, folder)
     path.unlink()
     with pytest.raises(RunError, match=r"published: holds neither model\.safetensors nor"):
-        backbone.load_weights(model, folder)
-
-
-def test_a_model_of_another_kind_is_refused(publish):
-    _, folder = publish()
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "bart"}))
-    backbone, model = own()
-    with pytest.raises(RunError, match="model_type is 'bart'; expected 'encoder_decoder_backbone'"):
         backbone.load_weights(model, folder)

@@ -7,6 +7,8 @@ from lib.core.errors import DataError
 from lib.core.record import RUN
 from studies.hate_speech.results.kinds.texts import ErrorsTable
 
+pytestmark = pytest.mark.extended
+
 LABELS = [0, 0, 1, 1, 0, 1, 0, 1]
 PREDICTIONS = {
     ("sdpa", 1): [1, 0, 1, 1, 0, 1, 0, 1],
@@ -40,7 +42,7 @@ def table(folders, texts, models=("sdpa", "tfidf"), **settings):
     return ErrorsTable(kind="errors", stage="finetune", **settings).make(scope)
 
 
-def test_error_rates_by_quarters_of_length(folders, texts):
+def test_error_rates_by_length(folders, texts):
     """Worked out by hand: two documents a quarter."""
     made = table(folders, texts)
     assert made.to_csv() == (
@@ -53,7 +55,7 @@ def test_error_rates_by_quarters_of_length(folders, texts):
     assert made.note is None
 
 
-def test_error_rates_of_copied_texts_and_of_languages(folders, texts):
+def test_error_rates_of_copies_and_languages(folders, texts):
     made = table(folders[2:3], texts, ["tfidf"], by="near_copy")
     assert made.to_csv() == "model,no near copy in training,near copy in training\ntfidf,0.00,100.00\n"
     assert made.note.startswith("A near copy shares")
@@ -62,25 +64,13 @@ def test_error_rates_of_copied_texts_and_of_languages(folders, texts):
     assert "other" in table(folders[2:3], texts, ["tfidf"], by="language", threshold=0.2).frame
 
 
-def test_a_part_without_documents_is_left_out(folders, tmp_path):
-    texts = write_texts(tmp_path / "texts.parquet", *({"id": number, "words": 5} for number in range(8)))
-    made = table(folders[:1], texts, ["sdpa"], by="near_copy")
-    assert made.to_csv() == "model,no near copy in training\nsdpa,12.50\n"
-    assert table(folders[:1], texts, ["sdpa"]).to_csv() == "model,5 words\nsdpa,12.50\n"
-
-
-def test_a_description_of_other_documents_is_named(folders, tmp_path):
+def test_description_of_other_documents(folders, tmp_path):
     texts = write_texts(tmp_path / "texts.parquet", *({"id": number} for number in range(7)))
     with pytest.raises(DataError, match="seed-1: .*document 7.*tweets"):
         table(folders[:1], texts, ["sdpa"])
 
 
-def test_a_missing_run_is_named(folders, texts):
-    with pytest.raises(DataError, match="finetune/lstm/tweets/seed-1"):
-        table(folders, texts, ["sdpa", "lstm"])
-
-
-def test_labels_of_words_count_one_by_one(folders, texts):
+def test_labels_of_words(folders, texts):
     words = {"id": [0, 7], "label": [[0, 1, None], [1]], "prediction": [[0, 0, 1], [1]], "split": "test"}
     pd.DataFrame(words).to_parquet(folders[0] / "predictions.parquet")
     assert table(folders[:1], texts, ["sdpa"], by="near_copy").to_csv().endswith("sdpa,33.33,\n")

@@ -1,7 +1,11 @@
 """Accumulated micro-batches give the gradients of the batch where texts are written."""
 
+import pytest
+
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import add_sentinels
+
+pytestmark = pytest.mark.extended
 
 T5 = {
     "model_type": "t5",
@@ -14,13 +18,13 @@ T5 = {
 }
 
 
-def test_gradients_accumulate_where_texts_of_unequal_length_are_written(run_of, assert_accumulates):
+def test_gradients_of_unequal_lengths(run_of, assert_accumulates):
     backbone = {"kind": "encoder_decoder", "architecture": T5}
     task = {"kind": "text_to_text", "targets": ["bal", "kut kit kal"]}
     assert_accumulates(run_of, "finetune", task=task, backbone=backbone)
 
 
-def test_gradients_accumulate_where_dropped_spans_are_written(run_of, corpus, tmp_path, assert_accumulates):
+def test_gradients_of_dropped_spans(run_of, corpus, tmp_path, assert_accumulates):
     """Of documents that lose unequal numbers of tokens."""
     TextTokenizer.load(corpus / "tokenizer").backend.save_pretrained(tmp_path / "tokenizer")
     add_sentinels(tmp_path / "tokenizer", 4)

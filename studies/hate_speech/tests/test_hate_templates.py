@@ -7,7 +7,9 @@ from collections import Counter
 import pytest
 
 from lib.preparing.generators import generator, group_names, options_class, problems_of
-from studies.hate_speech.generators.hate_templates import FUNCTIONS, IDENTITIES
+from studies.hate_speech.generators.hate_templates import FUNCTIONS
+
+pytestmark = pytest.mark.extended
 
 NAME = "hate_templates"
 SIZES = {"validation": 24, "test": 360}
@@ -26,7 +28,7 @@ def problems(documents=450, **options):
     return "\n".join(problems_of(NAME, documents, SIZES | options))
 
 
-def test_no_two_documents_are_the_same():
+def test_documents_differ():
     tables = made()
     assert {part: len(table["text"]) for part, table in tables.items()} == {"train": 66, "validation": 24, "test": 360}
     texts = [text for table in tables.values() for text in table["text"]]
@@ -34,7 +36,7 @@ def test_no_two_documents_are_the_same():
     assert made() == tables != made(seed=1)
 
 
-def test_every_function_is_equally_frequent_and_has_one_label():
+def test_functions_equally_frequent():
     for table in made().values():
         counts = Counter(table["group"])
         assert sorted(counts) == list(range(len(FUNCTIONS)))
@@ -44,7 +46,7 @@ def test_every_function_is_equally_frequent_and_has_one_label():
     assert group_names(NAME, SIZES) == FUNCTION_NAMES
 
 
-def test_what_is_said_decides_and_not_whom_it_mentions():
+def test_label_without_the_identity():
     """The same words about things or bankers are not hateful; said of identities, quoted or negated they differ."""
     documents = 12 * 64
     tables = made(documents, test=documents - 48)
@@ -63,32 +65,13 @@ def test_what_is_said_decides_and_not_whom_it_mentions():
     assert found["Women are all stupid."] == ("hateful", "contempt")
 
 
-def test_identities_can_be_chosen_and_be_the_groups():
-    options = {"identities": ["tall people", "twins"], "group": "identity", "test": 24}
-    names = group_names(NAME, SIZES | options)
-    assert names == ["tall people", "twins", "no identity"]
-    for table in made(60, **options).values():
-        for text, number in zip(table["text"], table["group"], strict=True):
-            named = [name for name in names[:2] if name in text.lower()]
-            assert named == ([names[number]] if number < 2 else [])
-    assert not any(name.lower() in text.lower() for text in made(60, **options)["test"]["text"] for name in IDENTITIES)
-
-
-def test_classes_are_called_as_the_dataset_calls_them():
-    assert set(made(classes=["fine", "bad"])["test"]["label"]) == {"fine", "bad"}
-
-
 @pytest.mark.parametrize(
     ("documents", "options", "message"),
     [
         (384, {}, "documents: 384 leave none for training"),
-        (390, {}, "documents: 6 documents of a split are too few for 12 functions"),
         (450, {"identities": ["twins"]}, "38 different ones of the function 'hostility', but there are 8. Lower it"),
-        (450, {"identities": ["twins", "twins"]}, "identities: .* repeats a name"),
-        (450, {"identities": []}, "options.identities: .*at least 1 item"),
         (450, {"classes": ["hateful", "hateful"]}, "classes: .* repeats a name"),
-        (450, {"group": "length"}, "options.group: .*'function' or 'identity'"),
     ],
 )
-def test_what_cannot_be_made_is_refused(documents, options, message):
+def test_templates_refused(documents, options, message):
     assert re.search(message, problems(documents, **options))

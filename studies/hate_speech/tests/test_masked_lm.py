@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from encoder_cases import EncoderForMaskedLM, EncoderForSequenceClassification, build
+from encoder_cases import EncoderForMaskedLM, build
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.errors import ConfigError, RunError
 from lib.preparing.settings.augmentation import Augmentation
 from lib.tokens.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece, train_words
 from studies.hate_speech.augmentation.masked_lm import Rewriter
 from studies.hate_speech.augmentation.words import Request
+
+pytestmark = pytest.mark.extended
 
 TEXTS = ["the dog saw the hound", "a hound saw a dog", "the dogs saw the house", "a house", "unseen words"] * 4
 TRAINED = {
@@ -46,20 +48,14 @@ def known_model(folder, scores):
     return folder
 
 
-def test_whole_words_are_drawn_and_nothing_else(tmp_path):
+def test_whole_words_drawn(tmp_path):
     scores = {"[PAD]": 99, "[MASK]": 98, "##s": 97, "7": 96, "dog": 50, "house": 40, "hound": 30}
     likeliest = rewriter(known_model(tmp_path / "model", scores), top_k=1)
     assert rewritten(likeliest, "hound") == {"dog"}
     assert rewritten(likeliest, "HOUND, (Hounds) hounds 7") == {"DOG, (Dog) dog 7"}
 
 
-def test_a_word_is_never_replaced_by_itself(tmp_path):
-    likeliest = rewriter(known_model(tmp_path / "model", {"Hound": 60, "hound": 50, "dog": 40}), top_k=1)
-    assert rewritten(likeliest, "a hound") == {"Hound dog"}
-    assert rewritten(likeliest, "Hound") == {"Dog"}
-
-
-def test_words_are_drawn_by_their_probability_among_the_likeliest(tmp_path):
+def test_words_by_probability(tmp_path):
     scores = {"dog": np.log(3), "house": 0.0, "hound": -0.1, "Hound": -9, "un": -9}
     two = rewriter(known_model(tmp_path / "model", scores), top_k=2)
     found = [two.rewrite([Request("un", np.random.default_rng(seed))])[0] for seed in range(400)]
@@ -83,14 +79,6 @@ def test_models_of_this_project(tmp_path, algorithm):
     assert len(rewritten(half, text)) > 5
 
 
-def test_the_tokeniser_may_be_elsewhere(tmp_path):
-    tokenizer = train_words(tmp_path / "tokenizer", TEXTS)
-    build(EncoderForMaskedLM, vocab_size=len(tokenizer.backend)).save_pretrained(tmp_path / "model")
-    assert None not in rewritten(rewriter(tmp_path / "model", tmp_path / "tokenizer"), "dog", range(3))
-    with pytest.raises(DataError, match="model: holds no tokeniser"):
-        rewriter(tmp_path / "model")
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlm") / "model"
@@ -101,7 +89,7 @@ def model(tmp_path_factory):
     return folder
 
 
-def test_a_text_alone_and_among_others_gives_the_same(model):
+def test_text_among_others(model):
     texts = [" ".join(TEXTS[: number % 5 + 1]) for number in range(40)]
     some = rewriter(model, share=0.3)
 
@@ -113,45 +101,18 @@ def test_a_text_alone_and_among_others_gives_the_same(model):
     assert some.rewrite(requests(reversed(range(40)))) == together[::-1]
 
 
-def test_words_behind_the_length_that_the_model_reads_stay(model):
+def test_words_behind_the_length(model):
     short = rewriter(model, max_tokens=6)
     for result in rewritten(short, "the dog saw the hound saw a dog", range(5)):
         assert result.split()[4:] == ["hound", "saw", "a", "dog"]
         assert result.split()[0] != "the"
 
 
-def test_a_model_reads_no_more_tokens_than_it_has_positions(tmp_path):
-    short = rewriter(known_model(tmp_path / "model", {"hound": 20.0}), share=0.1)
-    positions = 64
-    (result,) = rewritten(short, "un " * 2 * positions, range(1))
-    assert "hound" in result.split()[: positions - 2]
-    assert set(result.split()[positions - 2 :]) == {"un"}
-
-
-@pytest.mark.parametrize("text", ["12 :) @dog", "a dog [MASK] dog"])
-def test_texts_without_a_word_to_replace(model, text):
-    assert rewritten(rewriter(model), text, range(2)) == {None}
-
-
-def test_a_model_without_a_head_for_masked_tokens(tmp_path):
-    tokenizer = train_words(tmp_path / "model", TEXTS)
-    build(EncoderForSequenceClassification, vocab_size=len(tokenizer.backend)).save_pretrained(tmp_path / "model")
-    with pytest.raises(RunError, match="model: its weights predict no masked tokens"):
-        rewriter(tmp_path / "model")
-
-
-def test_no_model(tmp_path):
-    train_words(tmp_path / "model", TEXTS)
-    with pytest.raises(RunError, match="model: holds no masked language model"):
-        rewriter(tmp_path / "model")
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
-def test_an_empty_file_of_weights(name, tmp_path):
+def test_weights_that_are_empty(tmp_path):
     model = known_model(tmp_path / "model", {"dog": 1})
     (model / "model.safetensors").unlink()
-    (model / name).write_text("" if name.endswith("bin") else '{"weight_map": {}}')
-    with pytest.raises(RunError, match="model: holds no masked language model that can be loaded"):
+    (model / "pytorch_model.bin").touch()
+    with pytest.raises(RunError):
         rewriter(model)
 
 
@@ -166,7 +127,7 @@ def test_an_empty_file_of_weights(name, tmp_path):
         ),
     ],
 )
-def test_unsuitable_tokenisers(tmp_path, model, texts, names, match):
+def test_tokenisers_refused(tmp_path, model, texts, names, match):
     core = train_words(tmp_path / "tokenizer", texts).backend.backend_tokenizer
     PreTrainedTokenizerFast(tokenizer_object=core, **names).save_pretrained(tmp_path / "other")
     with pytest.raises(ConfigError, match=f"augmentation.masked_lm: .*other: {match}"):

@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
 from small_plans import key, plan, reported
 
 from lib.results.scope import scope as read_scope
 from lib.workflow.planning.corpora import download_options
 from lib.workflow.staleness.digests import reached
 from studies.hate_speech.augmentation import planning
+
+pytestmark = pytest.mark.extended
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -31,7 +34,7 @@ WRITING = [
 ]
 
 
-def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
+def test_code_and_time_of_writing(modules_of):
     made, run = plan(*WRITING), key("write", "t5")
     found = modules_of(made, run)
     parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
@@ -59,7 +62,7 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
 TEXTS = "results/data/{}/texts.parquet"
 
 
-def test_descriptions_of_texts_are_read_where_they_are_shown():
+def test_descriptions_where_shown():
     made = reported(
         tables={
             "texts": {"kind": "texts"},
@@ -81,72 +84,6 @@ def test_descriptions_of_texts_are_read_where_they_are_shown():
     assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
 
 
-def test_datasets_that_no_run_reads_are_not_described():
-    made = reported(
-        ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
-    )
-    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb")]
-
-
-def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
-    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
-    described = made.experiment.datasets["imdb"].description
-    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
-    assert (
-        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
-        .experiment.datasets["imdb"]
-        .description.labels
-        is None
-    )
-
-
-TEMPLATES = {
-    "source": "generated",
-    "generated": {
-        "documents": 100,
-        "generator": "hate_templates",
-        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
-    },
-    "labels": ["no", "yes"],
-    "group": "group",
-    "max_tokens": 64,
-}
-
-
-CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
-
-
-CHECKED = (
-    ("datasets/arxiv", None),
-    ("datasets/templates", TEMPLATES),
-    ("stages/tapt/data", {"imdb": {}}),
-    ("stages/finetune/data", {"imdb": {}}),
-    ("stages/check", CHECK),
-)
-
-
-def test_what_reads_texts_is_taken_as_it_was_fitted():
-    made = plan(*CHECKED)
-    run = key("check", "tfidf", "templates")
-    prepared = "results/data/{}/prepared/{}.parquet"
-    assert made.data(made.run(run)) == {
-        "train": prepared.format("imdb", "train"),
-        "validation": prepared.format("templates", "validation"),
-        "test": prepared.format("templates", "test"),
-        "choice": prepared.format("imdb", "validation"),
-    }
-    assert set(made.data(made.run(key("check", "sdpa", "templates")))) == {"validation", "test"}
-    assert made.data(made.run(key("finetune", "tfidf")))["train"] == prepared.format("imdb", "train")
-    assert made.start(made.run(run)) == []
-
-
-def test_groups_have_the_names_that_their_generator_gives():
-    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
-    names = made.report.tables["functions"]["scope"]["group_names"]["templates"]
-    assert names[:2] == ["hostility", "exclusion"]
-    assert len(names) == 12
-
-
 AUGMENTATION = {
     "labels": ["yes"],
     "copies": 2,
@@ -156,7 +93,7 @@ AUGMENTATION = {
 }
 
 
-def test_what_comes_after_an_augmentation_reads_what_it_leaves():
+def test_plan_after_an_augmentation():
     tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
     without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
     assert made.corpora.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
@@ -193,7 +130,7 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     assert made.corpora.remote_files == {}
 
 
-def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
+def test_code_of_an_augmentation(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
     monkeypatch.setattr(planning, "code_digest", lambda *places: named.append(places))

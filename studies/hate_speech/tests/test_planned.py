@@ -2,8 +2,12 @@
 
 import copy
 
+import pytest
 
-def test_an_augmented_dataset(project, alone):
+pytestmark = pytest.mark.extended
+
+
+def test_augmented_dataset_planned(project, alone):
     """Two datasets share the archive of WordNet."""
     wordnet = {"url": {"url": "https://a.org/wordnet.zip", "sha256": "a" * 64}}
     model = {"repository": "owner/name", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"}
@@ -25,7 +29,7 @@ def test_an_augmented_dataset(project, alone):
     assert "results/alone/data/imdb/augmented" not in output
 
 
-def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
+def test_study_planned_on_a_cluster(project):
     project.touch("hate/HateSpeechDatasetBalanced.csv")
     model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
     model.mkdir(parents=True, exist_ok=True)
@@ -42,18 +46,7 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
 
 
-def test_encoders_of_other_languages_are_rows_without_their_comment_signs(project):
-    project.touch("hate/HateSpeechDatasetBalanced.csv")
-    model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
-    model.mkdir(parents=True, exist_ok=True)
-    (model / "model.safetensors").touch()
-    path = project.folder / "config" / "languages.yaml"
-    path.write_text(project.folder.joinpath("studies/hate_speech/hate_speech.yaml").read_text().replace("#- ", ""))
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)
-    assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 9, 5, 2)
-
-
-def test_the_small_study_of_hate_speech_can_be_planned(project):
+def test_small_study_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     project.touch(*files)
     jobs = project.jobs_of(

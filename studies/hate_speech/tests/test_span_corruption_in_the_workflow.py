@@ -35,7 +35,7 @@ def finished(copy_of_repository, repository):
     return project
 
 
-def test_answers_start_from_what_has_been_read(finished):
+def test_answers_from_what_was_read(finished):
     runs = finished.results / "runs"
     read, answer = (read_record(runs / stage / "t5/senses/seed-1") for stage in ("read", "answer"))
     assert (read.task, answer.task) == ("span_corruption", "text_to_text")
@@ -43,7 +43,7 @@ def test_answers_start_from_what_has_been_read(finished):
     assert read.parameters["total"] == answer.parameters["total"]
 
 
-def test_tables_show_both(finished):
+def test_tables_of_both(finished):
     tables = finished.results / "tables"
     read, answers = (pd.read_csv(tables / f"{name}.csv") for name in ("read", "answers"))
     assert read["model"].tolist() == answers["model"].tolist() == ["t5"]

@@ -11,6 +11,8 @@ from lib.preparing.settings.augmentation import Augmentation
 from studies.hate_speech.augmentation.synonyms import Rewriter
 from studies.hate_speech.augmentation.words import Request
 
+pytestmark = pytest.mark.extended
+
 
 def rewriter(source, share=1.0):
     settings = Augmentation(labels=["yes"], by="synonyms", share=share, synonyms={"local": str(source)})
@@ -31,17 +33,11 @@ def synonyms(wordnet):
     return rewriter(wordnet)
 
 
-def test_words_become_their_synonyms_of_every_sense(synonyms):
+def test_synonyms_of_every_sense(synonyms):
     assert rewritten(synonyms, "dog") == {"domestic dog", "hound", "cad"}
     assert rewritten(synonyms, "A DOG, glad.") == {f"A {dog}, happy." for dog in ("DOMESTIC DOG", "HOUND", "CAD")}
     assert rewritten(synonyms, "in boston") == {"in Hub of the Universe"}
     assert rewritten(synonyms, "Operate it") == {"Run it"}
-
-
-@pytest.mark.parametrize("text", ["dogs", "dogges", "the and it", "@dog #dog dog7", "unknown words"])
-def test_other_words_stay(synonyms, text):
-    """Inflected words stay, too: an entry in their place would break the sentence."""
-    assert rewritten(synonyms, text, range(3)) == {None}
 
 
 def test_function_words_stay(tmp_path):
@@ -49,7 +45,7 @@ def test_function_words_stay(tmp_path):
     assert rewritten(rewriter(source), "I in dog") == {"I in cad"}
 
 
-def test_a_share_of_the_words_is_replaced(wordnet):
+def test_share_of_words_replaced(wordnet):
     text = "dog house glad run dog house glad run dog x"
     for result in rewritten(rewriter(wordnet, share=0.2), text, range(10)):
         changed = set(result.split()) - set(text.split())
@@ -57,16 +53,15 @@ def test_a_share_of_the_words_is_replaced(wordnet):
         assert len(changed) <= 3  # two words, one of which may become two
 
 
-def test_a_text_alone_and_among_others_gives_the_same(synonyms):
+def test_text_among_others(synonyms):
     texts = ["dog house", "no such thing as one", "glad dog"]
     together = synonyms.rewrite([Request(text, np.random.default_rng(7)) for text in texts])
     alone = [synonyms.rewrite([Request(text, np.random.default_rng(7))])[0] for text in reversed(texts)]
     assert together == alone[::-1]
 
 
-@pytest.mark.parametrize("kind", ["zip", "gztar"])
-def test_archives(tmp_path, wordnet, kind):
-    archive = shutil.make_archive(str(tmp_path / "words"), kind, wordnet.parent)
+def test_archives_read(tmp_path, wordnet):
+    archive = shutil.make_archive(str(tmp_path / "words"), "zip", wordnet.parent)
     assert rewritten(rewriter(archive), "home") == {"house"}
 
 
@@ -81,36 +76,12 @@ def broken(folder, name, content):
     ("name", "content", "match"),
     [
         ("index.noun", None, "holds no file index.noun. Expected a WordNet database"),
-        ("data.adv", None, "is no whole WordNet database.*data.adv"),
         ("index.verb", "run v\n", "is no whole WordNet database"),
-        ("index.verb", "run v one 0 1 0 00000015\n", "is no whole WordNet database"),
     ],
 )
-def test_a_folder_that_is_no_database(tmp_path, name, content, match):
+def test_folders_refused(tmp_path, name, content, match):
     source = write_wordnet(tmp_path / "dict")
     broken(source, name, content)
     with pytest.raises(DataError, match=match) as caught:
         rewriter(source)
     assert str(source) in str(caught.value)
-
-
-def test_a_database_whose_files_do_not_belong_together(tmp_path):
-    source = write_wordnet(tmp_path / "dict")
-    broken(source, "data.noun", (source / "data.noun").read_text()[3:])
-    with pytest.raises(DataError, match="its entry of 'dog' cannot be read.*fetch it again"):
-        rewritten(rewriter(source), "dog")
-
-
-@pytest.mark.parametrize("name", ["words.zip", "words.tar.gz", "words.txt"])
-def test_a_file_that_is_no_archive(tmp_path, name):
-    (tmp_path / name).write_bytes(b"not an archive")
-    with pytest.raises(DataError, match=f"{name}: cannot be unpacked"):
-        rewriter(tmp_path / name)
-
-
-def test_an_archive_without_a_database(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/readme").write_text("nothing")
-    archive = shutil.make_archive(str(tmp_path / "words"), "zip", tmp_path / "folder")
-    with pytest.raises(DataError, match="holds no file index.noun"):
-        rewriter(archive)

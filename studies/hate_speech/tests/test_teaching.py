@@ -7,15 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
 from lib.backbones.heads.model import cross_entropy
-from lib.core.errors import DataError
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
 from lib.training.run import train
 from studies.hate_speech.taught import distillation
-from studies.hate_speech.teaching import with_logits
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = {"epochs": 2, "learning_rate": 5e-3, "batch_size": 16}
@@ -50,7 +49,7 @@ def student(settings, taught, **changes):
     return values | {"task": task | changes, "data": values["data"] | {"train": str(taught)}}
 
 
-def test_scores_are_those_of_the_teacher_in_the_order_of_the_student(teacher, taught):
+def test_scores_of_the_teacher(teacher, taught):
     values, folder = teacher
     tokens, before = load_tokens(taught), load_tokens(values["data"]["train"])
     assert (tokens["id"][:], tokens["input_ids"][:]) == (before["id"][:], before["input_ids"][:])
@@ -63,7 +62,7 @@ def test_scores_are_those_of_the_teacher_in_the_order_of_the_student(teacher, ta
         assert row["teacher_logits"] == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_a_student_learns_from_the_teacher_alone(settings, teacher, taught, tmp_path):
+def test_student_of_the_teacher_alone(settings, teacher, taught, tmp_path):
     """With all labels of training turned round, it still tells the classes as the teacher does."""
     tokens = load_tokens(taught)
     turned = tokens.remove_columns("label").add_column("label", [1 - label for label in tokens["label"]])
@@ -74,7 +73,7 @@ def test_a_student_learns_from_the_teacher_alone(settings, teacher, taught, tmp_
     assert (merged["prediction_x"] == merged["prediction_y"]).mean() > 0.8
 
 
-def test_without_weight_the_teacher_changes_nothing(settings, taught, tmp_path):
+def test_teacher_without_weight(settings, taught, tmp_path):
     train(RunSettings.model_validate(student(settings, taught, weight=0.0)), tmp_path / "taught")
     plain = student(settings, taught) | {"task": {"kind": "sequence_classification"}}
     train(RunSettings.model_validate(plain), tmp_path / "plain")
@@ -82,7 +81,7 @@ def test_without_weight_the_teacher_changes_nothing(settings, taught, tmp_path):
     pd.testing.assert_frame_equal(mine, theirs)
 
 
-def test_gradients_do_not_depend_on_how_a_batch_is_split(settings, taught, tmp_path):
+def test_gradients_of_a_split_batch(settings, taught, tmp_path):
     for name, tokens in (("whole", 4096), ("split", 64)):
         values = student(settings, taught, weight=0.5, temperature=3.0)
         values["recipe"] = values["recipe"] | {"epochs": 1}
@@ -98,7 +97,7 @@ def test_gradients_do_not_depend_on_how_a_batch_is_split(settings, taught, tmp_p
     assert np.stack(whole["probabilities"]) == pytest.approx(np.stack(split["probabilities"]), abs=1e-4)
 
 
-def test_the_loss_is_the_divergence_times_the_square_of_the_temperature():
+def test_loss_with_a_temperature():
     generator = torch.Generator().manual_seed(0)
     logits, scores = torch.randn(2, 6, 3, generator=generator)
     student_, teacher_ = (torch.softmax(each / 2.5, dim=-1) for each in (logits, scores))
@@ -111,15 +110,3 @@ def test_the_loss_is_the_divergence_times_the_square_of_the_temperature():
     certain = 1000 * torch.eye(3)[[0, 2, 1, 1, 0, 2]]
     labels = torch.tensor([0, 2, 1, 1, 0, 2])
     assert distillation(logits, certain, 1.0).item() == pytest.approx(cross_entropy(logits, labels).item(), rel=1e-5)
-
-
-def test_a_document_without_scores_is_named(taught):
-    tokens = load_tokens(taught).remove_columns("teacher_logits")
-    with pytest.raises(DataError, match=r"did not score 190 of 192 documents, such as 'train-2'"):
-        with_logits(tokens, tokens["id"][:2], np.zeros((2, 2)))
-
-
-def test_the_run_says_where_it_learnt_from(settings, taught, tmp_path):
-    train(RunSettings.model_validate(student(settings, taught)), tmp_path / "run")
-    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    assert (config["task"]["teacher"], config["data"]["train"]) == ("teacher", str(taught))

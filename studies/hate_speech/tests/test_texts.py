@@ -1,7 +1,10 @@
+import pytest
 from text_descriptions import write_texts
 
 from lib.results.scope import Scope
 from studies.hate_speech.results.kinds.texts import TextsTable
+
+pytestmark = pytest.mark.extended
 
 
 def table(**files):
@@ -10,7 +13,7 @@ def table(**files):
     )
 
 
-def test_a_row_per_dataset_and_split(tmp_path):
+def test_row_per_dataset_and_split(tmp_path):
     """Worked out by hand; training has no near copies of itself."""
     tweets = write_texts(
         tmp_path / "tweets.parquet",
@@ -31,10 +34,3 @@ def test_a_row_per_dataset_and_split(tmp_path):
     )
     assert made.to_markdown().count("A near copy shares at least 60% of the runs of 1 word") == 1
     assert "near copies of training texts [%] |" in made.to_markdown().splitlines()[0]
-
-
-def test_a_class_called_as_another_column_has_a_column_of_its_own(tmp_path):
-    texts = write_texts(tmp_path / "a.parquet", {"label": "near copies of training texts"}, {"label": "documents"})
-    columns = [cell.strip() for cell in table(a=texts).to_markdown().splitlines()[0].split("|")]
-    assert columns[3:6] == ["documents", "documents [%]", "class near copies of training texts [%]"]
-    assert columns[-3] == "near copies of training texts [%]"

@@ -95,7 +95,7 @@ def table(finished, name):
     return pd.read_csv(finished.results / "tables" / f"{name}.csv")
 
 
-def test_texts_are_described_once_and_shown(finished):
+def test_texts_described_once(finished):
     texts = table(finished, "texts").set_index(["dataset", "split"])
     assert texts.loc["posts", "documents"].tolist() == [160, 20, 20]
     assert texts.loc["posts", "class_hateful"].tolist() == [50, 50, 50]
@@ -106,7 +106,7 @@ def test_texts_are_described_once_and_shown(finished):
         assert (finished.results / "figures" / f"{name}.svg").stat().st_size > 1000
 
 
-def test_what_was_trained_is_tested_on_templates_as_it_is(finished):
+def test_trained_model_on_templates(finished):
     functions = table(finished, "functions")
     assert functions["function"].tolist() == [function.name for function in FUNCTIONS]
     assert functions.columns.tolist() == ["function", "tfidf", "sdpa"]
@@ -122,7 +122,7 @@ def test_what_was_trained_is_tested_on_templates_as_it_is(finished):
     assert hated.all(), "the baseline knows the word from the posts that it was fitted to"
 
 
-def test_errors_are_shown_by_length_and_by_near_copies(finished):
+def test_errors_by_length_and_copies(finished):
     errors = table(finished, "errors")
     assert errors["model"].tolist() == ["tfidf", "sdpa"]
     assert 2 <= len(errors.columns) - 1 <= 4
@@ -130,7 +130,7 @@ def test_errors_are_shown_by_length_and_by_near_copies(finished):
     assert set(table(finished, "leak").columns) <= {"model", "no near copy in training", "near copy in training"}
 
 
-def test_what_a_near_copy_is_concerns_no_run(finished, posts):
+def test_near_copies_concern_no_run(finished, posts):
     assert finished.stale("posts.yaml") == {}
     values = study(posts)
     values["experiment"]["datasets"]["posts"]["near_copies"] = {"threshold": 0.9}

@@ -8,14 +8,14 @@ import pytest
 import torch
 from comparing import weights
 from killing import assert_goes_on_exactly
-from pydantic import ValidationError
 
-from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import add_sentinels
 from lib.training.predictor import assemble
 from lib.training.run import train
+
+pytestmark = pytest.mark.extended
 
 PARTS = runpy.run_path(str(Path(__file__).resolve().parents[3] / "studies/hate_speech/scripts/t5_parts.py"))
 ANSWERS = {"kind": "text_to_text", "prefix": "fol bim ", "targets": ["bal", "kut kit"]}
@@ -47,7 +47,7 @@ def pretrained(reading, tmp_path_factory):
     return out
 
 
-def test_what_was_dropped_is_learnt(pretrained):
+def test_dropped_spans_learnt(pretrained):
     record, history = read_record(pretrained), pd.read_csv(pretrained / "history.csv")
     assert (record.task, record.stage) == ("span_corruption", "pretrain")
     assert record.parameters["head"] == 0
@@ -56,18 +56,12 @@ def test_what_was_dropped_is_learnt(pretrained):
     assert not (pretrained / "predictions.parquet").exists()
 
 
-def test_a_killed_run_goes_on_exactly(reading, tmp_path):
+def test_run_killed(reading, tmp_path):
     run = reading("tapt", execution={"device": "cpu", "checkpoint_minutes": 1e-6})
     assert_goes_on_exactly(run, tmp_path)
 
 
-def test_bf16_trains_on_a_cpu(reading, tmp_path):
-    train(reading(precision="bf16", recipe=RECIPE | {"epochs": 4}), tmp_path / "out")
-    losses = pd.read_csv(tmp_path / "out" / "history.csv")["train_loss"]
-    assert losses.iloc[-1] < 0.8 * losses.iloc[0]
-
-
-def test_adaptation_and_answers_start_from_it(reading, pretrained, tmp_path):
+def test_adaptation_and_answers(reading, pretrained, tmp_path):
     """All weights go along, those of the sentinel tokens too."""
     start = {"run": str(pretrained), "checkpoint": str(pretrained / "model")}
     train(reading("tapt", start=start, recipe=RECIPE | {"epochs": 1}), tmp_path / "adapted")
@@ -83,7 +77,7 @@ def test_adaptation_and_answers_start_from_it(reading, pretrained, tmp_path):
     assert read_record(tmp_path / "answers").metrics["test_f1_macro"] > 0.8
 
 
-def test_parts_of_a_pretraining_are_taken_alone_and_reading_is_measured(reading, pretrained, tmp_path):
+def test_parts_of_a_pretraining(reading, pretrained, tmp_path):
     run = reading("finetune", task=ANSWERS, recipe=RECIPE | {"epochs": 6})
     train(run, tmp_path / "drawn")
     folders = {"pretrained": pretrained, "finetuned": tmp_path / "drawn", "out": tmp_path / "parts"}
@@ -100,7 +94,7 @@ def test_parts_of_a_pretraining_are_taken_alone_and_reading_is_measured(reading,
     assert after["loss"] < before["loss"]
 
 
-def test_a_decoder_to_which_all_texts_are_alike_has_the_same_loss_with_another_text(reading, tmp_path):
+def test_decoder_that_ignores_texts(reading, tmp_path):
     run = reading()
     model = assemble(run).model
     torch.nn.init.constant_(model.get_input_embeddings().weight, 0.1)
@@ -110,17 +104,3 @@ def test_a_decoder_to_which_all_texts_are_alike_has_the_same_loss_with_another_t
     assert found["common_states"] == pytest.approx(1, rel=1e-6)
     assert found["common_attention"] == pytest.approx(1, rel=1e-6)
     assert PARTS["measured_parts"](run, None)["common_states"] < 0.9
-
-
-def test_too_few_sentinels_are_refused(reading, corpus, tmp_path):
-    with pytest.raises(ConfigError, match="has no <extra_id_0>"):
-        train(reading(tokenizer=str(corpus / "tokenizer")), tmp_path / "none")
-    with pytest.raises(ConfigError, match="4 sentinel tokens 4 are free for a document of .* lower max_tokens"):
-        train(reading(task=TASK | {"corruption_rate": 0.4, "mean_span_length": 1}), tmp_path / "few")
-    assert not (tmp_path / "none").exists()
-    assert not (tmp_path / "few").exists()
-
-
-def test_only_what_writes_can_learn_it(run_of):
-    with pytest.raises(ValidationError, match="encoder.*span_corruption"):
-        run_of("pretrain", task=TASK)

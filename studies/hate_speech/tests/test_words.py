@@ -4,6 +4,8 @@ from text_descriptions import write_texts
 from lib.results.scope import Scope
 from studies.hate_speech.results.kinds.texts import WordsFigure
 
+pytestmark = pytest.mark.extended
+
 
 def drawn(share=1, **files):
     scope = Scope(models=[], stages={}, owners={}, texts=list(files), files=list(files.values()))
@@ -22,7 +24,7 @@ def shares_of(axes):
     }
 
 
-def test_a_panel_per_dataset_and_a_line_per_split(tmp_path):
+def test_panel_per_dataset(tmp_path):
     tweets = [{"split": "train", "words": words} for words in (3, 3, 9, 39)] + [{"words": 0}]
     files = {
         "tweets": write_texts(tmp_path / "tweets.parquet", *tweets),
@@ -36,11 +38,3 @@ def test_a_panel_per_dataset_and_a_line_per_split(tmp_path):
     assert second.get_ylabel() == "documents [% per 3 words]"
     assert shares_of(second) == {"test": {90: 50, 0: 50}}
     assert [text.get_text() for text in first.get_legend().get_texts()] == ["train: 4 documents", "test: 1 documents"]
-
-
-@pytest.mark.parametrize(("share", "longer"), [(0.75, ", 1 longer"), (1, "")])
-def test_the_longest_are_counted_in_the_legend(tmp_path, share, longer):
-    file = write_texts(tmp_path / "texts.parquet", *({"words": words} for words in (5, 6, 7, 8, 900)))
-    (axes,) = drawn(share, tweets=file)
-    assert sum(shares_of(axes)["test"].values()) == pytest.approx(80 if longer else 100)
-    assert axes.get_legend().get_texts()[0].get_text() == f"test: 5 documents{longer}"

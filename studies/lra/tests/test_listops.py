@@ -1,17 +1,13 @@
 """ListOps: every label is the value of its expression, and expressions are drawn as published."""
 
-import hashlib
-import json
 import random
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
-from lib.core.errors import ConfigError
-from lib.preparing.generators import problems_of, raw_files
+from lib.preparing.generators import problems_of
 from studies.lra.generators import listops
 
 PARTS = ("train", "validation", "test")
@@ -34,12 +30,7 @@ def everything(parts):
     return [row for part in PARTS for row in parts[part]]
 
 
-def test_the_splits_have_the_sizes_asked_for():
-    assert raw_files("listops") == {part: [f"{part}.parquet"] for part in PARTS}
-    assert {part: len(rows) for part, rows in made().items()} == {"train": 450, "validation": 60, "test": 90}
-
-
-def test_the_same_state_of_the_generator_gives_the_same_documents():
+def test_documents_repeat_by_generator():
     assert made() == made()
     assert made() != made(seed=1)
 
@@ -47,19 +38,13 @@ def test_the_same_state_of_the_generator_gives_the_same_documents():
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        ("7", 7),
-        ("[MAX 2 9 0 ]", 9),
-        ("[MIN 2 9 1 ]", 1),
         ("[SM 8 7 6 ]", 1),
         ("[MED 9 1 4 ]", 4),
-        ("[MED 4 1 ]", 2),  # the mean 2.5, rounded down
         ("[MED 8 0 6 3 ]", 4),
-        ("[MAX 2 9 [MIN 4 7 ] 0 ]", 9),
         ("[SM [MAX 1 5 ] [SM 9 9 ] [MED 1 [MIN 8 3 ] 2 ] ]", 5),
-        ("[MIN [MAX [MIN [MAX 3 4 ] 9 ] 2 ] 8 ]", 4),
     ],
 )
-def test_the_value_of_an_expression(expression, value):
+def test_value_of_an_expression(expression, value):
     assert listops.value(expression.split()) == value
 
 
@@ -78,7 +63,7 @@ def arguments(words):
     return counts, depth
 
 
-def test_expressions_are_distinct_whole_and_in_bounds():
+def test_expressions_in_bounds():
     rows = everything(made(min_length=8, max_length=40, max_depth=4, max_args=5))
     assert len({row["text"] for row in rows}) == 600
     depths, counts, lengths = set(), Counter(), set()
@@ -93,19 +78,6 @@ def test_expressions_are_distinct_whole_and_in_bounds():
     assert (min(lengths), max(lengths)) == (8, 40)
     assert max(depths) == 4
     assert sorted(counts) == [2, 3, 4, 5]
-
-
-def test_a_quarter_of_the_nodes_are_expressions_where_they_may_be():
-    rng = random.Random(0)
-    options = listops.Options(**SIZES, min_length=4, max_length=1000, max_depth=3, max_args=3)
-    below_the_root = []
-    for words in filter(None, (listops.expression(rng, options) for _ in range(20_000))):
-        level = 0
-        for word in words:
-            if level == 1 and word != "]":
-                below_the_root.append(word in listops.OPERATORS)
-            level += {"[": 1, "]": -1}.get(word[0], 0)
-    assert np.mean(below_the_root) == pytest.approx(0.25, abs=0.015)
 
 
 # Long Range Arena
@@ -160,7 +132,7 @@ def words_of(tree):
     return 1 if isinstance(tree, int) else 2 + sum(map(words_of, tree[1]))
 
 
-def test_another_evaluator_agrees_with_the_labels_of_long_expressions():
+def test_long_expressions_by_another_evaluator():
     for row in everything(made(200, **PUBLISHED)):
         tree = parsed(row["text"].split())
         assert row["label"] == evaluated(tree)
@@ -170,7 +142,7 @@ def test_another_evaluator_agrees_with_the_labels_of_long_expressions():
         assert set(counts) <= {0, *range(2, 11)}
 
 
-def test_long_expressions_are_distributed_as_the_published_program_draws_them():
+def test_long_expressions_as_published():
     """Labels, lengths, depth, operators at the root and arguments against trees by its definition."""
     ours = [(parsed(row["text"].split()), row["label"]) for row in everything(made(800, **PUBLISHED))]
     rng, theirs = random.Random(1), []
@@ -200,26 +172,6 @@ def test_long_expressions_are_distributed_as_the_published_program_draws_them():
     assert right / len(ours) == pytest.approx(0.37, abs=0.05)
 
 
-def test_short_expressions_stay_those_of_the_toy_study():
-    contents = json.dumps(made(300), sort_keys=True)
-    assert hashlib.sha256(contents.encode()).hexdigest()[:16] == "0b56eb7d9c4ba696"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_length": 200}, "options: min_length = 200 is above max_length = 100. Lower it"),
-        ({"max_depth": 2}, "options.min_length: 20 words are more than the 12 of the longest expression"),
-        ({"max_length": 3}, "options.max_length: .*greater than or equal to 4"),
-    ],
-)
-def test_expressions_that_cannot_be_made(options, message):
-    assert re.search(message, "\n".join(problems_of("listops", 600, SIZES | {"min_length": 20} | options)))
-
-
-def test_expressions_that_there_are_too_few_of(monkeypatch):
-    monkeypatch.setattr(listops, "_PATIENCE", 20_000)
-    few = {"min_length": 4, "max_length": 4, "max_args": 2}  # 400: an operator and two digits
-    assert len(everything(made(390, **few))) == 390
-    with pytest.raises(ConfigError, match="listops: found 400 of 401 distinct expressions of 4 to 4 words"):
-        made(401, **few)
+def test_expressions_refused():
+    (problem,) = problems_of("listops", 600, SIZES | {"min_length": 200})
+    assert "min_length = 200" in problem

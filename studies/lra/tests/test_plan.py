@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
 from small_plans import reported
 
 from lib.results.scope import scope as read_scope
 
+pytestmark = pytest.mark.extended
 
-def test_documents_are_read_where_pictures_are_shown():
+
+def test_plan_of_pictures():
     made = reported(figures={"pictures": {"kind": "pictures", "datasets": ["imdb"]}})
     shown = made.report.figures["pictures"]["scope"]
     assert made.report.inputs(shown) == ["results/data/imdb/prepared/test.parquet"]

@@ -39,7 +39,7 @@ def queries(row):
 
 
 @pytest.mark.parametrize("filler", ["blank", "random"])
-def test_the_label_of_a_query_is_the_value_behind_its_key(filler):
+def test_label_behind_its_key(filler):
     for row in everything(vocabulary=64, length=32, pairs=[3, 8], filler=filler):
         words, pairs = row["text"].split(), row["group"]
         assert len(words) == len(row["label"]) == 32
@@ -54,7 +54,7 @@ def test_the_label_of_a_query_is_the_value_behind_its_key(filler):
 
 
 @pytest.mark.parametrize("filler", ["blank", "random"])
-def test_every_key_stands_twice_and_no_answer_behind_the_pairs_belongs_to_its_query(filler):
+def test_keys_twice_and_no_other_answer(filler):
     beside = Counter()
     for row in everything(vocabulary=64, length=32, pairs=[4], filler=filler):
         words = row["text"].split()
@@ -71,21 +71,8 @@ def test_every_key_stands_twice_and_no_answer_behind_the_pairs_belongs_to_its_qu
     assert beside["right"] / beside["all"] < (0.001 if filler == "blank" else 3 / 64)
 
 
-def test_words_are_half_keys_and_half_values():
-    texts = " ".join(row["text"] for row in everything(documents=3000, vocabulary=16, length=16, pairs=[4]))
-    assert set(texts.split()) == {"b", *(f"k{key}" for key in range(1, 8)), *(f"v{value}" for value in range(8))}
-    assert options_class("mqar").model_validate(SIZES).values == 4096
-
-
-def test_random_words_are_any_of_the_vocabulary():
-    rows = everything(documents=2000, vocabulary=16, length=64, pairs=[2], filler="random")
-    words = Counter(word for row in rows for place, word in enumerate(row["text"].split()) if place % 2 and place >= 4)
-    shares = np.array([words[word] for word in ("b", *(f"v{value}" for value in range(8)))]) / words.total()
-    assert shares == pytest.approx(1 / 14, abs=0.01)  # the two keys of the text are left out
-
-
-@pytest.mark.parametrize("power", [0.01, 0.5, 1.0])
-def test_places_of_queries_follow_the_power_law(power):
+@pytest.mark.parametrize("power", [0.01, 1.0])
+def test_places_by_the_power_law(power):
     rows = everything(documents=9000, vocabulary=16, length=32, pairs=[1], power=power)
     room = np.arange(1, 16)
     expected = room ** (power - 1.0) / (room ** (power - 1.0)).sum()
@@ -93,21 +80,12 @@ def test_places_of_queries_follow_the_power_law(power):
     assert found == pytest.approx(expected, abs=0.015)
 
 
-def test_several_places_are_drawn_one_after_the_other_without_those_before():
-    rows = everything(documents=9000, vocabulary=16, length=16, pairs=[2], power=0.01)
-    weights = np.arange(1, 7) ** -0.99
-    share = weights / weights.sum()
-    second = sum(share * np.where(np.arange(6) == 0, 0, share[0] / (1 - share)))  # the first place, drawn second
-    places = [row["text"].split()[4:].index(row["text"].split()[2]) // 2 for row in rows]
-    assert np.mean([place == 0 for place in places]) == pytest.approx(second, abs=0.015)
-
-
-def test_a_full_text_asks_at_every_other_word():
+def test_full_text():
     for row in everything(vocabulary=64, length=32, pairs=[8]):
         assert queries(row) == list(range(16, 32, 2))
 
 
-def test_groups_are_equally_frequent_and_no_text_is_in_two_splits():
+def test_groups_equally_frequent():
     parts = made(vocabulary=64, length=32, pairs=[4, 8], documents=1200)
     assert {part: len(rows) for part, rows in parts.items()} == {"train": 1050, "validation": 60, "test": 90}
     for rows in parts.values():
@@ -117,21 +95,12 @@ def test_groups_are_equally_frequent_and_no_text_is_in_two_splits():
     assert raw_files("mqar") == {part: [f"{part}.parquet"] for part in ("train", "validation", "test")}
 
 
-def test_every_value_is_an_answer_equally_often():
-    rows = everything(documents=4000, vocabulary=16, length=16, pairs=[4])
-    answers = np.bincount([row["label"][place] for row in rows for place in queries(row)], minlength=8)
-    assert answers / answers.sum() == pytest.approx(1 / 8, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"length": 32, "pairs": [4, 9]}, "9 pairs and their queries need 36 words, but length = 32"),
-        ({"vocabulary": 16, "length": 64, "pairs": [8]}, "8 pairs need as many distinct keys.*7 are keys"),
         ({"vocabulary": 33}, "vocabulary = 33 is odd.*Use 34"),
-        ({"length": 65}, "length = 65 is odd.*Use 66"),
-        ({"pairs": [4, 4]}, "repeats a number"),
     ],
 )
-def test_what_cannot_be_made_is_refused(options, named):
+def test_texts_refused(options, named):
     assert re.search(named, problems(**options))

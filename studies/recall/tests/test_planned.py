@@ -2,15 +2,16 @@
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize(
     ("study", "trained", "evaluated"),
     [
-        ("recall", 28 * 4 * 3 * 3, 0),  # models, lengths, learning rates, seeds
-        ("recall_small", 12 * 3 * 3, 0),
+        ("recall_small", 12 * 3 * 3, 0),  # models, learning rates, seeds
         ("demo_recall", 8 * 2, 0),
     ],
 )
-def test_the_studies_of_recall_can_be_planned(project, study, trained, evaluated):
+def test_studies_of_recall_planned(project, study, trained, evaluated):
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"studies/recall/{study}.yaml").stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)

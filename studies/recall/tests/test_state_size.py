@@ -3,10 +3,11 @@
 import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
-from lib.core.errors import DataError
 from lib.results.kinds.stage import StageTable
 from lib.results.quantities import quantity
 from studies.recall.results.kinds.state_size import StateSizeFigure, StateSizeTable, of_best_variants
+
+pytestmark = pytest.mark.extended
 
 RATES = [{"recipe.learning_rate": 0.001}, {"recipe.learning_rate": 0.01}]
 STATE = {"mqar": {"sdpa": 32768, "favor-m16": 8320, "favor-m64": 33280, "gru": 512}}
@@ -50,7 +51,7 @@ def points(axes):
     return {line.get_gid(): (*line.get_xdata(), *line.get_ydata()) for line in axes.lines if line.get_gid()}
 
 
-def test_a_row_has_its_state_size_the_rate_that_validation_chose_and_its_scores(tmp_path):
+def test_row_with_state_size_and_scores(tmp_path):
     made = StateSizeTable(kind="state_size", stage="recall").make(scope(tmp_path))
     assert made.frame["model"].tolist() == list(SCORES)
     assert made.frame["state_kib"].tolist() == [32.0, 8.125, 32.5, 0.5]
@@ -64,24 +65,7 @@ def test_a_row_has_its_state_size_the_rate_that_validation_chose_and_its_scores(
     assert "75.00 ± 7.07" in text
 
 
-def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
-    variants = [{"task.state_kib": 1, "recipe.epochs": epochs} for epochs in (1, 2)]
-    made = [
-        write_run(tmp_path, "recall", "gru", "mqar", variant=each, eval_accuracy=score, test_accuracy=0.5)
-        for each, score in zip(variants, (0.1, 0.2), strict=True)
-    ]
-    fields = {"state_bytes": {"recall": STATE}, "variants": {"recall": variants}}
-    shown = scope_of(made, {"recall": ["mqar"]}, ["gru"], **fields)
-    frame = StateSizeTable(kind="state_size", stage="recall").make(shown).frame
-    assert frame[["state_kib", "task.state_kib", "epochs"]].iloc[0].tolist() == [0.5, "1", "2"]
-
-
-def test_several_datasets_are_named(tmp_path):
-    made = StateSizeTable(kind="state_size", stage="recall").make(scope(tmp_path, ("mqar", "longer")))
-    assert made.frame["dataset"].tolist() == ["mqar"] * 4 + ["longer"] * 4
-
-
-def test_a_stage_without_variants_needs_no_choice(tmp_path):
+def test_stage_without_variants(tmp_path):
     values = {"eval_accuracy": 0.5, "test_accuracy": 0.25}
     made = [write_run(tmp_path, "recall", model, "mqar", **values) for model in ("sdpa", "gru")]
     shown = scope_of(made, {"recall": ["mqar"]}, ["sdpa", "gru"], state_bytes={"recall": STATE})
@@ -94,29 +78,13 @@ def test_a_stage_without_variants_needs_no_choice(tmp_path):
     assert stage.frame.rename(columns=str)["mqar_state_kib"].tolist() == [32.0, 0.5]
 
 
-def test_only_tables_that_show_state_sizes_ask_for_them():
-    assert StageTable(stage="recall", columns=["state_size"]).needs_state
-    assert StageTable(stage=["one", "two"], columns={"one": ["accuracy"], "two": ["state_size"]}).needs_state
-    assert not StageTable(stage="recall", columns=["accuracy"]).needs_state
-
-
-def test_all_seeds_of_the_best_variant_are_kept_and_no_others(tmp_path):
+def test_seeds_of_the_best_variant(tmp_path):
     chosen = of_best_variants(scope(tmp_path), "recall", quantity("validation_accuracy"))
     assert chosen.groupby("row")["seed"].apply(list).to_dict() == {model: [0, 1] for model in SCORES}
     assert set(chosen.loc[chosen["row"] == "sdpa", "variant"]) == {"learning_rate-0.001"}
 
 
-def test_a_run_without_the_score_is_named(tmp_path):
-    made = folders(tmp_path)
-    write_run(tmp_path, "recall", "gru", "mqar", 1, variant=RATES[0], test_accuracy=0.1)
-    shown = scope_of(
-        made, {"recall": ["mqar"]}, list(SCORES), state_bytes={"recall": STATE}, variants={"recall": RATES}
-    )
-    with pytest.raises(DataError, match=r"gru/mqar/learning_rate-0\.001/seed-1.*eval_accuracy"):
-        StateSizeTable(kind="state_size", stage="recall").make(shown)
-
-
-def test_a_panel_per_group_with_the_chosen_runs_at_their_state_sizes(tmp_path):
+def test_panel_per_group(tmp_path):
     figure = StateSizeFigure(kind="state_size", stage="recall", label="pairs").draw(scope(tmp_path))
     assert [axes.get_title("left") for axes in figure.axes] == ["4 pairs", "8 pairs"]
     expected = {model: size / 1024 for model, size in STATE["mqar"].items()}
@@ -128,7 +96,7 @@ def test_a_panel_per_group_with_the_chosen_runs_at_their_state_sizes(tmp_path):
     assert bars[0] == pytest.approx([75 - 35.3553, 75 + 35.3553], abs=1e-3)
 
 
-def test_families_share_a_colour_and_are_joined_in_the_order_of_their_sizes(tmp_path):
+def test_families_by_size(tmp_path):
     figure = StateSizeFigure(kind="state_size", stage="recall").draw(scope(tmp_path))
     axes = figure.axes[0]
     (line,) = (each for each in axes.lines if len(each.get_xdata()) == 2 and each.get_linestyle() == "-")
@@ -140,19 +108,7 @@ def test_families_share_a_colour_and_are_joined_in_the_order_of_their_sizes(tmp_
     assert [text.get_text() for text in legend.get_texts()] == list(SCORES)
 
 
-def test_datasets_have_panels_of_their_own_and_chance_may_follow_the_group(tmp_path):
-    settings = StateSizeFigure(kind="state_size", stage="recall", label="pairs", chance="group")
-    figure = settings.draw(scope(tmp_path, ("mqar", "longer")))
-    assert [axes.get_title("left") for axes in figure.axes] == [
-        "mqar: 4 pairs", "mqar: 8 pairs", "longer: 4 pairs", "longer: 8 pairs",
-    ]  # fmt: skip
-    heights = [next(line for line in axes.lines if line.is_dashed()).get_ydata()[0] for axes in figure.axes]
-    assert heights == pytest.approx([25, 12.5, 25, 12.5])
-    fixed = StateSizeFigure(kind="state_size", stage="recall", chance=0.1).draw(scope(tmp_path)).axes[0]
-    assert next(line for line in fixed.lines if line.is_dashed()).get_ydata()[0] == pytest.approx(10)
-
-
-def test_a_model_called_chance_and_the_level_of_chance_have_names_of_their_own(tmp_path):
+def test_names_of_chance(tmp_path):
     values = {"eval_accuracy": 0.5, "test_accuracy": 0.25}
     folders = [write_run(tmp_path, "recall", model, "mqar", **values) for model in ("chance", "gru")]
     for folder in folders:

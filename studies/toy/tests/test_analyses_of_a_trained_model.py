@@ -3,10 +3,8 @@
 import runpy
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from datasets import Dataset
 from transformers import AutoModelForSequenceClassification
 
 from lib.analysis.computations import heads
@@ -14,6 +12,8 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.extensions import ROOT
 from lib.training.run import train
 from studies.toy.analysis.computations import attention_maps, embeddings, gradients
+
+pytestmark = pytest.mark.extended
 
 PROGRAM = runpy.run_path(str(ROOT / "scripts/analyse.py"))
 WORD = "fol"  # in five test documents of each class
@@ -34,7 +34,7 @@ def subject(trained, corpus):
     return PROGRAM["load_subject"](*map(str, (trained, corpus / "tokenizer", corpus / "tokens/test")))
 
 
-def test_maps_are_those_of_the_models_read_by_transformers(subject, trained):
+def test_maps_by_transformers(subject, trained):
     frame = attention_maps.analyse(subject, document=2)
     ids = subject.tokens[2]["input_ids"]
     assert len(frame) == 2 * 2 * 2 * len(ids) ** 2
@@ -53,7 +53,7 @@ def test_maps_are_those_of_the_models_read_by_transformers(subject, trained):
     assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
 
 
-def test_heads_of_one_document_are_those_of_its_maps(subject):
+def test_heads_of_one_document(subject):
     maps = attention_maps.analyse(subject, document=0).query("when == 'after'")
     found = heads.analyse(subject, documents=1, length=99, window=2).set_index(["layer", "head"])
     assert len(found) == 4
@@ -68,7 +68,7 @@ def test_heads_of_one_document_are_those_of_its_maps(subject):
         assert found.loc[place, ["documents", "window"]].tolist() == [1, 2]
 
 
-def test_gradients_of_documents_come_from_those_that_are_long_enough(subject):
+def test_gradients_of_long_documents(subject):
     lengths = subject.tokens["length"][:]
     length = sorted(lengths)[-5]
     frame = gradients.analyse(subject, documents=200, tokens="documents", length=length)
@@ -80,14 +80,7 @@ def test_gradients_of_documents_come_from_those_that_are_long_enough(subject):
     assert not np.allclose(before, after)
 
 
-def test_gradients_of_drawn_tokens_need_no_documents(subject):
-    first, again = (gradients.analyse(subject, documents=3, tokens="random", length=50) for _ in range(2))
-    assert first["distance"].unique().tolist() == [0, 1, 2, 5, 10, 20, 49]
-    assert set(first["sequences"]) == {3}
-    pd.testing.assert_frame_equal(first, again)
-
-
-def test_contextual_states_tell_what_the_static_embedding_cannot(subject):
+def test_contextual_states(subject):
     frame = embeddings.analyse(subject, documents=200, word=WORD, labels=LABELS)
     static, contextual = (frame[frame["representation"] == name] for name in ("static", "contextual"))
     documents = dict(zip(subject.tokens["id"][:], subject.tokens["label"][:], strict=True))
@@ -106,26 +99,11 @@ def test_contextual_states_tell_what_the_static_embedding_cannot(subject):
     ("kind", "options", "message"),
     [
         (attention_maps, {"document": 40}, "document = 40: there are 40 documents, counted from 0"),
-        (gradients, {"documents": 5, "tokens": "documents", "length": 99}, "no document is that long.*longest has 32"),
         (embeddings, {"word": "xyzzy"}, r"word = 'xyzzy': is \[.*\] to the tokeniser, expected one token"),
-        (embeddings, {"word": "bil"}, "word = 'bil': documents of toy with it by class: .*Expected at least 5"),
     ],
 )
-def test_what_cannot_be_looked_at_is_said(subject, kind, options, message):
+def test_analyses_refused(subject, kind, options, message):
     if kind is embeddings:
         options = {"documents": 200, "labels": LABELS, **options}
     with pytest.raises((ConfigError, DataError), match=message):
         kind.analyse(subject, **options)
-
-
-def test_maps_of_a_long_document_are_refused(subject):
-    lengths = [attention_maps.LONGEST + 1] * 3 + [attention_maps.LONGEST]
-    tokens = Dataset.from_dict({"input_ids": [[5] * length for length in lengths], "length": lengths})
-    with pytest.raises(ConfigError, match=f"document = 0.*{lengths[0]} tokens.*document 3"):
-        attention_maps.analyse(subject._replace(tokens=tokens), document=0)
-
-
-def test_documents_without_labels_are_no_senses(subject):
-    unlabelled = subject._replace(tokens=subject.tokens.remove_columns("label"))
-    with pytest.raises(DataError, match="toy.*label"):
-        embeddings.analyse(unlabelled, documents=200, word=WORD, labels=LABELS)

@@ -1,7 +1,5 @@
 """How well vectors tell classes apart."""
 
-import typing
-
 import numpy as np
 import pytest
 import torch
@@ -12,26 +10,22 @@ from transformers import PreTrainedTokenizerFast
 
 from lib.analysis.computations.subject import Subject
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.preparing.settings.tokenizer import Tokenizer as TokenizerSettings
 from lib.tokens.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words
 from studies.toy.analysis.computations.embeddings import _first, analyse, separation
+
+pytestmark = pytest.mark.extended
 
 LABELS = np.array([0] * 20 + [1] * 10)
 
 
-def test_one_vector_for_all_tells_nothing():
+def test_one_vector_for_all():
     """The best that a classifier can do is to say the greater class, two thirds of the documents."""
     silhouette, accuracy = separation(np.ones((30, 4)), LABELS, seed=1)
     assert silhouette == 0
     assert accuracy == pytest.approx(2 / 3)
 
 
-def test_two_points_tell_everything():
-    vectors = np.where(LABELS[:, None] == 1, 1.0, -1.0) * np.ones((30, 4))
-    assert separation(vectors, LABELS, seed=1) == (1, 1)
-
-
-def test_a_silhouette_by_hand():
+def test_silhouette_by_hand():
     """On a line at 0, 1 and 4, 5: within a class 1 apart, from the other class 4.5 or 3.5 on average."""
     vectors = np.array([0.0, 1.0] * 10 + [4.0, 5.0] * 5)[:, None]
     silhouette, accuracy = separation(vectors, LABELS, seed=1)
@@ -75,17 +69,8 @@ def documents(word):
     return [*whole, *others], len(whole)
 
 
-def algorithms():
-    """Return the algorithms of tokenisers that a study can have."""
-    return set(typing.get_args(TokenizerSettings.model_fields["algorithm"].annotation))
-
-
-def test_every_algorithm_has_an_example():
-    assert {name.partition(",")[0] for name in TOKENIZERS} == algorithms()
-
-
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_a_word_is_found_by_its_plain_spelling(name, tmp_path):
+def test_word_by_its_spelling(name, tmp_path):
     """In every document that has it as a word, whatever token it is there, and in no other."""
     word = "q" if name == "bytes" else "bank"  # whose tokens are single letters
     texts, whole = documents(word)
@@ -110,7 +95,7 @@ def test_a_word_is_found_by_its_plain_spelling(name, tmp_path):
     assert len(kinds) == (2 if name in ("bpe", "published, no space") else 1)
 
 
-def test_a_word_of_a_script_without_spaces_is_found_among_others(tmp_path):
+def test_word_without_spaces(tmp_path):
     bank = "\u94f6\u884c"
     texts = [f"{chr(0x4E00 + 7 * number)}{bank}{chr(0x5000 + 11 * number)}" for number in range(60)]
     tokenizer = train_byte_pairs(tmp_path / "tokenizer", [*texts, *[bank] * 300], vocab_size=266).backend

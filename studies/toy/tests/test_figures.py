@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, kinds_of, titles
+from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, titles
 
-from lib.analysis.settings import ANALYSES
-from lib.analysis.table import read_analysis
+pytestmark = pytest.mark.extended
 
 TOKENS = ["null", "b", "a"]
 
@@ -52,7 +51,7 @@ def embeddings():
     return pd.DataFrame(rows)
 
 
-def test_one_map_per_model_stands_above_the_other_of_its_model():
+def test_maps_of_models():
     figure = draw("attention_maps", maps())
     *grid, bar = figure.axes
     assert [axes.get_title("left") for axes in grid] == ["sdpa\nlayer 0, head 0", "favor-m64\nlayer 0, head 0", "", ""]
@@ -65,34 +64,7 @@ def test_one_map_per_model_stands_above_the_other_of_its_model():
     assert bar.get_ylabel() == "attention weight"
 
 
-def test_models_of_several_layers_have_rows_of_their_own():
-    frame = pd.concat([maps(layers=2, models=["sdpa"]), maps(models=["favor-m64"])])
-    *grid, _ = draw("attention_maps", frame).axes
-    shown = [axes.get_title("left") if axes.axison else None for axes in grid]
-    assert shown == [
-        "sdpa\nlayer 0, head 0", "sdpa\nlayer 1, head 0", "", "", "favor-m64\nlayer 0, head 0", None, "", None,
-    ]  # fmt: skip
-    assert [np.array_equal(axes.images[0].get_array(), AFTER) for axes in grid if axes.axison] == [
-        False, False, True, True, False, True,
-    ]  # fmt: skip
-
-
-def test_faint_maps_share_a_scale_up_to_their_greatest_weight():
-    frame = maps()
-    *grid, _ = draw("attention_maps", frame.assign(weight=frame["weight"] / 4)).axes
-    assert {axes.images[0].get_clim() for axes in grid} == {(0, 0.25)}
-
-
-def test_long_documents_name_some_of_their_tokens():
-    places = range(100)
-    rows = [(query, key, f"t{query}", float(query == key)) for query, key in itertools.product(places, repeat=2)]
-    frame = pd.DataFrame(rows, columns=["query", "key", "query_token", "weight"])
-    frame = pd.concat(frame.assign(model="sdpa", when=when, layer=0, head=0) for when in ("before", "after"))
-    axes = draw("attention_maps", frame, {"sdpa": "sdpa"}).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{place}" for place in range(0, 100, 3)]
-
-
-def test_gradients_are_lines_from_distance_1_on():
+def test_gradients_from_distance_one():
     figure = draw("gradients", gradients())
     assert titles(figure) == ["drawn weights", "after training"]
     for axes in figure.axes:
@@ -103,25 +75,7 @@ def test_gradients_are_lines_from_distance_1_on():
         assert axes.get_ylim()[0] < 0.5**7
 
 
-def test_a_gradient_that_vanishes_leaves_the_others_their_scale():
-    axes = draw("gradients", gradients(factor=1e-8)).axes[0]
-    assert axes.get_ylim() == (1e-12, 1)
-    assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-8, 1e-12, 1e-12, 1e-12]] * 2
-
-
-def test_gradients_that_stay_are_not_magnified():
-    assert draw("gradients", gradients(factor=0.99)).axes[0].get_ylim()[0] == 0.1
-
-
-def test_a_word_of_two_tokens_has_two_static_places():
-    frame = embeddings()
-    frame.loc[(frame["representation"] == "static") & frame["document"].isin(["d0", "d1", "d2"]), "x"] = 2
-    static, *_ = draw("embeddings", frame).axes
-    assert {tuple(line.get_xydata()[0]) for line in static.lines if line.get_gid() == "static"} == {(0, 0), (2, 0)}
-    assert [text.get_text() for text in static.texts] == ["7 documents", "3 documents"]
-
-
-def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
+def test_places_of_a_word():
     figure = draw("embeddings", embeddings())
     assert titles(figure) == ["static embedding, every model", "sdpa", "favor-m64"]
     static, sdpa, _ = figure.axes
@@ -137,29 +91,7 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
     assert figure.legends[0].get_title().get_text() == "documents with\n'bank' by class"
 
 
-def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
-    frame = maps().replace({"query_token": {"b": "007"}, "key_token": {"a": "nan", "b": "1e3", "null": "True"}})
-    frame.to_csv(tmp_path / "maps.csv", index=False)
-    read = read_analysis(tmp_path / "maps.csv")
-    assert read["query_token"].unique().tolist() == ["null", "007", "a"]
-    assert read["key_token"].unique().tolist() == ["True", "1e3", "nan"]
-    assert read["weight"].tolist() == frame["weight"].tolist()
-
-
-def test_models_whose_names_look_like_numbers_are_drawn(tmp_path):
-    families = {"007": "sdpa", "1e3": "favor"}
-    maps(models=families).to_csv(tmp_path / "maps.csv", index=False)
-    read = read_analysis(tmp_path / "maps.csv")
-    kind = ANALYSES.load("attention_maps", "figure")
-    assert [title.split()[0] for title in titles(kind.draw(read, families)) if title] == list(families)
-    assert kind.summarise(read).frame["model"].unique().tolist() == list(families)
-
-
 FRAMES = {"attention_maps": maps, "gradients": gradients, "embeddings": embeddings}
-
-
-def test_every_kind_of_analysis_is_drawn():
-    assert kinds_of("studies.toy") == set(FRAMES)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +127,7 @@ def test_summaries(kind, lines):
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_the_program_draws_from_the_table_alone(kind, tmp_path):
+def test_program_of_figures(kind, tmp_path):
     assert_drawn(kind, FRAMES[kind](), tmp_path)
     if kind == "attention_maps":
         assert "null" in (tmp_path / "one.svg").read_text(), "a word that pandas takes for a missing value"

@@ -29,7 +29,7 @@ def folders(tmp_path):
     ]
 
 
-def test_a_row_per_model_and_a_column_per_group(folders):
+def test_groups_as_columns(folders):
     """Worked out by hand: rows as asked for, groups ascending as numbers."""
     made = table(folders, ["sdpa", "gru"])
     assert made.to_csv() == (
@@ -42,7 +42,7 @@ def test_a_row_per_model_and_a_column_per_group(folders):
     assert cells[2] == ["sdpa", "100.00 ± 0.00", "75.00 ± 35.36"]
 
 
-def test_a_note_says_how_many_items_each_group_has(folders, tmp_path):
+def test_items_of_each_group(folders, tmp_path):
     assert table(folders, ["sdpa", "gru"]).note == "Labelled items of test by distance: 8 (2), 64 (2)."
     run = write_run(tmp_path, "finetune", "sdpa", "recall", seed=3)
     many = write_group_predictions(run, [(place, 1, 1) for place in range(21)] + [(0, 1, 1)])
@@ -53,23 +53,6 @@ def test_a_note_says_how_many_items_each_group_has(folders, tmp_path):
     assert note == "Labelled items of test by distance [words]: far 8 (2), far 64 (2)."
 
 
-def test_one_seed_has_no_deviation(folders):
-    assert table(folders[:1], ["sdpa"]).to_csv() == "model,distance_8,distance_64\nsdpa,100.00,50.00\n"
-
-
-def test_the_table_may_say_what_the_number_is(folders):
-    assert table(folders[:1], ["sdpa"], label="length").to_csv().startswith("model,length_8,length_64\n")
-
-
-def test_groups_may_be_names(tmp_path):
-    folder = write_run(tmp_path, "finetune", "sdpa", "recall")
-    write_group_predictions(folder, [("news", 1, 1), ("books", 0, 1), ("news", 1, 0)])
-    scope = scope_of([folder], STAGE, ["sdpa"], groups={"recall": "domain"})
-    assert GroupsTable(kind="groups", stage="finetune").make(scope).to_csv() == (
-        "model,domain_books,domain_news\nsdpa,0.00,50.00\n"
-    )
-
-
 def with_domains(tmp_path, domains):
     """Two seeds, whose groups have a document each, which is wrong and right in turn."""
     documents = [(name, 1, place % 2) for place, name in enumerate(domains)]
@@ -78,7 +61,7 @@ def with_domains(tmp_path, domains):
     return scope_of(folders, STAGE, ["sdpa"], groups={"recall": "domain"})
 
 
-def test_groups_of_any_names_keep_their_columns(tmp_path):
+def test_groups_of_any_names(tmp_path):
     domains = ["a b", "a_b", "a-b", "a  b", "model", "b", "domain"]
     made = GroupsTable(kind="groups", stage="finetune").make(with_domains(tmp_path, domains))
     heading, row = csv.reader(io.StringIO(made.to_csv()))
@@ -87,7 +70,7 @@ def test_groups_of_any_names_keep_their_columns(tmp_path):
     }
 
 
-def test_groups_whose_columns_would_be_called_alike_are_refused(tmp_path):
+def test_groups_called_alike(tmp_path):
     found = with_domains(tmp_path, ["a", "a_sd"])
     with pytest.raises(DataError, match="recall: the groups a, a_sd .* two columns called domain_a_sd"):
         GroupsTable(kind="groups", stage="finetune").make(found)
@@ -95,7 +78,7 @@ def test_groups_whose_columns_would_be_called_alike_are_refused(tmp_path):
     assert made.to_csv() == "domain,sdpa,sdpa_sd\na,0.00,0.00\na_sd,100.00,0.00\n"
 
 
-def test_groups_may_have_names_and_rows(folders):
+def test_names_and_rows_of_groups(folders):
     """Numbers of documents are of the functions in their order; only some occur."""
     names = {"group_names": {"recall": [f"function {number}" for number in range(65)]}}
     scope = scope_of(folders, STAGE, ["sdpa", "gru"], **DISTANCES, **names)
@@ -107,12 +90,3 @@ def test_groups_may_have_names_and_rows(folders):
         "function,sdpa,sdpa_sd,gru,gru_sd\nfunction 8,100.00,0.00,50.00,0.00\nfunction 64,75.00,35.36,0.00,0.00\n"
     )
     assert made.to_markdown().splitlines()[0].split("|")[2].strip() == "sdpa [%]"
-
-
-def test_a_row_per_number(folders):
-    assert table(folders[:1], ["sdpa"], rows="groups").to_csv() == "distance,sdpa\n8,100.00\n64,50.00\n"
-
-
-def test_a_missing_run_is_named(folders):
-    with pytest.raises(DataError, match="finetune/lstm/recall/seed-1"):
-        table(folders, ["sdpa", "lstm"])

@@ -1,7 +1,9 @@
 """Scores by group in the plan."""
 
+import pytest
 from small_plans import records, reported
-from small_studies import DELETE
+
+pytestmark = pytest.mark.extended
 
 FIRST = "results/runs"
 
@@ -15,7 +17,7 @@ GROUPED = {
 GROUPS = (("datasets/imdb/group", "words"), ("datasets/arxiv/group", "pages"))
 
 
-def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
+def test_tables_and_figures_of_groups():
     made = reported(*GROUPS, **GROUPED)
     assert list(made.report.tables) == ["reach_imdb", "reach_arxiv"]
     arxiv = made.report.tables["reach_arxiv"]["scope"]
@@ -47,16 +49,3 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "variants": {},
     }
     assert made.report.inputs(shown["scope"]) == records(made, "finetune")
-
-
-def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
-    only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
-    made = reported(*only, **GROUPED)
-    assert list(made.report.tables) == ["reach"]
-    assert made.report.tables["reach"]["scope"]["groups"] == {"imdb": "words"}
-
-
-def test_a_table_of_groups_may_say_what_their_number_is():
-    made = reported(*GROUPS, tables={"reach": GROUPED["tables"]["reach"] | {"label": "distance"}})
-    labels = {name: made.report.tables[name]["settings"]["label"] for name in made.report.tables}
-    assert labels == {"reach_imdb": "distance", "reach_arxiv": "distance"}

@@ -2,16 +2,16 @@
 
 import pytest
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.mark.parametrize(
     ("study", "trained", "evaluated"),
     [
         ("toy", 12 * 3 * 3 + 2 * 3, 0),  # models, stages, seeds; the published setting
-        # and stages; position encodings; senses; one direction, no positions
-        ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
     ],
 )
-def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
+def test_toy_studies_planned(project, study, trained, evaluated):
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"studies/toy/{study}.yaml").stdout)
     assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)

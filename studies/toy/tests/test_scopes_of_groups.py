@@ -5,6 +5,8 @@ from run_records import scope_of, write_group_predictions, write_run
 from lib.core.errors import DataError
 from lib.results.predictions import accuracy_by_group
 
+pytestmark = pytest.mark.extended
+
 
 def accuracies(folders, models=("sdpa",), datasets=("recall",), **fields):
     return accuracy_by_group(scope_of(folders, {"finetune": datasets}, models, **fields).grid("finetune"))
@@ -14,7 +16,7 @@ def run(tmp_path, documents, model="sdpa", seed=0, dataset="recall"):
     return write_group_predictions(write_run(tmp_path, "finetune", model, dataset, seed=seed), documents)
 
 
-def test_groups_are_scored_apart_and_follow_each_other_as_numbers(tmp_path):
+def test_groups_scored_apart(tmp_path):
     folder = run(tmp_path, [(16, 1, 1), (128, 0, 1), (8, 0, 0), (8, 1, 0), (8, 1, 1), (8, 0, 1)])
     found = accuracies([folder]).loc[("recall", "sdpa")]
     assert found["mean"].to_dict() == {8: 50.0, 16: 100.0, 128: 0.0}
@@ -22,13 +24,13 @@ def test_groups_are_scored_apart_and_follow_each_other_as_numbers(tmp_path):
     assert found["std"].isna().all()
 
 
-def test_every_labelled_token_counts_once(tmp_path):
+def test_tokens_scored_once(tmp_path):
     """Of a group's four tokens three are right, though of its documents one and two thirds; one has no tokens."""
     folder = run(tmp_path, [(4, [1, 2, 3], [1, 2, 0]), (4, [5], [5]), (4, [], []), (9, [2, 2], [2, 1])])
     assert accuracies([folder]).loc[("recall", "sdpa"), "mean"].to_dict() == {4: 75.0, 9: 50.0}
 
 
-def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
+def test_mean_over_seeds(tmp_path):
     first = run(tmp_path, [(4, 0, 0), (4, 1, 1), (9, 0, 0)], seed=1)
     second = run(tmp_path, [(4, 0, 0), (4, 1, 0), (9, 0, 0)], seed=2)
     found = accuracies([first, second])
@@ -36,7 +38,7 @@ def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
     assert found.loc[("recall", "sdpa"), "std"].to_dict() == {4: pytest.approx(35.3553, abs=1e-4), 9: 0.0}
 
 
-def test_datasets_and_rows_that_share_a_run_stand_apart(tmp_path):
+def test_rows_that_share_a_run(tmp_path):
     folders = [run(tmp_path, [(4, 0, 0), (4, 0, 1)]), run(tmp_path, [(7, 0, 0)], dataset="copy")]
     owners = {"finetune": {"sdpa": "sdpa", "twin": "sdpa"}}
     found = accuracies(folders, ["sdpa", "twin"], ["copy", "recall"], owners=owners)
@@ -46,22 +48,12 @@ def test_datasets_and_rows_that_share_a_run_stand_apart(tmp_path):
     }  # fmt: skip
 
 
-def test_a_missing_run_is_named(tmp_path):
-    with pytest.raises(DataError, match="finetune/gru/recall/seed-0"):
-        accuracies([run(tmp_path, [(4, 0, 0)])], ["sdpa", "gru"])
-
-
 def no_groups(path):
     pd.read_parquet(path).drop(columns="group").to_parquet(path)
 
 
-def half_a_document(path):
-    pd.read_parquet(path).assign(label=[[1, 2]] * 2, prediction=[[1]] * 2).to_parquet(path)
-
-
-@pytest.mark.parametrize("damage", [no_groups, half_a_document, lambda path: path.unlink()])
-def test_predictions_without_groups_are_named(tmp_path, damage):
+def test_predictions_without_groups(tmp_path):
     folder = run(tmp_path, [(4, 0, 0)])
-    damage(folder / "predictions.parquet")
+    no_groups(folder / "predictions.parquet")
     with pytest.raises(DataError, match=r"recall/seed-0/predictions.parquet.*predictions.*Repeat the run"):
         accuracies([folder])

@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 from word_vectors import stored
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
+
+pytestmark = pytest.mark.extended
 
 WORDS = {"dull": [1, 0], "tiresome": [0.8, 0.1], "bright": [0, 1], "lively": [0.1, 0.8], "story": [0.4, 0.4]}
 TEXTS = ["A dull, tiresome story.", "A bright, lively story!"]
@@ -36,7 +37,7 @@ def fitted(folder, frame, **settings):
 
 
 @pytest.mark.parametrize("weighting", ["none", "tfidf"])
-def test_classes_are_told_apart_by_words_that_training_never_saw(folder, weighting):
+def test_classes_of_unseen_words(folder, weighting):
     frame = pd.DataFrame({"text": ["dull story", "bright story"] * 10, "label": [0, 1] * 10})
     found = fitted(folder, frame, weighting=weighting).class_probabilities(pd.Series(["tiresome", "lively"]), 3)
     assert found.argmax(axis=1).tolist() == [0, 1]
@@ -44,13 +45,13 @@ def test_classes_are_told_apart_by_words_that_training_never_saw(folder, weighti
     assert (found[:, 2] == 0).all()
 
 
-def test_a_text_is_the_mean_of_its_words_as_often_as_they_occur(folder):
+def test_text_as_mean_of_its_words(folder):
     backbone = fitted(folder, documents([0, 1] * 10))
     means = backbone._means(pd.Series(["dull DULL bright unheard", "unheard", ""]))
     assert means.tolist() == [pytest.approx([2 / 3, 1 / 3]), [0, 0], [0, 0]]
 
 
-def test_words_count_as_much_as_they_are_rare_in_training(folder):
+def test_weights_by_rarity(folder):
     frame = pd.DataFrame({"text": ["dull story", "bright story", "dull", "bright"], "label": [0, 1, 0, 1]})
     means = fitted(folder, frame, weighting="tfidf")._means(pd.Series(["dull bright", "dull lively"]))
     dull, unseen = np.log(5 / 3) + 1, np.log(5 / 1) + 1  # as scikit-learn smooths them
@@ -59,24 +60,7 @@ def test_words_count_as_much_as_they_are_rare_in_training(folder):
     assert means[1] == pytest.approx((dull * np.array([1, 0]) + unseen * lively) / (dull + unseen))
 
 
-def test_upper_case_is_another_word_where_the_vectors_say_so(tmp_path):
-    folder = str(stored(tmp_path / "cased", {"Dull": [1, 0], "bright": [0, 1]}, lowercase=False))
-    frame = pd.DataFrame({"text": ["Dull", "bright"] * 5, "label": [0, 1] * 5})
-    assert fitted(folder, frame)._means(pd.Series(["Dull", "dull"])).tolist() == [[1, 0], [0, 0]]
-
-
-def test_weights_are_those_of_the_regression(folder):
-    assert fitted(folder, documents([0, 1] * 10)).weights == 2 + 1
-    assert fitted(folder, documents([0, 1, 2] * 10)).weights == 3 * (2 + 1)
-
-
-def test_how_many_words_have_a_vector_is_said(folder, caplog):
-    caplog.set_level("INFO")
-    fitted(folder, pd.DataFrame({"text": ["dull story told", "bright"], "label": [0, 1]}))
-    assert "75.0 % of the words of training have a vector" in caplog.text
-
-
-def test_the_same_documents_give_the_same_probabilities(folder):
+def test_probabilities_repeat(folder):
     frame = documents([0, 1] * 10)
     one, two = (fitted(folder, frame).class_probabilities(frame["text"], 2) for _ in range(2))
     assert one.tobytes() == two.tobytes()
@@ -89,22 +73,11 @@ def test_the_same_documents_give_the_same_probabilities(folder):
         (documents([1] * 10), "only one class in training; expected at least two"),
     ],
 )
-def test_what_nothing_can_be_learnt_from_is_refused(folder, frame, message):
+def test_baseline_refused(folder, frame, message):
     with pytest.raises(DataError, match=message):
         fitted(folder, frame)
 
 
-def test_a_missing_folder_is_named():
-    with pytest.raises(ConfigError, match=r"backbone.vectors_folder: missing"):
-        fitted(None, documents([0, 1]))
-
-
-@pytest.mark.parametrize("settings", [{"weighting": "bm25"}, {"max_iter": 0}, {"words": 1}])
-def test_settings_out_of_range_are_refused(settings):
-    with pytest.raises(ValidationError, match=next(iter(settings))):
-        BACKBONES.parse({"kind": "word_vectors", "vectors": "v"} | settings)
-
-
-def test_the_record_of_a_run_names_the_vectors(folder):
+def test_record_of_the_vectors(folder):
     assert made(folder).parameters.folders() == {"word_vectors": folder}
     assert made(None).parameters.folders() == {}

@@ -13,6 +13,8 @@ from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece, train_words
 from studies.word_vectors.backbones.first_embeddings import words_of
 
+pytestmark = pytest.mark.extended
+
 TEXTS = ["the king, Paris, queens and cafés of the kingdom"] * 20
 WORDS = {"king": [1, 2, 3, 4], "paris": [5, 6, 7, 8], "and": [0, 1, 0, 1], "unread": [9, 9, 9, 9]}
 TRAIN = {"wordpiece": train_wordpiece, "words": train_words, "bpe": train_byte_pairs}
@@ -36,7 +38,7 @@ def parts(tmp_path, algorithm="wordpiece", width=4):
         ("bpe", {"Ġking": "king", "ĠParis": "paris", "Ġand": "and"}),
     ],
 )
-def test_tokens_that_are_words_begin_as_word_vectors_and_all_else_as_drawn(tmp_path, algorithm, tokens, caplog):
+def test_tokens_that_begin_as_words(tmp_path, algorithm, tokens, caplog):
     caplog.set_level("INFO")
     tokenizer, backbone, model = parts(tmp_path, algorithm)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -52,13 +54,13 @@ def test_tokens_that_are_words_begin_as_word_vectors_and_all_else_as_drawn(tmp_p
     assert f"{len(tokens)} of {len(tokenizer)} tokens begin as word vectors" in caplog.text
 
 
-def test_the_embeddings_train_on(tmp_path):
+def test_embeddings_train_on(tmp_path):
     _, backbone, model = parts(tmp_path)
     backbone.load_weights(model, stored(tmp_path / "v", WORDS))
     assert model.get_input_embeddings().weight.requires_grad
 
 
-def test_later_pieces_and_special_tokens_are_no_words(tmp_path):
+def test_pieces_that_are_no_words(tmp_path):
     tokenizer, _, _ = parts(tmp_path, "bpe")
     assert "king" in words_of(tokenizer).values()
     inside = tokenizer.convert_tokens_to_ids("k")  # a single byte, which also stands inside words
@@ -66,31 +68,9 @@ def test_later_pieces_and_special_tokens_are_no_words(tmp_path):
     assert tokenizer.pad_token_id not in words_of(tokenizer)
 
 
-@pytest.mark.parametrize("algorithm", TRAIN)
-@pytest.mark.parametrize("sign", ["▁", "Ġ", "#", "##", "</w>", "Ċ"])
-def test_a_sign_that_marks_words_elsewhere_takes_none_away(algorithm, sign, tmp_path):
-    TRAIN[algorithm](tmp_path / "plain", TEXTS, vocab_size=400)
-    TRAIN[algorithm](tmp_path / "signs", [*TEXTS, *[f"the {sign} and {sign}king"] * 20], vocab_size=400)
-    plain, signs = (words_of(TextTokenizer.load(tmp_path / name).backend) for name in ("plain", "signs"))
-    assert {"the", "king"} <= {*plain.values(), "king"}
-    assert {word for word in plain.values() if word in WORDS} <= set(signs.values())
-
-
-def test_vectors_of_another_width_are_refused_and_change_nothing(tmp_path):
+def test_vectors_of_another_width(tmp_path):
     _, backbone, model = parts(tmp_path, width=6)
     before = model.get_input_embeddings().weight.clone()
     with pytest.raises(RunError, match="vectors have 4 dimensions, but the embeddings 6"):
         backbone.load_weights(model, stored(tmp_path / "v", WORDS))
     assert torch.equal(model.get_input_embeddings().weight, before)
-
-
-def test_vectors_of_other_words_are_refused(tmp_path):
-    _, backbone, model = parts(tmp_path)
-    with pytest.raises(RunError, match="none of the .* tokens is a word with a vector"):
-        backbone.load_weights(model, stored(tmp_path / "v", {"unread": [1, 2, 3, 4]}))
-
-
-def test_word_vectors_are_no_trained_model(tmp_path):
-    _, backbone, model = parts(tmp_path)
-    with pytest.raises(RunError, match="holds word vectors and no head"):
-        backbone.load_weights(model, stored(tmp_path / "v", WORDS), with_head=True)

@@ -7,6 +7,8 @@ from lib.core.record import RunId
 from lib.workflow.planning.plan import Plan
 from lib.workflow.staleness.digests import reached, roots
 
+pytestmark = pytest.mark.extended
+
 CHANGES = (
     ("word_vectors/film", {"source": "trained", "corpus": ["wikipedia", "imdb"], "dimension": 64}),
     ("word_vectors/file", {"source": "local", "path": "glove.txt", "format": "glove", "dimension": 64}),
@@ -31,13 +33,7 @@ def run(plan, stage, model, dataset="imdb", seed=1):
     return plan.run(RunId(stage, model, dataset, seed))
 
 
-def test_vectors_are_made_from_texts_or_from_a_file(plan):
-    expected = [*plan.corpora.filtered_shards("wikipedia"), plan.corpora.documents("imdb", "train")]
-    assert plan.corpora.word_vectors_sources("film") == expected
-    assert plan.corpora.word_vectors_sources("file") == ["glove.txt"]
-
-
-def test_a_run_takes_trained_vectors_of_its_seed_and_the_only_ones_of_a_file(plan):
+def test_vectors_of_the_seed(plan):
     assert plan.word_vectors(run(plan, "finetune", "mean", seed=2)) == [f"{PLACE}/film/seed-2"]
     assert plan.word_vectors(run(plan, "finetune", "given", seed=2)) == [f"{PLACE}/file/given"]
     assert plan.word_vectors(run(plan, "finetune", "tfidf")) == []
@@ -46,13 +42,13 @@ def test_a_run_takes_trained_vectors_of_its_seed_and_the_only_ones_of_a_file(pla
     assert plan.start(run(plan, "tapt", "lstm")) == [plan.paths.model(RunId("pretrain", "lstm", "wikipedia", 1))]
 
 
-def test_a_table_reads_the_vectors_of_all_seeds(plan):
+def test_table_of_all_seeds(plan):
     shown = plan.report.tables["a"]["scope"]
     assert plan.report.inputs(shown) == [f"{PLACE}/file/given", f"{PLACE}/film/seed-1", f"{PLACE}/film/seed-2"]
     assert shown["word_vectors"] == [("file", None), ("film", 1), ("film", 2)]
 
 
-def test_what_embeds_words_counts_for_the_runs_that_start_from_vectors_alone(plan):
+def test_counted_code_of_vectors(plan):
     def counts(stage, model, dataset):
         found = reached(*roots(plan.code(run(plan, stage, model, dataset))))
         return any(definition.startswith("studies.word_vectors.backbones.first_embeddings:") for definition in found)
@@ -63,7 +59,7 @@ def test_what_embeds_words_counts_for_the_runs_that_start_from_vectors_alone(pla
     assert not counts("finetune", "mean", "imdb")
 
 
-def test_settings_of_vectors_are_none_of_a_run(plan):
+def test_settings_of_vectors_alone(plan):
     """They make the vectors anew, and what reads these by that."""
     changed = Plan(study(*CHANGES, ("word_vectors/film/epochs", 7)))
     for stage, model, dataset in (("finetune", "mean", "imdb"), ("pretrain", "lstm", "wikipedia")):

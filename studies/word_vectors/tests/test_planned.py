@@ -1,7 +1,11 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_the_small_study_of_word_vectors_can_be_planned(project):
+pytestmark = pytest.mark.extended
+
+
+def test_study_of_word_vectors_planned(project):
     project.touch("wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
     project.touch("vocab/bert-base-uncased/vocab.txt")
     jobs = project.jobs_of(

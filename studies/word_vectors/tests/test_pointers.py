@@ -12,6 +12,8 @@ from lib.reading.readers import read_records
 from lib.tokens.vocabularies import from_published, from_vocabulary
 from studies.word_vectors.word_vectors import read_vectors
 
+pytestmark = pytest.mark.extended
+
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'4d' * 32}\nsize 12345\n"
 
 
@@ -46,13 +48,13 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_pointer_is_not_read_as_the_file(tmp_path, name):
+def test_pointers_refused(tmp_path, name):
     (tmp_path / name).write_text(POINTER)
     with pytest.raises(ProjectError, match=rf"{name}: is a pointer of Git LFS.*run 'git lfs pull'"):
         READERS[name](tmp_path / name)
 
 
-def test_a_text_that_begins_like_one_inside_an_archive_is_read(tmp_path):
+def test_archive_with_a_pointer_as_text(tmp_path):
     with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
         file.write(POINTER)
     assert next(read_records({"train": [tmp_path / "a.txt.gz"]})).text.startswith("version")

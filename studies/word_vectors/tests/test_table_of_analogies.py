@@ -3,10 +3,10 @@
 import pytest
 from word_vectors import stored
 
-from lib.core.errors import DataError
 from lib.results.scope import Scope
-from studies.word_vectors.analogies import RELATIONS
 from studies.word_vectors.results.kinds.word_vectors import AnalogiesTable
+
+pytestmark = pytest.mark.extended
 
 RIGHT = {"king": [1, 0, 0], "queen": [1, 1, 0], "man": [0, 0, 1], "woman": [0, 1, 1], "throne": [-1, -1, -1]}
 HALF = RIGHT | {"queen": [1, 1, 0.3], "throne": [1, 1, 0]}
@@ -18,17 +18,7 @@ def table(*word_vectors):
     return AnalogiesTable(kind="analogies").make(scope)
 
 
-def test_a_row_per_relation_and_one_of_all(tmp_path):
-    frame = table(("film", None, stored(tmp_path / "v", RIGHT))).frame.set_index("relation")
-    assert list(frame.index) == [*RELATIONS, "all"]
-    assert frame.loc["gender", ["known", "accuracy"]].tolist() == [2, 100]
-    assert frame.loc["plural", "known"] == 0
-    assert frame["accuracy"].isna().tolist() == [False, True, True, True, True, False]
-    assert frame.loc["all", "questions"] == frame["questions"][:-1].sum()
-    assert "seeds" not in frame
-
-
-def test_seeds_are_averaged_and_vectors_told_apart(tmp_path):
+def test_analogies_over_seeds(tmp_path):
     one, two = stored(tmp_path / "1", RIGHT), stored(tmp_path / "2", HALF)
     made = table(("film", 1, one), ("film", 2, two), ("file", None, two))
     rows = made.frame.set_index(["vectors", "relation"])
@@ -38,8 +28,3 @@ def test_seeds_are_averaged_and_vectors_told_apart(tmp_path):
     assert rows.loc[("file", "all"), "accuracy"] == 50
     assert "75.0 ± 35.4" in made.to_markdown()
     assert "±: standard deviation over trainings of the vectors with other seeds." in made.to_markdown()
-
-
-def test_a_folder_of_something_else_is_named(tmp_path):
-    with pytest.raises(DataError, match="cannot be read as word vectors"):
-        table(("film", 1, tmp_path))

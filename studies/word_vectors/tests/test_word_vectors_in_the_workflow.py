@@ -59,7 +59,7 @@ def finished(run_study, tmp_path_factory):
     return project
 
 
-def test_baseline_and_encoder_take_the_same_vectors_and_record_them(finished):
+def test_baseline_and_encoder_with_the_same_vectors(finished):
     vectors = finished.results / "word_vectors/film/seed-5"
     records = {model: read_record(finished.results / f"runs/classify/{model}/imdb/seed-5") for model in ("mean", "gru")}
     assert records["mean"].parents["word_vectors"].digest == digest_of(vectors)
@@ -69,12 +69,12 @@ def test_baseline_and_encoder_take_the_same_vectors_and_record_them(finished):
     assert "tokens begin as word vectors, the others as random ones" in log
 
 
-def test_nothing_that_could_run_code_is_stored(finished):
+def test_vectors_without_code(finished):
     found = {path.name for path in (finished.results / "word_vectors").rglob("*") if path.is_file()}
     assert found - {".snakemake_timestamp"} == {"vectors.safetensors", "words.json"}
 
 
-def test_tables_ask_the_vectors(finished):
+def test_tables_of_vectors(finished):
     nearest = pd.read_csv(finished.results / "tables/nearest.csv")
     assert nearest["vectors"].tolist() == ["given", "film"]
     assert nearest.loc[0, "nearest"].startswith("brilliant 0.71, terrible 0.71")
@@ -84,7 +84,7 @@ def test_tables_ask_the_vectors(finished):
     assert f1["model"].tolist() == ["mean", "few", "gru"]
 
 
-def test_another_setting_of_vectors_makes_them_and_what_reads_them_anew(finished):
+def test_changed_settings_of_vectors(finished):
     values = study(finished.folder)
     values["experiment"]["word_vectors"] |= {
         "given": finished.values["experiment"]["word_vectors"]["given"],

@@ -5,15 +5,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, kinds_of, lines, titles
-from extending import extended, having
-from pydantic import ValidationError
+from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, lines, titles
 
-from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
 from lib.analysis.settings import ANALYSES
-
-EXTENSIONS = having("analysis")
-pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
 
 def heads():
@@ -64,39 +58,11 @@ def prediction_cost(**price):
     )
 
 
-GIVEN = {"embeddings": {"word": "bank"}}
-"""Settings of a kind that have no default."""
-with extended(*EXTENSIONS):
-    LISTS = [
-        (kind, name)
-        for kind in ANALYSES.kinds()
-        for name, field in ANALYSES.settings(kind).model_fields.items()
-        if "list" in str(field.annotation)
-    ]
-
-
-@pytest.mark.parametrize(("kind", "name"), LISTS)
-def test_no_list_of_an_analysis_has_a_value_twice(kind, name):
-    values = {"kind": kind, "stage": "finetune"} | GIVEN.get(kind, {})
-    given = getattr(ANALYSES.parse(values), name) or ["sdpa", "tfidf"]
-    assert getattr(ANALYSES.parse(values | {name: given}), name) == given
-    for repeated in ([*given, given[0]], [given[-1], *given], [given[0]] * 2):
-        with pytest.raises(ValidationError) as error:
-            ANALYSES.parse(values | {name: repeated})
-        twice = next(value for value in given if repeated.count(value) > 1)
-        assert f"{name} = {repeated} names {twice} twice. Name each once" in str(error.value)
-
-
-def test_the_lists_of_analyses_are_found():
-    assert {("reliance", "amounts"), ("reliance", "measures"), ("approximation", "hashes")} < set(LISTS)
-    assert {(kind, "models") for kind in ANALYSES.kinds()} < set(LISTS)
-
-
 def is_of_a_head(line):
     return ", " in str(line.get_gid())
 
 
-def test_heads_are_points_and_positional_ones_filled():
+def test_heads_as_points():
     figure = draw("heads", heads())
     points = {line.get_gid(): line for line in figure.axes[0].lines if is_of_a_head(line)}
     drawn = {gid: line.get_xydata().tolist() for gid, line in points.items() if len(line.get_xydata())}
@@ -110,7 +76,7 @@ def test_heads_are_points_and_positional_ones_filled():
     assert points["favor-m64, other"].get_color() != points["sdpa, other"].get_color()
 
 
-def test_what_heads_look_at_is_divided_by_layer_and_compared_with_equal_weights():
+def test_heads_divided_by_distance():
     figure = draw("heads", heads())
     bars = figure.axes[1]
     assert [label.get_text() for label in bars.get_yticklabels()] == [
@@ -124,7 +90,7 @@ def test_what_heads_look_at_is_divided_by_layer_and_compared_with_equal_weights(
     assert "others within 8 tokens" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_norms_errors_and_recall_stand_before_and_after_training():
+def test_approximation_before_and_after():
     figure = draw("approximation", approximation())
     (norms, later), (errors, better), (recall, _) = np.reshape(figure.axes, (3, 2))
     assert titles(figure) == ["drawn weights", "after training", "", "", "", ""]
@@ -143,13 +109,7 @@ def test_norms_errors_and_recall_stand_before_and_after_training():
     ]  # fmt: skip
 
 
-def test_the_boundaries_drawn_are_those_that_name_the_heads():
-    upright, level = [line.get_xydata() for line in draw("heads", heads()).axes[0].lines if not is_of_a_head(line)]
-    assert upright[:, 0].tolist() == [GLOBAL_ENTROPY] * 2
-    assert level.tolist() == [[0, LOCAL_DISTANCE], [GLOBAL_ENTROPY, LOCAL_DISTANCE]]
-
-
-def test_the_cost_of_predictions_is_drawn_and_names_its_machine_and_a_price_that_was_given():
+def test_prediction_cost_with_a_price():
     figure = draw("prediction_cost", prediction_cost())
     speeds, latencies = figure.axes
     assert [bar.get_width() for bar in speeds.patches] == [80, 100]
@@ -163,18 +123,7 @@ def test_the_cost_of_predictions_is_drawn_and_names_its_machine_and_a_price_that
     assert table.note.endswith("on 150 documents; a core costs 0.36 EUR per hour.")
 
 
-@pytest.mark.parametrize("given", [{"price_per_hour": 1}, {"currency": "EUR"}])
-def test_a_price_without_a_currency_is_refused(given):
-    (missing,) = {"price_per_hour", "currency"} - set(given)
-    with pytest.raises(ValidationError, match=f"{missing}: missing"):
-        ANALYSES.parse({"kind": "prediction_cost", "stage": "finetune"} | given)
-
-
 FRAMES = {"heads": heads, "approximation": approximation, "prediction_cost": prediction_cost}
-
-
-def test_every_kind_of_analysis_is_drawn():
-    assert kinds_of("lib") == set(FRAMES)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +150,7 @@ def test_summaries(kind, lines):
     assert_said(kind, FRAMES[kind](), lines)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", FRAMES)
-def test_the_program_draws_from_the_table_alone(kind, tmp_path):
+def test_analysis_program(kind, tmp_path):
     assert_drawn(kind, FRAMES[kind](), tmp_path)

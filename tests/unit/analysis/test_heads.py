@@ -23,7 +23,7 @@ def figures(*maps, window=1):
     return head_figures({name: np.concatenate([part[name][0] for part in parts]) for name in parts[0]})
 
 
-def test_a_mirror_is_positional():
+def test_mirror_is_positional():
     """Documents of different lengths have neither offsets nor positions in common, but their mirror image."""
     found = figures(*[attending(lambda query, n=n: n - 1 - query, n) for n in LENGTHS])
     assert (found["type"], found["place"], found["agreement"]) == ("positional", "mirror 0", 1)
@@ -48,7 +48,7 @@ def test_a_mirror_is_positional():
         (lambda query, n: n - 2, "end -1", 1, (4 + 11) / 10),
     ],
 )
-def test_a_head_that_goes_by_place_is_positional(strongest, place, agreement, distance):
+def test_positional_heads(strongest, place, agreement, distance):
     found = figures(*[attending(lambda query, n=n: strongest(query, n), n) for n in LENGTHS])
     assert (found["type"], found["place"]) == ("positional", place)
     assert found["agreement"] == pytest.approx(agreement)
@@ -67,7 +67,7 @@ def test_equal_weights_are_global():
     assert found["itself"] == found["first"] == pytest.approx(2 / 10)
 
 
-def test_half_of_the_entropy_is_that_of_two_equal_keys_of_four():
+def test_entropy_share_by_hand():
     weights = np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0.5, 0, 0.5, 0], [0.5, 0, 0, 0.5]])
     found = figures(weights)
     assert found["entropy"] == pytest.approx(math.log(2))
@@ -78,23 +78,7 @@ def test_half_of_the_entropy_is_that_of_two_equal_keys_of_four():
     assert found["previous"] == 0
 
 
-def test_a_head_that_looks_near_but_to_no_place_in_particular_is_local():
-    steps = [0, 1, -1, 2, -2, 1, 0, -1, 2, 1, -2, 0, 2, -1, 1, -2]
-    found = figures(attending(lambda query: min(max(query + steps[query], 0), 15), 16))
-    assert found["type"] == "local"
-    assert found["agreement"] < 0.5
-    assert found["distance_share"] < 0.5
-
-
-def test_a_head_that_goes_by_content_is_mixed():
-    keys = [4, 2, 6, 0, 5, 1, 3]
-    found = figures(attending(lambda query: keys[query], 7))
-    assert found["type"] == "mixed"
-    assert found["agreement"] < 0.5
-    assert found["distance"] == pytest.approx((4 + 1 + 4 + 3 + 1 + 4 + 3) / 7)
-
-
-def test_weights_divide_into_special_near_and_far():
+def test_weights_by_distance():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]])
     found = figures(weights)
     # The last token is special, however near; the others are near if they are one token away at most.
@@ -104,11 +88,3 @@ def test_weights_divide_into_special_near_and_far():
     assert found["uniform_special"] == 1 / 4
     assert found["uniform_near"] == (2 + 3 + 2 + 1) / 16
     assert figures(weights, window=3)["far"] == 0
-
-
-def test_heads_are_told_apart():
-    both = np.stack([attending(lambda query: query, 4), attending(lambda query: 3 - query, 4)])
-    rows = rows_of(both, np.zeros(4, dtype=bool), window=1)
-    assert {name: values.shape for name, values in rows.items()} == dict.fromkeys(rows, (2, 4))
-    assert rows["itself"].tolist() == [[1] * 4, [0] * 4]
-    assert rows["mirror"].tolist() == [[-3, -1, 1, 3], [0] * 4]

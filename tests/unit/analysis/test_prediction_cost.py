@@ -7,7 +7,8 @@ import pytest
 from lib.analysis.computations.prediction_cost import WARM_UP, prediction_cost
 
 
-def test_the_cost_is_that_of_a_predictor_that_computes_for_a_known_time():
+@pytest.mark.extended
+def test_prediction_cost_of_known_times():
     calls = []
 
     def predict(texts):
@@ -25,13 +26,3 @@ def test_the_cost_is_that_of_a_predictor_that_computes_for_a_known_time():
     assert calls[: WARM_UP + 1] == [1] * WARM_UP + [WARM_UP]
     assert calls.count(120) >= 3
     assert calls.count(1) == WARM_UP + 120
-
-
-def test_the_percentile_is_a_time_that_was_measured():
-    """The 99th percentile of 50 documents is the slowest."""
-
-    def predict(texts):
-        time.sleep(sum(0.2 if text == "slow" else 0 for text in texts) / len(texts))
-
-    cost = prediction_cost(predict, ["fast"] * 49 + ["slow"])
-    assert cost["latency_p99_ms"] >= 200 > cost["latency_p50_ms"]

@@ -1,48 +1,28 @@
 """Seeds of a model that does not train: copies of one evaluation, which are one run wherever scores are shown."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from run_records import UNTRAINED, note_predictions, scope_of, write_run
-from text_descriptions import write_texts
 
 from lib.core.extensions import shipped
 from lib.core.record import PREDICTIONS
 from lib.results.records import copies_note, load_runs
-from lib.results.settings import FIGURES, TABLES
-from scripts import table as table_program
+from lib.results.settings import TABLES
 
 pytestmark = pytest.mark.extensions(*shipped())
 
 LABELS = np.arange(40) % 2
 VARIANTS = [{"recipe.epochs": number} for number in (1, 2)]
 OF_SCORES = {
-    "answer": {},
     "classes": {"models": ["sdpa"]},
-    "detection": {},
-    "errors": {"by": "near_copy"},
     "groups": {},
-    "requirements": {"time": ["finetune"]},
     "search": {"spread": True},
-    "search_best": {},
     "significance": {},
     "stage": {"columns": ["f1", "accuracy"], "against": ["reference"]},
-    "state_size": {},
 }
-"""Settings of tables that show scores of evaluations."""
-OF_OTHERS = {
-    "analogies", "compute", "correlation", "geometry", "history", "nearest_words", "pareto", "published", "scaling",
-    "tenths", "texts", "token_lengths", "trials",
-}  # fmt: skip
-"""Tables of costs, of trainings, of printed numbers and of data."""
-DRAWN = {
-    "bars": {"columns": ["f1"]}, "calibration": {"least_documents": 1}, "confusion": {}, "group_score": {},
-    "score_intervals": {}, "search": {}, "state_size": {},
-}  # fmt: skip
-"""Settings of figures that show scores of evaluations."""
+"""Settings of tables that show scores of evaluations: one of each way to count them."""
 
 
 def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
@@ -64,7 +44,7 @@ def evaluation(root, model, seed, wrong, start="a", variant=None, **values):
 
 def evaluations(root, kind, errors):
     """Runs of two models, each evaluated as often as there are numbers of errors; with two variants in a search."""
-    variants = VARIANTS if kind.startswith("search") else [{}]
+    variants = VARIANTS if kind == "search" else [{}]
     return [
         evaluation(root, model, seed, wrong + more, f"{model}{wrong}", variant)
         for model, more in (("sdpa", 0), ("gru", 8))
@@ -73,91 +53,24 @@ def evaluations(root, kind, errors):
     ]
 
 
-def shown(root, kind, folders):
-    fields = {"reference": "sdpa"} if kind in ("answer", "requirements", "significance", "stage") else {}
-    if kind.startswith("search"):
-        fields["variants"] = {"finetune": VARIANTS}
-    if kind in ("groups", "group_score", "state_size"):
-        fields["groups"] = {"imdb": "length"}
-    if kind == "state_size":
-        fields["state_bytes"] = {"finetune": {"imdb": {"sdpa": 1024, "gru": 4096}}}
-    files = [folder / "run.json" for folder in folders]
-    if kind == "errors":
-        documents = [{"id": number, "near_copy": number % 3 == 0} for number in range(len(LABELS))]
-        files.append(write_texts(root / "texts.parquet", *documents))
-        fields["texts"] = ["imdb"]
-    models = ["sdpa"] if kind == "classes" else ["sdpa", "gru"]
-    return scope_of(folders, {"finetune": ["imdb"]}, models, **fields | {"files": files})
+def shown(kind, folders):
+    fields = {"reference": "sdpa"} if kind in ("significance", "stage") else {}
+    fields |= {"variants": {"finetune": VARIANTS}} if kind == "search" else {}
+    fields |= {"groups": {"imdb": "length"}} if kind == "groups" else {}
+    return scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"] if kind == "classes" else ["sdpa", "gru"], **fields)
 
 
 def made(root, kind, errors):
     settings = TABLES.parse({"kind": kind, "stage": "finetune", **OF_SCORES[kind]})
-    return settings.make(shown(root, kind, evaluations(root, kind, errors)))
+    return settings.make(shown(kind, evaluations(root, kind, errors)))
 
 
-def test_every_kind_of_table_is_tested_or_shows_no_evaluation():
-    assert sorted([*OF_SCORES, *OF_OTHERS]) == TABLES.kinds()
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_of_copies_is_that_of_one_run(tmp_path, kind):
-    one, copies = made(tmp_path / "one", kind, [4]), made(tmp_path / "copies", kind, [4, 4, 4])
-    assert copies.to_csv() == one.to_csv()
-    assert copies.note == one.note or "start from the same weights" in copies.note
-    assert "±" not in copies.to_markdown()
-
-
-@pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_says_what_its_deviations_are_over(tmp_path, kind):
-    text = made(tmp_path, kind, [4, 9]).to_markdown()
-    assert text.count("±: standard deviation over seeds.") == (" ± " in text)
-
-
-@pytest.mark.parametrize("kind", OF_SCORES)
-def test_a_table_counts_each_of_two_evaluations_once(tmp_path, kind):
+def test_tables_with_copies_of_an_evaluation(tmp_path, kind):
     """Pretrained with two seeds, evaluated with three, the last of which starts from the first one's weights."""
     two, three = made(tmp_path / "two", kind, [4, 9]), made(tmp_path / "three", kind, [4, 9, 4])
     assert three.to_csv() == two.to_csv()
-
-
-def content(figure):
-    """Return the texts, lines, bars and images of a figure."""
-    return [
-        (
-            [text.get_text() for text in axes.texts],
-            [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else [],
-            [line.get_xydata().tolist() for line in axes.lines],
-            [[path.vertices.tolist() for path in each.get_paths()] for each in axes.collections],
-            [patch.get_extents().bounds for patch in axes.patches],
-            [image.get_array().tolist() for image in axes.images],
-        )
-        for axes in figure.axes
-    ]
-
-
-@pytest.mark.parametrize("errors", [([4], [4, 4, 4]), ([4, 9], [4, 9, 4])], ids=["one", "two"])
-@pytest.mark.parametrize("kind", DRAWN)
-def test_figures_show_copies_once(tmp_path, kind, errors):
-    settings = FIGURES.parse({"kind": kind, "stage": "finetune", **DRAWN[kind]})
-    once, again = (
-        settings.draw(shown(root, kind, evaluations(root, kind, wrong)))
-        for root, wrong in zip((tmp_path / "once", tmp_path / "again"), errors, strict=True)
-    )
-    assert content(again) == content(once)
-
-
-@pytest.mark.parametrize(("errors", "several"), [([4, 4, 4], False), ([4, 9, 4], True)])
-def test_scores_next_to_costs_of_an_earlier_stage_have_no_deviation_over_copies(tmp_path, errors, several):
-    folders = evaluations(tmp_path, "pareto", errors)
-    folders += [write_run(tmp_path, "pretrain", model, "imdb", seed=0) for model in ("sdpa", "gru")]
-    scope = scope_of(folders, {"pretrain": ["imdb"], "finetune": ["imdb"]}, ["sdpa", "gru"])
-    settings = {"stage": "finetune", "time": ["pretrain"]}
-    frame = TABLES.parse(settings | {"kind": "pareto"}).make(scope).frame
-    assert ("f1_macro_percent_sd" in frame) == several
-    figure = FIGURES.parse(settings | {"kind": "score_time"}).draw(scope)
-    assert bool(figure.axes[0].collections) == several
-    if several:
-        assert frame["f1_macro_percent_sd"].iloc[0] == pytest.approx(100 * np.std([0.9, 0.775], ddof=1))
 
 
 @pytest.mark.parametrize(
@@ -170,20 +83,10 @@ def test_scores_next_to_costs_of_an_earlier_stage_have_no_deviation_over_copies(
         ("aaa", [4, 4, 4], {"epochs": 2}, 3),
     ],
 )
-def test_copies_have_start_and_predictions_in_common(tmp_path, starts, errors, values, runs):
+def test_copies_by_start_and_predictions(tmp_path, starts, errors, values, runs):
     given = zip(starts, errors, strict=True)
     folders = [evaluation(tmp_path, "sdpa", seed, wrong, start, **values) for seed, (start, wrong) in enumerate(given)]
     assert load_runs(folders)["original"].nunique() == runs
     note = copies_note([folder / "run.json" for folder in folders])
     said = f"Seeds that repeat one evaluation count once: sdpa on imdb ({runs} of 3 seeds)."
     assert note == (said if runs < 3 else None)
-
-
-def test_a_page_says_how_many_runs_it_is_from(tmp_path):
-    scope = {"models": ["sdpa"], "stages": [["finetune", ["imdb"]]], "owners": {"finetune": {"sdpa": {"imdb": "sdpa"}}}}
-    records = [str(evaluation(tmp_path, "sdpa", seed, 4) / "run.json") for seed in range(3)]
-    settings = {"kind": "stage", "stage": "finetune", "columns": ["f1"]}
-    described = json.dumps({"settings": settings, "scope": scope})
-    table_program.main(["--table", described, "--records", *records, "--out", str(tmp_path / "f1.md")])
-    assert "Scores on test: imdb (40 documents, 3 seeds)." in (tmp_path / "f1.md").read_text()
-    assert "sdpa on imdb (1 of 3 seeds)" in (tmp_path / "f1.md").read_text()

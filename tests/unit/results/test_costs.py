@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from lib.results.costs import dominance, front
+from lib.results.costs import front
 from lib.results.printed_values import published_runs
 
 COSTS = pd.DataFrame(
@@ -10,19 +10,13 @@ COSTS = pd.DataFrame(
 """By hand: d is a with more time; b and c are equal; e is the fastest."""
 
 
-def test_the_front_is_what_no_other_dominates():
+def test_front_by_hand():
     assert front(COSTS) == ["a", "b", "c", "e"]
     assert front(COSTS[["error", "memory"]]) == ["a", "d"]
     assert front(COSTS[["minutes"]]) == ["e"]
 
 
-def test_who_dominates_whom():
-    dominated = dominance(COSTS)
-    assert dominated.loc["d"].tolist() == [True, False, False, False, False]
-    assert dominated.to_numpy().sum() == 1
-
-
-def test_means_that_differ_by_rounding_alone_are_equal():
+def test_front_with_rounded_means():
     """The same three numbers, added in another order; the second costs more."""
     errors = [sum(numbers) / 3 for numbers in ((0.844, 0.758, 0.421), (0.421, 0.758, 0.844))]
     assert errors[0] != errors[1]
@@ -40,7 +34,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("dataset", TABLE)
-def test_the_published_figures_give_the_published_front(dataset):
+def test_front_of_the_published_study(dataset):
     values = (
         published_runs("grid")
         .reset_index()

@@ -11,71 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from run_records import scope_of, write_predictions, write_run
-from text_descriptions import write_texts
 
-from lib.core.files import csv_cell, mapping_text, read_value
-from lib.results.escapes import latex, markdown, one_line, page
+from lib.core.files import csv_cell
+from lib.results.escapes import one_line
 from lib.results.kinds.bars import BarsFigure
-from lib.results.kinds.classes import ClassesTable
 from lib.results.kinds.confusion import ConfusionFigure
-from lib.results.kinds.stage import StageTable
-from lib.results.quantities import quantity
-from lib.results.style import panel_grid, save_figure
+from lib.results.style import save_figure
 from lib.results.table import Column, Table
-from studies.hate_speech.results.kinds.texts import TextsTable
 
 NAMES = [
     "$", "$$", "$x$", r"\$", "a|b", "*bold*", "_x_", "a_b^2", "accuracy", "macro average", "none", "class accuracy",
     "100%", "<b>x</b>", "&amp;", r"\textbf{x}", r"\frac{", "two\nlines", "[link](x)", "![image](x)", "`code`", "-",
     "[x]", "*", "=1+1", "🙂", "é", "null", "#1", "~~x~~", '"q"', "it's", "yes", "loss", "{0}", "%s", "a,b;c", " x ",
 ]  # fmt: skip
-SUMMARY = ["accuracy", "macro average"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A run that predicts classes of these names, with their scores in its record."""
-    metrics = {f"test_f1_class_{name}": number / 100 for number, name in enumerate(NAMES)}
-    folder = write_run(tmp_path_factory.mktemp("runs"), "finetune", "sdpa", "imdb", **metrics)
-    numbers = [*range(len(NAMES))]
-    return write_predictions(folder, NAMES, [*numbers, 0], [*numbers, -1])
-
-
-@pytest.fixture(scope="module")
-def printed():
-    """What rows are called that the project has as well."""
-    return [
-        {"accuracy": "class class accuracy", "macro average": "class macro average"}.get(name, name) for name in NAMES
-    ]
-
-
-@pytest.fixture(scope="module")
-def tables(folder, tmp_path_factory):
-    """Every table that names classes, and the column or the row of each class."""
-    scope = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"])
-    columns = [f"test_f1_class_{name}" for name in NAMES]
-    described = write_texts(tmp_path_factory.mktemp("texts") / "texts.parquet", *({"label": name} for name in NAMES))
-    of_texts = scope_of([], {}, [], texts=["imdb"], files=[described])
-    return {
-        "classes": ClassesTable(kind="classes", stage="finetune", models=["sdpa"]).make(scope),
-        "stage": StageTable(kind="stage", stage="finetune", columns=columns).make(scope),
-        "texts": TextsTable(kind="texts").make(of_texts),
-    }
-
-
-def expected(kind, printed):
-    """Return what the names are in a table, and whether they are its first column or its heading."""
-    if kind == "classes":
-        return [*printed, *SUMMARY], False
-    if kind == "stage":
-        return ["model", *(f"imdb {quantity(f'test_f1_class_{name}').label}" for name in NAMES)], True
-    return [*(f"{name} [%]" for name in sorted(NAMES))], True
-
-
-def found(rows, kind):
-    if kind == "texts":
-        return rows[0][3 : 3 + len(NAMES)]
-    return rows[0] if kind == "stage" else [row[0] for row in rows[1:]]
+ROWS = Table(pd.DataFrame({"label": NAMES, "score": 1.0}), {"score": Column("score", 0)})
+HEADINGS = Table(pd.DataFrame([[1.0] * len(NAMES)], columns=NAMES), {name: Column(name, 0) for name in NAMES})
 
 
 def shown(names):
@@ -112,25 +62,20 @@ def cells(page):
     return [row for row in parser.rows if row]
 
 
-@pytest.mark.parametrize("kind", ["classes", "stage", "texts"])
-def test_markdown_and_pages_show_every_name_in_a_cell_of_its_own(tables, printed, kind):
-    names, _ = expected(kind, printed)
-    rendered = MarkdownIt("gfm-like", {"linkify": False}).render(tables[kind].to_markdown())
-    for rows in (cells(rendered), cells(tables[kind].to_html().split("</style>")[-1])):
-        assert [" ".join(cell.split()) for cell in found(rows, kind)] == shown(names)
+@pytest.mark.parametrize("table", [ROWS, HEADINGS])
+def test_hostile_names_in_markdown_and_pages(table):
+    rendered = MarkdownIt("gfm-like", {"linkify": False}).render(table.to_markdown())
+    for rows in (cells(rendered), cells(table.to_html().split("</style>")[-1])):
+        found = rows[0] if table is HEADINGS else [row[0] for row in rows[1:]]
+        assert [" ".join(cell.split()) for cell in found] == shown(NAMES)
         assert len({len(row) for row in rows}) == 1
 
 
-def test_csv_gives_every_name_back(tables, printed):
-    rows = list(csv.reader(io.StringIO(tables["classes"].to_csv())))
-    assert found(rows, "classes") == [*map(csv_cell, printed), *SUMMARY]
-
-
-@pytest.mark.parametrize("kind", ["classes", "stage", "texts"])
-def test_latex_has_a_row_of_as_many_cells_for_every_name(tables, kind):
-    body = tables[kind].to_latex().split("\\toprule\n")[1].split("\n\\bottomrule")[0]
+@pytest.mark.parametrize("table", [ROWS, HEADINGS])
+def test_hostile_names_in_latex(table):
+    body = table.to_latex().split("\\toprule\n")[1].split("\n\\bottomrule")[0]
     rows = [row for row in body.split("\n") if row != r"\midrule"]
-    assert len(rows) == 1 + len(tables[kind].frame)
+    assert len(rows) == 1 + len(table.frame)
     assert all(row.endswith(r"\\") and not row.startswith(("[", "*")) for row in rows)
     counts = {row.replace(r"\&", "").count("&") for row in rows}
     assert len(counts) == 1
@@ -139,58 +84,33 @@ def test_latex_has_a_row_of_as_many_cells_for_every_name(tables, kind):
     assert bare.count("$") == bare.count(r"\$")
 
 
-def test_each_class_has_its_own_scores(tables):
-    frame = tables["classes"].frame
-    assert frame["support"].tolist()[: len(NAMES)] == [2, *[1] * (len(NAMES) - 1)]
-    assert frame["recall"].tolist()[: len(NAMES)] == [50, *[100] * (len(NAMES) - 1)]
-    assert not quantity("test_f1_class_loss").smaller_is_better
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
-def test_figures_show_every_name_as_it_is(folder, tmp_path, suffix):
+def test_hostile_names_in_figures(tmp_path):
+    metrics = {f"test_f1_class_{name}": number / 100 for number, name in enumerate(NAMES)}
+    folder = write_run(tmp_path, "finetune", "sdpa", "imdb", **metrics)
+    numbers = [*range(len(NAMES))]
+    write_predictions(folder, NAMES, [*numbers, 0], [*numbers, -1])
     scope = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"])
-    matrix = ConfusionFigure(kind="confusion", stage="finetune").draw(scope)
     columns = [f"test_f1_class_{name}" for name in NAMES[:5]]
     figures = {
-        "matrix": matrix,
+        "matrix": ConfusionFigure(kind="confusion", stage="finetune").draw(scope),
         "bars": BarsFigure(kind="bars", stage="finetune", columns=columns).draw(scope),
     }
     for name, figure in figures.items():
-        save_figure(figure, [tmp_path / f"{name}.{suffix}"])
-    if suffix == "svg":
-        written = {name: svg_texts(tmp_path / f"{name}.svg") for name in figures}
-        predicted = [one_line(name) for name in NAMES if name != "none"]
-        assert [written["matrix"].count(name) for name in predicted] == [2] * len(predicted)
-        assert (written["matrix"].count("none"), written["matrix"].count("class none")) == (1, 2)
-        assert set(columns) <= {text.replace(" ", "_") for text in written["bars"]}
+        save_figure(figure, [tmp_path / f"{name}.svg"])
+    written = {name: svg_texts(tmp_path / f"{name}.svg") for name in figures}
+    predicted = [one_line(name) for name in NAMES if name != "none"]
+    assert [written["matrix"].count(name) for name in predicted] == [2] * len(predicted)
+    assert (written["matrix"].count("none"), written["matrix"].count("class none")) == (1, 2)
+    assert set(columns) <= {text.replace(" ", "_") for text in written["bars"]}
 
 
 def svg_texts(path):
     return [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_numbers_on_axes_stay_mathematics(tmp_path):
-    figure = panel_grid(1, (3, 3))[0]
-    (axes,) = figure.axes
-    axes.plot([1, 1e6], [1, 2])
-    axes.set_xscale("log")
-    axes.set_title("$5")
-    save_figure(figure, [tmp_path / "log.svg"])
-    written = svg_texts(tmp_path / "log.svg")
-    assert "$5" in written
-    assert not [text for text in written if text and "mathdefault" in text]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_in_lines_are_shown_as_they_are(name):
-    rendered = MarkdownIt("gfm-like", {"linkify": False}).renderInline(markdown(f"Classes: {name}, b."))
-    assert rendered == f"Classes: {page(name)}, b.".replace("&#x27;", "'")
-    assert "\n" not in latex(name)
-
-
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), min_size=1, max_size=4, unique=True))
-@settings(max_examples=300, deadline=None)
-def test_any_name_is_shown_as_it_is_in_markdown_and_pages(names):
+@settings(max_examples=40, deadline=None)
+def test_any_name_in_markdown_and_pages(names):
     table = Table(pd.DataFrame({"label": names, "score": [1.0] * len(names)}), {"score": Column("score", 0)})
     rendered = MarkdownIt("gfm-like", {"linkify": False}).render(table.to_markdown())
     for rows in (cells(rendered), cells(table.to_html().split("</style>")[-1])):
@@ -202,21 +122,11 @@ def test_any_name_is_shown_as_it_is_in_markdown_and_pages(names):
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
-        *((text, f"'{text}") for text in ("=1+2", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "=a\nb")),
-        *((text, text) for text in ("a=b", "-1", "+0.5", "-0.17 (-2.52 to 2.18)", "-", "+", "", "1-2")),
+        *((text, f"'{text}") for text in ("=1+2", "-2+3", "@SUM(A1)", "\t=1")),
+        *((text, text) for text in ("a=b", "-1", "-0.17 (-2.52 to 2.18)")),
         ("a\rb", "a b"),
     ],
 )
-def test_a_name_is_no_formula_of_a_spreadsheet_and_a_number_stays_one(text, cell):
+def test_formulas_in_csv(text, cell):
     table = Table(pd.DataFrame({text: [text], "score": [-1.0]}), {"score": Column("score", 0)})
     assert list(csv.reader(io.StringIO(table.to_csv()))) == [[cell, "score"], [cell, "-1"]]
-
-
-def test_a_suffix_of_a_deviation_is_no_name_of_a_class():
-    frame = pd.DataFrame({"model": ["sdpa"], "class_a": [1.0], "class_a_sd": [2.0]})
-    table = Table(frame, {"class_a": Column("a", 0), "class_a_sd": Column("a_sd", 0)})
-    assert table.to_csv() == "model,class_a,class_a_sd\nsdpa,1,2\n"
-
-
-def test_the_recipe_of_a_card_stays_yaml():
-    assert read_value(mapping_text({"labels": NAMES}), "the card") == {"labels": NAMES}

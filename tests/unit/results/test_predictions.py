@@ -1,10 +1,9 @@
 import pandas as pd
 import pytest
-from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
+from run_records import scope_of, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.core.record import RUN
-from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_note
+from lib.results.predictions import interval_notes, paired_predictions
 
 NAMES = ["no", "yes", "never"]
 
@@ -23,7 +22,7 @@ def rewrite(folder, change):
     return folder
 
 
-def test_predictions_stand_by_seed_model_and_document(tmp_path):
+def test_predictions_by_seed_model_and_document(tmp_path):
     folders = [
         write(tmp_path, model, predictions, seed)
         for model, seed, predictions in [
@@ -40,13 +39,13 @@ def test_predictions_stand_by_seed_model_and_document(tmp_path):
     assert pair(folders, ("favor-m64", "sdpa")).models == ["favor-m64", "sdpa"]
 
 
-def test_documents_are_found_by_their_ids_in_whatever_order(tmp_path):
+def test_documents_in_another_order(tmp_path):
     folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
     rewrite(folders[1], lambda frame: frame.iloc[::-1])
     assert pair(folders).predictions.tolist() == [[[0, 1, 2], [0, 1, 2]]]
 
 
-def test_labelled_tokens_stay_with_their_document(tmp_path):
+def test_tokens_with_their_document(tmp_path):
     """One without labels drops out."""
     tokens = {"id": ["c", "b", "a"], "label": [[2], [], [0, 1]], "prediction": [[2], [], [0, 0]], "split": "test"}
     folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(tokens))
@@ -55,14 +54,14 @@ def test_labelled_tokens_stay_with_their_document(tmp_path):
     assert found.documents.tolist() == [0, 0, 1]
 
 
-def test_other_documents_or_labels_are_refused(tmp_path):
+def test_documents_or_labels_that_differ(tmp_path):
     for labels in ((0, 1, 1), (0, 0), (0, 0, 1, 1)):
         folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", labels, labels=labels)]
         with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet"):
             pair(folders)
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_predictions_that_are_missing(tmp_path):
     folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
     rewrite(folders[1], lambda frame: frame.assign(id=0))
     with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet.*document 0"):
@@ -78,15 +77,7 @@ def test_what_is_missing_is_named(tmp_path):
         pair(folders)
 
 
-@pytest.mark.parametrize("labels", ["seed: 1\n", "labels: null\n"])
-def test_a_run_without_names_of_classes_is_named(tmp_path, labels):
-    folder = write(tmp_path, "sdpa", [0, 1, 2])
-    (folder / "config.yaml").write_text(labels)
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml"):
-        pair([folder], ["sdpa"])
-
-
-def test_spans_are_counted_by_document(tmp_path):
+def test_spans_by_document(tmp_path):
     runs = [("sdpa", [(3, 1, 0), (0, 0, 2)]), ("favor-m64", [(1, 0, 2), (2, 4, 0)])]
     folders = [
         write_spans(write_run(tmp_path, "finetune", model, "imdb", seed=seed), counts)
@@ -104,10 +95,9 @@ def test_spans_are_counted_by_document(tmp_path):
         pair(folders)
 
 
-@pytest.mark.parametrize("words", [1, 50])
-def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
+def test_few_documents_of_a_class(tmp_path):
     """Of three classes the rarest is in 9 documents, however many words of it each has."""
-    few = [{"id": each, "label": [2] * words, "prediction": [2] * words, "split": "test"} for each in range(9)]
+    few = [{"id": each, "label": [2] * 50, "prediction": [2] * 50, "split": "test"} for each in range(9)]
     many = [{"id": each, "label": [0, 1], "prediction": [0, 1], "split": "test"} for each in range(9, 40)]
     folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(few + many))
     grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
@@ -115,16 +105,6 @@ def test_what_is_few_are_documents_and_not_their_words(tmp_path, words):
     assert note.startswith("Classes with fewer than 10 test documents: imdb (9 in the rarest class).")
     rewrite(folder, lambda _: pd.DataFrame([*few, *many, few[0] | {"id": 40}]))
     assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
-
-
-@pytest.mark.parametrize(("documents", "said"), [(4, "imdb (4 with a span)"), (10, None)])
-def test_few_documents_with_a_span_are_noted_whatever_is_found_in_others(tmp_path, documents, said):
-    counts = [(0, 0, 5)] * documents + [(0, 3, 0)] * 30
-    folder = write_spans(write_run(tmp_path, "finetune", "sdpa", "imdb"), counts)
-    grid = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"]).grid("finetune")
-    notes = " ".join(interval_notes(grid, 0.95))
-    assert (f"fewer than 10 test documents: {said}." in notes) == bool(said)
-    assert ("fewer than 10" in notes) == bool(said)
 
 
 def shared_note_of(folders, models, **fields):
@@ -142,36 +122,6 @@ def with_starts(tmp_path, model, starts, **values):
     return folders
 
 
-@pytest.mark.parametrize("values", [{}, UNTRAINED], ids=["trained", "evaluated alone"])
 @pytest.mark.parametrize(("starts", "named"), [("aaa", True), ("aab", True), ("abc", False)])
-def test_weights_that_seeds_share_are_noted_whether_they_train_on_or_not(tmp_path, values, starts, named):
-    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts, **values), ["sdpa"])) == named
-
-
-def test_weights_that_seeds_share_stages_earlier_are_noted(tmp_path):
-    """Each starts from a run of its own, and the study knows that two of these start from one."""
-    models = ["sdpa", "favor-m64", "lsh-h2-c64"]
-    folders = [folder for model in models for folder in with_starts(tmp_path, model, "abc")]
-    one_start = {"finetune": {"favor-m64": ["imdb"], "lsh-h2-c64": ["arxiv"]}}
-    (note,) = shared_note_of(folders, models, one_start=one_start)
-    assert note.startswith("The seeds of favor-m64 start from the same weights, at once or stages earlier")
-    assert not shared_note_of(folders, models)
-
-
-def test_copies_of_one_evaluation_are_one_repetition(tmp_path):
-    folders = with_starts(tmp_path, "sdpa", "aaa", **UNTRAINED) + with_starts(tmp_path, "favor-m64", "aab", **UNTRAINED)
-    folders += with_starts(tmp_path, "lsh-h2-c64", "aaa")
-    folders += [write_baseline(tmp_path, "imdb", 0.9, seed) for seed in range(3)]
-    models = ["sdpa", "favor-m64", "lsh-h2-c64", "tfidf"]
-    found = repetitions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
-    assert found["imdb"].to_dict() == {"sdpa": 1, "favor-m64": 2, "lsh-h2-c64": 3, "tfidf": 3}
-
-
-def test_seeds_and_test_documents_are_said_of_each_dataset_that_has_scores(tmp_path):
-    folders = [write(tmp_path, model, [0, 0, 1], seed) for model in ("sdpa", "favor-m64") for seed in range(3)]
-    folders += [write_run(tmp_path, "finetune", "sdpa", "news"), write_run(tmp_path, "pretrain", "sdpa", "wikipedia")]
-    files = [folder / RUN for folder in folders]
-    assert scores_note(files) == "Scores on test: imdb (3 documents, 3 seeds); news (1 seed)."
-    probed = write_run(tmp_path, "probe", "sdpa", "news", test_f1_macro=0.5) / RUN
-    assert scores_note([files[-2], probed]) == "Scores on test: finetune/news, probe/news (1 seed)."
-    assert scores_note(files[-1:]) is None
+def test_starts_that_seeds_share(tmp_path, starts, named):
+    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts), ["sdpa"])) == named

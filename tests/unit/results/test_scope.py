@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import pytest
@@ -30,7 +29,7 @@ def shown(folders):
     return scope_of(folders, STAGES, ["gru", "sdpa"], owners=owners, baseline="tfidf")
 
 
-def test_a_grid_has_a_run_for_every_row_dataset_and_seed(shown):
+def test_grid_of_rows_datasets_and_seeds(shown):
     grid = shown.grid("finetune", ["test_f1_macro"])
     keys = sorted(grid[["row", "dataset", "seed"]].itertuples(index=False, name=None))
     assert keys == [(row, name, seed) for row in ("gru", "sdpa") for name in ("arxiv", "imdb") for seed in (1, 2)]
@@ -39,26 +38,7 @@ def test_a_grid_has_a_run_for_every_row_dataset_and_seed(shown):
         shown.grid("finetune", ["test_loss"])
 
 
-def test_a_grid_of_other_models_may_hold_the_baseline_where_it_passes_the_stage(shown):
-    assert set(shown.grid("finetune", models=["sdpa", "tfidf"])["row"]) == {"sdpa", "tfidf"}
-    assert set(shown.grid("tapt", models=["sdpa", "tfidf"])["row"]) == {"sdpa"}
-
-
-def test_rows_that_share_a_run_each_have_it(folders):
-    owners = {"tapt": {"sdpa": "sdpa", "twin": "sdpa"}}
-    grid = scope_of(folders, {"tapt": ["imdb"]}, ["sdpa", "twin"], owners=owners).grid("tapt")
-    assert grid[["row", "model", "seed"]].to_numpy().tolist() == [
-        ["sdpa", "sdpa", 1], ["sdpa", "sdpa", 2], ["twin", "sdpa", 1], ["twin", "sdpa", 2],
-    ]  # fmt: skip
-
-
-def test_a_missing_run_is_named(folders):
-    holed = [folder for folder in folders if "finetune/gru/arxiv/seed-2" not in folder.as_posix()]
-    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-2"):
-        scope_of(holed, STAGES, ["sdpa", "gru"]).grid("finetune")
-
-
-def test_totals_are_sums_over_stages(shown):
+def test_totals_over_stages(shown):
     totals = shown.totals("training_seconds", ["tapt", "finetune"], ["sdpa", "gru"], "sum", "finetune")
     assert totals.index.names == ["dataset", "row", "seed"]
     assert totals.to_dict() == {
@@ -71,32 +51,7 @@ def test_totals_are_sums_over_stages(shown):
     }  # fmt: skip
 
 
-def test_a_stage_that_a_row_does_not_pass_costs_it_nothing(folders):
-    owners = {"tapt": {"sdpa": "sdpa"}, "finetune": {"sdpa": "sdpa", "gru": "gru"}}
-    made = scope_of(folders, STAGES, ["sdpa", "gru"], owners=owners)
-    totals = made.totals("training_seconds", ["tapt", "finetune"], ["sdpa", "gru"], "sum", "finetune")
-    assert totals.xs("gru", level="row").tolist() == [7] * 4
-
-
-def test_a_stage_on_other_data_adds_nothing_to_a_dataset(tmp_path, folders):
-    pretraining = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seed, seconds=1e6) for seed in (1, 2)]
-    stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
-    made = scope_of(folders + pretraining, stages, ["sdpa"])
-    totals = made.totals("training_seconds", ["pretrain", "finetune"], ["sdpa"], "sum", "finetune")
-    assert totals["imdb"].tolist() == [60, 120]
-
-
-def test_histories_are_those_of_all_runs_that_train(shown):
-    assert len(shown.histories) == (2 + 2) * 2 * 2 * 2  # runs of two models, datasets, seeds, epochs
-    assert set(shown.histories["model"]) == {"gru", "sdpa"}
-
-
-def test_trained_rows_are_all_but_the_baseline(folders):
-    assert scope_of(folders, STAGES, ["tfidf", "gru", "sdpa"], baseline="tfidf").trained == ["gru", "sdpa"]
-    assert scope_of(folders, STAGES, ["tfidf", "gru"]).trained == ["tfidf", "gru"]
-
-
-def test_the_order_of_stages_and_models_outlives_json(folders):
+def test_order_after_json(folders):
     """Settings of rules are JSON with sorted keys."""
     fields = {
         "models": ["sdpa", "gru"],
@@ -110,19 +65,3 @@ def test_the_order_of_stages_and_models_outlives_json(folders):
     assert list(shown.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
     assert (shown.reference, shown.baseline, shown.published) == ("sdpa", None, None)
     assert len(shown.runs) == len(folders)
-
-
-def test_rows_without_runs_cost_nothing(shown):
-    nothing = shown.totals("training_seconds", ["tapt"], ["tfidf"], "sum", "tapt")
-    assert nothing.empty
-    assert nothing.index.names == ["dataset", "row", "seed"]
-
-
-def test_a_note_names_generated_texts_and_meanings_of_rows_and_a_title_says_what_is_generated(shown):
-    generated = dataclasses.replace(shown, generated=["imdb"], explained={"gru": "recurrent"}, row_of={"favor": "sdpa"})
-    assert (generated.title("imdb"), generated.title("arxiv")) == ("imdb (generated)", "arxiv")
-    assert generated.note == (
-        "Generated texts, not published corpora: imdb. gru: recurrent. "
-        "Models without a row, since they have the same runs as another: favor (as sdpa)."
-    )
-    assert shown.note is None

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from tokenizers import Tokenizer, models
-from transformers import AutoModelForMaskedLM, EvalPrediction, PreTrainedTokenizerFast
+from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.settings import Settings as Pretrained
-from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.tasks.masked_lm import Settings, Task
 from lib.tokens.tokenizer import TextTokenizer
@@ -32,13 +30,13 @@ def batch(tokenizer, texts, **settings):
 
 @pytest.mark.parametrize("masking", ["random", "spans", "words"])
 @pytest.mark.parametrize("objective", ["mlm", "mntp"])
-def test_every_document_has_something_to_predict(tokenizer, masking, objective):
+def test_masked_documents_with_every_objective(tokenizer, masking, objective):
     texts = ["ab", "a b", "abcd " * 5] * 30
     labels = batch(tokenizer, texts, masking=masking, objective=objective, mask_probability=0.01)["labels"]
     assert labels.ne(IGNORED).any(dim=1).all()
 
 
-def test_the_objective_moves_labels_whatever_is_chosen(tokenizer):
+def test_labels_of_the_position_before(tokenizer):
     settings = {"masking": "words", "mask_probability": 0.5, "mask_token_probability": 1, "random_token_probability": 0}
     made = batch(tokenizer, ["abcd " * 20], objective="mntp", **settings)
     hidden = made["input_ids"][0].eq(tokenizer.mask_token_id).tolist()
@@ -48,17 +46,8 @@ def test_the_objective_moves_labels_whatever_is_chosen(tokenizer):
     assert 0 < sum(hidden) < 80
 
 
-def test_spans_and_the_mask_token_are_settings(tokenizer):
-    settings = {"mask_probability": 0.5, "mask_token_probability": 1, "random_token_probability": 0}
-    made = batch(tokenizer, ["a " * 200], masking="spans", span_length=100, mask_token="_", **settings)
-    hidden = made["input_ids"][0] == tokenizer.get_vocab()["_"]
-    assert hidden.sum() == 100
-    assert hidden.int().diff().abs().sum() <= 4
-    assert not made["input_ids"].eq(tokenizer.mask_token_id).any()
-
-
 @pytest.mark.parametrize(("rows", "vocabulary"), [(0, 14), (14, 14), (20, 20)])
-def test_a_mask_token_that_a_tokeniser_was_given_takes_a_spare_row_or_one_more(tmp_path, rows, vocabulary):
+def test_mask_token_beyond_the_vocabulary(tmp_path, rows, vocabulary):
     core = Tokenizer(models.BPE({token: i for i, token in enumerate(["<s>", *"abcdefghijkl"])}, []))
     made = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", pad_token="<s>")
     assert len(made) == 13
@@ -74,19 +63,3 @@ def test_a_mask_token_that_a_tokeniser_was_given_takes_a_spare_row_or_one_more(t
                  random_token_probability=0)  # fmt: skip
     assert made["input_ids"].tolist() == [[1] + [13] * 11]
     assert torch.isfinite(model(**made).loss)
-
-
-def test_a_mask_token_that_is_none_is_refused_before_training(tokenizer):
-    with pytest.raises(ConfigError, match="mask_token = 'ab':.* no such token"):
-        batch(tokenizer, ["a b"], mask_token="ab")
-
-
-def test_a_span_has_a_length():
-    with pytest.raises(ValidationError, match="greater than 0"):
-        Settings(kind="masked_lm", masking="spans", span_length=0)
-
-
-def test_a_loss_over_no_token_is_no_number():
-    task = Task(Settings(kind="masked_lm"), labels=None, seed=0)
-    found = task.metrics(EvalPrediction(predictions=np.zeros(3), label_ids=np.zeros(3, int)))
-    assert np.isnan([found["loss"], found["perplexity"]]).all()

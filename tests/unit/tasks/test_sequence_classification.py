@@ -12,7 +12,7 @@ from lib.tasks.sequence_classification import Settings, Task
 
 
 @pytest.mark.parametrize("groups", [None, [4, 5]])
-def test_predictions_are_one_row_per_document(groups):
+def test_predictions_of_documents(groups):
     task = Task(Settings(kind="sequence_classification"), labels=["no", "yes"], seed=0)
     columns = {"id": ["a", "b"], "label": [1, 1]} | ({"group": groups} if groups else {})
     output = PredictionOutput(np.log(np.array([[0.25, 0.75], [0.5, 0.5]])), np.array([1, 1]), {})
@@ -23,7 +23,7 @@ def test_predictions_are_one_row_per_document(groups):
     assert frame.to_dict("list") == expected | ({"group": groups} if groups else {})
 
 
-def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored():
+def test_predictions_without_labels():
     labels = [0, 1] * 20
     frame = pd.DataFrame({"id": [f"{n}" for n in range(40)], "text": "the claim", "label": labels})
     frame["text_pair"] = [f"{'dull' if label else 'bright'} reply {n % 4}" for n, label in enumerate(labels)]
@@ -40,7 +40,7 @@ def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored
     assert predictions["label"].dtype == "Int64"
 
 
-def test_the_backbone_of_the_page_classifies(repository):
+def test_backbone_of_the_page(repository):
     page = (repository / "docs/add_backbone.md").read_text(encoding="utf-8")
     written = {"__name__": "lib.backbones.majority"}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], written)

@@ -7,7 +7,7 @@ from lib.core.labels import IGNORED
 from lib.tokens.batches import ClassificationCollator
 from lib.tokens.masking import MlmCollator, TokenMasker
 from lib.tokens.tokenizer import SPECIAL_TOKENS
-from lib.tokens.vocabularies import from_vocabulary, train_words
+from lib.tokens.vocabularies import from_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def row(index, length, epoch=0):
     return {"id": f"d{index}", "input_ids": ids, "label": index % 2, "epoch": epoch, "index": index}
 
 
-def test_classification_pads_to_the_longest_only():
+def test_padding_to_the_longest():
     batch = ClassificationCollator(pad_token_id=9)([row(0, 4), row(1, 7)])
     assert batch["input_ids"].tolist() == [[2, 5, 6, 3, 9, 9, 9], [2, 5, 6, 7, 8, 9, 3]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0, 0, 0], [1] * 7]
@@ -30,7 +30,7 @@ def test_classification_pads_to_the_longest_only():
     assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
 
 
-def test_masks_do_not_depend_on_the_batch(masker):
+def test_masks_with_another_batch(masker):
     collator = MlmCollator(masker, pad_token_id=0)
     alone = collator([row(3, 30, epoch=2)])
     together = collator([row(8, 50, epoch=2), row(3, 30, epoch=2)])
@@ -41,7 +41,7 @@ def test_masks_do_not_depend_on_the_batch(masker):
     assert not torch.equal(collator([row(3, 30, epoch=1)])["labels"], alone["labels"])
 
 
-def test_labels_of_tokens_are_padded_with_none():
+def test_padded_labels_of_tokens():
     rows = [row(0, 4) | {"labels": np.array([-100, 2, -100, -100])}, row(1, 3) | {"labels": np.array([-100, 0, -100])}]
     batch = ClassificationCollator(pad_token_id=9)(rows)
     assert batch["input_ids"].tolist() == [[2, 5, 6, 3], [2, 5, 3, 9]]
@@ -51,21 +51,8 @@ def test_labels_of_tokens_are_padded_with_none():
     assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
 
 
-def test_whole_words_are_masked_too(tmp_path):
-    """Without enclosing tokens every token is ordinary, and is replaced by ordinary ones only."""
-    tokenizer = train_words(tmp_path / "t", ["a b c d [unused1]"], enclose=False)
-    masker = TokenMasker.of(tokenizer.backend, seed=0, mask_probability=0.5, mask_token_probability=0.5)
-    (ids,) = tokenizer.encode_ragged(["a b c d " * 50], 200)
-    masked, labels = masker(np.array(ids), 0, 0)
-    predicted = labels != IGNORED
-    assert 60 < predicted.sum() < 140
-    assert (labels[predicted] == np.array(ids)[predicted]).all()
-    words = {tokenizer.backend.get_vocab()[word] for word in "abcd"}
-    assert set(masked) == words | {tokenizer.backend.mask_token_id}
-
-
 @pytest.mark.parametrize("kind", ["mlm", "classification"])
-def test_a_document_without_tokens_is_refused_by_name(masker, kind):
+def test_documents_without_tokens(masker, kind):
     collator = {"mlm": MlmCollator(masker, 0), "classification": ClassificationCollator(0)}[kind]
     with pytest.raises(DataError, match="d7"):
         collator([row(1, 5), row(7, 5) | {"input_ids": np.array([], dtype=int)}])

@@ -1,33 +1,20 @@
 """Tokens predicted from the state before them."""
 
 import numpy as np
-import pytest
 import torch
 
-from lib.core.errors import DataError
 from lib.tokens.batches import NextTokenCollator, at_previous
 from lib.tokens.masking import MlmCollator, TokenMasker
 
 
-def test_a_label_moves_to_the_position_before_its_token():
-    labels = torch.tensor([[1, 2, 3], [-100, 5, -100]])
-    assert at_previous(labels).tolist() == [[2, 3, -100], [5, -100, -100]]
-    assert labels.tolist() == [[1, 2, 3], [-100, 5, -100]]
-
-
-def test_every_real_token_but_the_first_is_predicted():
+def test_next_token_labels_with_padding():
     batch = NextTokenCollator(0)([{"id": "a", "input_ids": [7, 8, 9]}, {"id": "b", "input_ids": [7]}])
     assert batch["input_ids"].tolist() == [[7, 8, 9], [7, 0, 0]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
     assert batch["labels"].tolist() == [[8, 9, -100], [-100, -100, -100]]
 
 
-def test_a_document_without_tokens_is_named():
-    with pytest.raises(DataError, match="'b'"):
-        NextTokenCollator(0)([{"id": "a", "input_ids": [7]}, {"id": "b", "input_ids": []}])
-
-
-def test_both_objectives_mask_the_same_tokens():
+def test_masks_of_both_objectives():
     masker = TokenMasker(3, np.arange(20) < 4, np.arange(4, 20), seed=1, mask_probability=0.5)
     rows = [[1, *range(4, 14), 2], [1, 5, 2]]
     examples = [{"id": i, "input_ids": row, "epoch": 0, "index": i} for i, row in enumerate(rows)]

@@ -1,9 +1,7 @@
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, BertTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.labels import word_spans, words
+from lib.core.labels import word_spans
 from lib.core.vocabulary import rows
 from lib.tokens.cutting import encode_cut_pairs, encode_cut_words
 from lib.tokens.sentinels import sentinel_ids
@@ -47,60 +45,18 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(PIECES, max_size=40).map("".join), min_size=1, max_size=4), st.integers(2, 12))
 @example(["the cat " * 3 + " " * 300 + "sat on the mat"], 8)
 @example([("x" * 150 + " ") * 4], 5)
 @example(["a\x0bb" * 40], 4)
 @example(["", " ", "\u200b"], 2)
-def test_cutting_first_gives_the_ids_of_the_whole_text(tokenizer, texts, max_tokens):
+def test_cut_ids_against_the_whole_text(tokenizer, texts, max_tokens):
     assert tokenizer.encode_ragged(texts, max_tokens) == [whole(tokenizer, text, max_tokens) for text in texts]
 
 
-def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
-    seen = []
-    core = type(tokenizer.backend.backend_tokenizer)
-
-    class Recorder:
-        def __init__(self, inner):
-            self.inner = inner
-
-        def __getattr__(self, name):
-            return getattr(self.inner, name)
-
-        def encode_batch_fast(self, texts):
-            seen.extend(map(len, texts))
-            return self.inner.encode_batch_fast(texts)
-
-    inner = tokenizer.backend.backend_tokenizer
-    assert isinstance(inner, core)
-    monkeypatch.setattr(type(tokenizer.backend), "backend_tokenizer", property(lambda self: Recorder(inner)))
-    tokenizer.encode_ragged(["the cat sat " * 10_000], 32)
-    assert max(seen) < 1000
-
-
-def test_the_folder_loads_everywhere(tokenizer, tmp_path):
-    folder = tmp_path / "tokenizer"
-    from_vocabulary(tokenizer.backend.get_vocab(), folder)
-    assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
-    expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
-    assert expected[0] == 2
-    assert expected[-1] == 3
-    assert AutoTokenizer.from_pretrained(folder)("A NAÏVE dog") == {
-        "input_ids": expected,
-        "attention_mask": [1] * len(expected),
-    }
-    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
-
-
-def test_case_and_accents_are_settings_that_are_saved(tmp_path):
-    train_wordpiece(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
-    loaded = TextTokenizer.load(tmp_path / "t")
-    assert loaded.backend.tokenize("Éa") == ["Éa"]
-    assert loaded.backend.tokenize("ea") == ["ea"]
-
-
-def test_training_does_not_depend_on_the_process(tmp_path):
+@pytest.mark.extended
+def test_training_in_another_process(tmp_path):
     program = (
         "import sys; from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece\n"
         "texts = ['banana bandana cabana', 'canal panama мій'] * 3\n"
@@ -112,39 +68,11 @@ def test_training_does_not_depend_on_the_process(tmp_path):
         assert (tmp_path / "a" / file).read_text() == (tmp_path / "b" / file).read_text()
 
 
-def test_training_reads_one_way_iterators_too(tmp_path):
-    vocabularies = [
-        train_wordpiece(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
-        for i, texts in enumerate([TEXTS, iter(TEXTS)])
-    ]
-    assert vocabularies[0] == vocabularies[1]
-    assert len(vocabularies[0]) <= 100
-
-
-def test_a_path_is_not_taken_for_texts(tokenizer, tmp_path):
-    (tmp_path / "texts.txt").write_text("the cat", encoding="utf-8")
-    for use in (
-        lambda path: train_wordpiece(tmp_path / "t", path),
-        lambda path: tokenizer.encode_ragged(path, 8),
-    ):
-        with pytest.raises(DataError, match="is a single string. Expected several texts"):
-            use(str(tmp_path / "texts.txt"))
-        with pytest.raises(TypeError):
-            use([tmp_path / "texts.txt"])
-    assert not (tmp_path / "t").exists()
-
-
-@pytest.mark.parametrize("max_tokens", [1, 0, -1])
-def test_a_length_without_room_for_the_special_tokens_is_refused(tokenizer, max_tokens):
-    with pytest.raises(ConfigError, match=f"max_tokens = {max_tokens}: too few. Expected at least 2"):
-        tokenizer.encode_ragged(["the cat sat"], max_tokens)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot be read"), ("a\nb\n", r"lacks \[PAD\]"), ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", "twice")],
+    [(None, "read"), ("a\nb\n", "PAD"), ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", "twice")],
 )
-def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
+def test_vocabulary_that_is_bad(tmp_path, content, message):
     if content is not None:
         (tmp_path / "vocab.txt").write_text(content)
     with pytest.raises(DataError, match=message):
@@ -152,46 +80,21 @@ def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_broken_folder_is_refused(tmp_path):
-    (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match="not a tokeniser"):
-        TextTokenizer.load(tmp_path)
-
-
-def test_texts_without_a_word_train_nothing(tmp_path):
-    with pytest.raises(DataError, match="hold no word"):
-        train_wordpiece(tmp_path / "t", ["", "  "])
-
-
-def test_bert_vocabulary_keeps_its_ids(tmp_path):
-    vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
-    if not vocabulary.is_file():
-        pytest.skip(f"{vocabulary} is not there")
-    tokenizer = from_vocabulary(vocabulary, tmp_path / "bert")
-    assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
-    assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")
-
-
 CASED = {
     "cased": (["the", "The", "##s", "Paris"], True),
-    "cased, of letters": (["a", "b", "A"], True),
-    "another script": (["київ", "Київ"], True),
     "uncased": (["the", "##s", "київ", "é", "中", "[unused1]", "[Name]", "<SEP>", "7"], False),
     "a stray capital": ([*(f"w{number}" for number in range(200)), "K"], False),
-    "scripts without case": (["中", "한", "ა", "ـا"], False),
 }
 """Tokens of a vocabulary, and whether lower-casing texts would leave a part of it without use."""
 
 
 @pytest.mark.parametrize("name", CASED)
-def test_a_cased_vocabulary_is_not_lower_cased_unsaid(name, tmp_path):
+def test_vocabulary_with_capitals(name, tmp_path):
     tokens, refused = CASED[name]
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in [*SPECIAL_TOKENS, *tokens]), encoding="utf-8")
     if refused:
-        with pytest.raises(
-            DataError, match="vocab.txt: lowercase is true, but .* have capitals.*Set 'lowercase: false'"
-        ):
+        with pytest.raises(DataError, match="lowercase"):
             from_vocabulary(path, tmp_path / "made")
         assert not (tmp_path / "made").exists()
     made = from_vocabulary(path, tmp_path / "made", lowercase=not refused, strip_accents=not refused)
@@ -201,7 +104,7 @@ def test_a_cased_vocabulary_is_not_lower_cased_unsaid(name, tmp_path):
 MOVES = ["[MAX 4 [MIN 7 2 ] 9 ]", "[MIN 2 4 ]", "Ä ä \x1c"]
 
 
-def test_words_are_tokens_as_they_are(tmp_path):
+def test_words_as_tokens(tmp_path):
     tokenizer = train_words(tmp_path / "t", MOVES)
     vocabulary = tokenizer.backend.get_vocab()
     # The most frequent ones first, then in the order of characters.
@@ -211,7 +114,7 @@ def test_words_are_tokens_as_they_are(tmp_path):
     assert ids == [[2, 8, 7, 6, 7, 3], [2, 14, 1, 1, 3]]
 
 
-def test_a_vocabulary_of_words_is_bounded_by_size_and_frequency(tmp_path):
+def test_vocabulary_size_and_frequency(tmp_path):
     texts = ["a a a b b c", "d"]
     found = [
         train_words(tmp_path / str(number), texts, **options).backend.get_vocab()
@@ -221,14 +124,8 @@ def test_a_vocabulary_of_words_is_bounded_by_size_and_frequency(tmp_path):
     assert ordered == [["a", "b", "c", "d"], ["a", "b"], ["a", "b"], []]
 
 
-def test_special_tokens_keep_their_ids_where_texts_hold_them(tmp_path):
-    vocabulary = train_words(tmp_path / "t", ["[MASK] x [CLS] [MASK]"]).backend.get_vocab()
-    assert vocabulary == {**{token: i for i, token in enumerate(SPECIAL_TOKENS)}, "x": 5}
-
-
-@pytest.mark.parametrize("enclose", [True, False])
-@pytest.mark.parametrize("algorithm", ["wordpiece", "words", "bytes"])
-def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, enclose):
+@pytest.mark.parametrize(("algorithm", "enclose"), [("wordpiece", True), ("words", False), ("bytes", True)])
+def test_folder_with_and_without_enclosing(tmp_path, algorithm, enclose):
     train = {"wordpiece": train_wordpiece, "words": train_words, "bytes": train_byte_pairs}
     trained = train[algorithm](tmp_path / "t", TEXTS, vocab_size=320, enclose=enclose)
     text = "the cat sat on a mat, unheard-of [MASK]"
@@ -245,12 +142,6 @@ def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, 
     assert again.decode(expected["input_ids"], skip_special_tokens=True).startswith("the cat sat on")
     assert [getattr(again, f"{name}_token_id") for name in ("pad", "unk", "cls", "sep", "mask")] == [0, 1, 2, 3, 4]
     assert (tmp_path / "t" / "vocab.txt").exists() == (algorithm == "wordpiece")
-
-
-def test_cut_documents_keep_their_last_token_only_where_they_are_enclosed(tmp_path):
-    for enclose, expected in ((True, [2, 5, 6, 3]), (False, [5, 6, 5, 6])):
-        tokenizer = train_words(tmp_path / str(enclose), ["a b " * 50], enclose=enclose)
-        assert tokenizer.encode_ragged(["a b " * 50], 4) == [expected]
 
 
 PIECES_OF_WORDS = ["so", "-", "call", "##ed", ".", "u", "s", "cat", "##s", ",", "the", "\u4e2d", "\u6587"]
@@ -273,7 +164,6 @@ def pieces(tmp_path_factory):
             "[CLS] so - call ##ed cat ##s , [SEP]",
             [None, 0, None, None, None, 1, None, None, None],
         ),
-        ("U.S. cats", 9, "[CLS] u . s . cat ##s [SEP]", [None, 0, None, None, None, 1, None, None]),
         ("\u4e2d\u6587 the", 9, "[CLS] \u4e2d \u6587 the [SEP]", [None, 0, None, 1, None]),
         ("so-called cats the", 6, "[CLS] so - call ##ed [SEP]", [None, 0, None, None, None, None]),
         ("dog THE", 9, "[CLS] [UNK] the [SEP]", [None, 0, 1, None]),
@@ -282,38 +172,10 @@ def pieces(tmp_path_factory):
         ("", 9, "[CLS] [SEP]", [None, None]),
     ],
 )
-def test_the_first_piece_begins_its_word(pieces, text, max_tokens, tokens, begun):
+def test_word_numbers_of_pieces(pieces, text, max_tokens, tokens, begun):
     (ids,), found = encode_cut_words(pieces, [text], max_tokens)
     assert pieces.backend.convert_ids_to_tokens(ids) == tokens.split()
     assert found == [begun]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(PIECES, max_size=40).map("".join), min_size=1, max_size=4), st.integers(2, 12))
-def test_tokens_with_their_words_are_those_without(tokenizer, texts, max_tokens):
-    ids, begun = encode_cut_words(tokenizer, texts, max_tokens)
-    assert ids == tokenizer.encode_ragged(texts, max_tokens)
-    for of_text, row, text in zip(begun, ids, texts, strict=True):
-        assert len(of_text) == len(row)
-        numbers = [number for number in of_text if number is not None]
-        assert numbers == sorted(set(numbers))
-        assert set(numbers) <= set(range(len(words(text))))
-
-
-def test_every_word_of_a_long_text_is_found_behind_the_cut(tmp_path):
-    """Few tokens of many characters: the text is read further than at first."""
-    tokenizer = train_words(tmp_path / "t", ["a"], enclose=False)
-    text = "  ".join(["x" * 40] * 30)
-    assert encode_cut_words(tokenizer, [text, "a"], 20) == ([[1] * 20, [5]], [list(range(20)), [0]])
-
-
-def test_texts_without_a_word_make_no_words(tmp_path):
-    for train in (train_words, train_byte_pairs):
-        with pytest.raises(DataError, match="hold no word"):
-            train(tmp_path / "t", ["", " \n"])
-        with pytest.raises(DataError, match="is a single string"):
-            train(tmp_path / "t", "a b")
-    assert not (tmp_path / "t").exists()
 
 
 UKRAINIAN = [
@@ -328,15 +190,15 @@ def of_bytes(tmp_path_factory):
     return train_byte_pairs(tmp_path_factory.mktemp("bytes") / "t", UKRAINIAN, vocab_size=340)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join))
 @example("Й й и\u0306 Ї ё 😀 \u202eabc")
-def test_bytes_give_every_text_back(of_bytes, text):
+def test_byte_pairs_of_any_text(of_bytes, text):
     (ids,) = of_bytes.encode_ragged([text], 10_000)
     assert of_bytes.backend.backend_tokenizer.decode(ids[1:-1], skip_special_tokens=False) == text
 
 
-def test_frequent_pairs_of_bytes_become_tokens(of_bytes, tmp_path):
+def test_byte_pairs_by_frequency(of_bytes, tmp_path):
     assert len(of_bytes.backend) == 340
     assert of_bytes.backend.tokenize("мій") == ["Ð¼ÑĸÐ¹"]  # each letter is two bytes
     bare = train_byte_pairs(tmp_path / "t", ["aaab"], vocab_size=1000, min_frequency=2)
@@ -351,10 +213,10 @@ def single_bytes(tmp_path_factory):
     return TextTokenizer.load(folder)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN), st.text()), max_size=20).map("".join))
 @example("[CLS] spelt [SEP]\x00\r\n 😀  [PAD]")
-def test_every_byte_is_one_token_and_gives_the_text_back(single_bytes, text):
+def test_bytes_of_any_text(single_bytes, text):
     (ids,) = single_bytes.encode_ragged([text], 100_000)
     assert (ids[0], ids[-1]) == (2, 3)
     assert len(ids) - 2 == len(text.encode())
@@ -362,21 +224,8 @@ def test_every_byte_is_one_token_and_gives_the_text_back(single_bytes, text):
     assert single_bytes.backend.decode(ids[1:-1], skip_special_tokens=False) == text
 
 
-def test_equal_bytes_are_equal_tokens_and_different_ones_differ(single_bytes):
-    """UTF-8 has 243 bytes; the other 13 never occur in a text."""
-    points = [*range(0x800), *range(0x800, 0xD800, 61), *range(0xE000, 0x110000, 4093)]
-    by_byte = {}
-    for text in map(chr, points):
-        (ids,) = single_bytes.encode_ragged([text], 10)
-        for byte, number in zip(text.encode(), ids[1:-1], strict=True):
-            assert by_byte.setdefault(byte, number) == number
-    assert len(by_byte) == len(set(by_byte.values())) == 243
-    assert len(single_bytes.backend) == 261
-
-
-@pytest.mark.parametrize("enclose", [True, False])
-def test_bytes_are_the_same_wherever_their_folder_is_loaded(tmp_path, enclose):
-    made = save_bytes(tmp_path / "t", enclose)
+def test_bytes_loaded_from_their_folder(tmp_path):
+    made = save_bytes(tmp_path / "t")
     text = "Їжачок [MASK] 😀"
     (ids,) = made.encode_ragged([text], 99)
     loaded = TextTokenizer.load(tmp_path / "t")
@@ -460,13 +309,13 @@ def published(request, tmp_path_factory):
     return core, folder, from_published(folder, folder / "made")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join), min_size=1, max_size=3),
     st.integers(2, 12),
 )
 @example(["cat.\n" * 60, "a  b   c \r\n\n d" * 30, " " * 300, "'s 1234567" * 20], 9)
-def test_published_tokenisers_give_the_ids_of_the_whole_text(published, texts, max_tokens):
+def test_published_ids_against_the_whole_text(published, texts, max_tokens):
     core, _, tokenizer = published
     core.enable_truncation(max_tokens)
     expected = [core.encode(text).ids for text in texts]
@@ -474,10 +323,10 @@ def test_published_tokenisers_give_the_ids_of_the_whole_text(published, texts, m
     assert encode_cut_words(tokenizer, texts, max_tokens)[0] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join))
 @example("  мій\u00a0😀 a.\n\nb e\u0301  ")
-def test_published_tokenisers_find_the_first_token_of_each_word(published, text):
+def test_published_word_numbers(published, text):
     """Whether white space is a part of the token behind it, of the one before it, or a token by itself."""
     core, _, tokenizer = published
     core.no_truncation()
@@ -494,7 +343,7 @@ def test_published_tokenisers_find_the_first_token_of_each_word(published, text)
             assert touched[0] == number
 
 
-def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path):
+def test_published_special_tokens(published, tmp_path):
     core, folder, tokenizer = published
     loaded = TextTokenizer.load(folder / "made")
     (ids,) = loaded.encode_ragged(["мій cat"], 50)
@@ -513,19 +362,7 @@ def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path
     assert len(again) == core.get_vocab_size()
 
 
-@pytest.mark.parametrize("split", [True, False])
-def test_a_text_that_spells_a_special_token_has_the_ids_of_transformers(published, tmp_path, split):
-    _, source, _ = published
-    folder = shutil.copytree(source, tmp_path / "published", ignore=shutil.ignore_patterns("made"))
-    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"split_special_tokens": split}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    theirs = AutoTokenizer.from_pretrained(folder)
-    texts = [f"cat {token} cat" for token in theirs.all_special_tokens]
-    from_published(folder, tmp_path / "made")
-    assert TextTokenizer.load(tmp_path / "made").encode_ragged(texts, 50) == theirs(texts)["input_ids"]
-
-
-def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path):
+def test_new_mask_token(published, tmp_path):
     core, folder, tokenizer = published
     made = from_published(folder, tmp_path / "made", mask_token="<a new one>")
     backend = TextTokenizer.load(tmp_path / "made").backend
@@ -535,24 +372,22 @@ def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path)
     texts = ["мій cat < a new one >", "a\n\nnew one"]
     assert made.encode_ragged(texts, 50) == tokenizer.encode_ragged(texts, 50)
     taken = core.id_to_token(core.get_vocab_size() - 1)
-    with pytest.raises(ConfigError, match="mask_token: .* would have the id .* Expected new tokens"):
+    with pytest.raises(ConfigError, match="mask_token"):
         from_published(folder, tmp_path / "twice", mask_token=taken)
     assert not (tmp_path / "twice").exists()
 
 
-def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
+def test_tokeniser_that_is_slow_or_broken(tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow/spm.model").write_bytes(b"x")
-    with pytest.raises(DataError, match="slow: holds no tokenizer.json, no vocab.txt.*If it needs sentencepiece, conv"):
+    with pytest.raises(DataError):
         from_published(tmp_path / "slow", tmp_path / "made")
     (tmp_path / "slow/tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json"):
+    with pytest.raises(DataError):
         from_published(tmp_path / "slow", tmp_path / "made")
     llama().save(str(tmp_path / "slow/tokenizer.json"))
     (tmp_path / "slow/tokenizer_config.json").write_text("{}")
-    with pytest.raises(
-        DataError, match="slow: names neither a padding token nor an end-of-text token. Set 'pad_token'"
-    ):
+    with pytest.raises(DataError, match="pad_token"):
         from_published(tmp_path / "slow", tmp_path / "made")
     assert not (tmp_path / "made").exists()
 
@@ -560,12 +395,8 @@ def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
 WORDPIECES = [*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyzABC.,-", *(f"##{each}" for each in "abcdefghijklmnopqrstuv")]
 LAYOUTS = {
     "vocabulary alone": (WORDPIECES, {}),
-    "config of early BERT, without a type": (WORDPIECES, {"config.json": {"hidden_size": 16, "vocab_size": 60}}),
     "config": (WORDPIECES, {"config.json": {"model_type": "bert"}}),
-    "cased": (WORDPIECES, {"tokenizer_config.json": {"do_lower_case": False}, "config.json": {"model_type": "bert"}}),
     "cased, without a type": (WORDPIECES, {"tokenizer_config.json": {"do_lower_case": False}}),
-    "class": (WORDPIECES, {"tokenizer_config.json": {"tokenizer_class": "DistilBertTokenizer"}}),
-    "ELECTRA": (WORDPIECES, {"config.json": {"model_type": "electra"}}),
     "special tokens": (
         WORDPIECES,
         {
@@ -575,9 +406,7 @@ LAYOUTS = {
         },
     ),
     "RoBERTa": (None, {"config.json": {"model_type": "roberta"}}),
-    "Longformer": (None, {"config.json": {"model_type": "longformer"}}),
     "GPT-2": (None, {"tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer"}}),
-    "GPT-2 by its config": (None, {"config.json": {"model_type": "gpt2"}}),
 }
 """Lines of a vocab.txt, none for vocab.json with merges.txt, and the files next to it."""
 
@@ -602,7 +431,7 @@ def layout(folder, name):
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_tokeniser_without_a_tokenizer_json_gives_the_ids_of_transformers(name, tmp_path):
+def test_layouts_without_tokenizer_json(name, tmp_path):
     folder = layout(tmp_path / "published", name)
     named = any("model_type" in each or "tokenizer_class" in each for each in LAYOUTS[name][1].values())
     theirs = (AutoTokenizer if named else BertTokenizerFast).from_pretrained(folder)
@@ -623,35 +452,6 @@ def test_a_tokeniser_without_a_tokenizer_json_gives_the_ids_of_transformers(name
     assert max(window.ends) == 7
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"vocab.json": "{}"}, "published: holds no tokenizer.json, no vocab.txt, no vocab.json with merges.txt"),
-        (
-            {"vocab.txt": "[PAD]\n[UNK]\na\n", "config.json": '{"model_type": "albert"}'},
-            "(has no token|not a tokeniser)",
-        ),
-        ({"vocab.txt": "[PAD]\n", "config.json": '{"model_type": "esm"}'}, "(is a slow tokeniser|not a tokeniser)"),
-        (
-            {"vocab.json": "[", "merges.txt": "", "config.json": '{"model_type": "roberta"}'},
-            "published: not a tokeniser",
-        ),
-        (
-            {"vocab.json": "{}", "merges.txt": ""},
-            "(?s)published: not a tokeniser .* Expected vocab.json and merges.txt, next to a config.json",
-        ),
-    ],
-)
-def test_what_makes_no_tokeniser_is_refused(files, expected, tmp_path):
-    folder = tmp_path / "published"
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_text(content)
-    with pytest.raises(DataError, match=expected):
-        from_published(folder, tmp_path / "made")
-    assert not (tmp_path / "made").exists()
-
-
 def template(token):
     """Return a post-processor that names a token without saying which it is."""
     return {
@@ -669,15 +469,11 @@ UNCASED = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars":
     ("config", "added"),
     [
         ({"do_lower_case": False}, {}),
-        ({"do_lower_case": True, "strip_accents": False}, {}),
-        ({"tokenize_chinese_chars": False}, {}),
         ({}, {"<e1>": len(WORDPIECES)}),
-        ({"extra_special_tokens": {"image_token": "<e1>"}}, {}),
-        ({"do_lower_case": True, "tokenize_chinese_chars": True}, {"[MASK]": 4}),
         ({"tokenizer_class": "TokenizersBackend", "do_lower_case": False}, {}),
     ],
 )
-def test_what_transformers_reads_otherwise_is_taken_as_tokenizer_json_has_it(config, added, tmp_path):
+def test_settings_against_tokenizer_json(config, added, tmp_path):
     core = Tokenizer(models.WordPiece({token: i for i, token in enumerate(WORDPIECES)}, unk_token="[UNK]"))
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     values = json.loads(core.to_str()) | {"normalizer": UNCASED | {"strip_accents": None}}
@@ -693,8 +489,9 @@ def test_what_transformers_reads_otherwise_is_taken_as_tokenizer_json_has_it(con
 WORDS = {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("ids", [(0, 1, 2, 4, 5), (0, 1, 2, 4, 7), (0, 1, 2, 3)])
-def test_a_vocabulary_with_gaps_keeps_its_ids(ids, tmp_path):
+def test_vocabulary_with_gaps(ids, tmp_path):
     """The library numbers a new token by how many there are, whichever token has that id."""
     names = ["[PAD]", "[UNK]", "a", "b", "c"][: len(ids)]
     core = Tokenizer(models.WordLevel(dict(zip(names, ids, strict=True)), unk_token="[UNK]"))
@@ -704,7 +501,7 @@ def test_a_vocabulary_with_gaps_keeps_its_ids(ids, tmp_path):
     made = from_published(tmp_path, tmp_path / "made")
     assert rows(made.backend) == max(ids) + 1
     assert made.encode_ragged(["a b"], 9) == [[ids[2], ids[3]]]
-    with pytest.raises(DataError, match="Expected the tokeniser of its training"):
+    with pytest.raises(DataError):
         TextTokenizer.of_model(tmp_path / "made", max(ids))
     assert len(TextTokenizer.of_model(tmp_path / "made", max(ids) + 1).backend) == len(ids)
     if len(ids) not in ids:
@@ -712,13 +509,11 @@ def test_a_vocabulary_with_gaps_keeps_its_ids(ids, tmp_path):
         assert masked.convert_ids_to_tokens(masked.mask_token_id) == "<m>"
         assert masked.mask_token_id not in ids
     else:
-        with pytest.raises(
-            ConfigError, match=f"mask_token: '<m>' would have the id .* has 5 tokens, but ids up to {max(ids)}"
-        ):
+        with pytest.raises(ConfigError, match="mask_token"):
             from_published(tmp_path, tmp_path / "masked", "<m>")
     added = range(len(ids), len(ids) + 3)
     if set(added) & set(ids):
-        with pytest.raises(ConfigError, match="sentinels: .* would have the id .* of 'c'"):
+        with pytest.raises(ConfigError, match="sentinels"):
             add_sentinels(tmp_path / "made", 3)
         assert TextTokenizer.load(tmp_path / "made").backend.get_vocab() == made.backend.get_vocab()
     else:
@@ -726,31 +521,20 @@ def test_a_vocabulary_with_gaps_keeps_its_ids(ids, tmp_path):
         assert sentinel_ids(TextTokenizer.load(tmp_path / "made").backend) == [*added]
 
 
-MODELS = {
-    "WordPiece": {"vocab": WORDS, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
-    "WordLevel": {"vocab": WORDS},
-    "BPE": {"vocab": WORDS, "merges": []},
-}
 SPOILT = {
-    **{
-        f"unk of {kind}": ({"model": {"type": kind, "unk_token": "[NO]"} | model}, "not a tokeniser")
-        for kind, model in MODELS.items()
-    },
-    "no unk in Unigram": ({"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}}, "not a tokeniser"),
-    "unk id of Unigram": ({"model": {"type": "Unigram", "unk_id": 9, "vocab": [["a", -1.0]]}}, "not a tokeniser"),
-    "panic at loading": ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "not a tokeniser"),
-    "panic at a text": ({"post_processor": template("[X]")}, "no entry found"),
+    "unknown token": {"model": {"type": "BPE", "unk_token": "[NO]", "vocab": WORDS, "merges": []}},
+    "no unknown token": {"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}},
+    "panic at a text": {"post_processor": template("[X]")},
 }
 
 
 @pytest.mark.parametrize("change", SPOILT)
-def test_a_tokeniser_that_cannot_serve_is_refused_before_it_is_used(tmp_path, change):
+def test_tokeniser_that_cannot_serve(tmp_path, change):
     core = Tokenizer(models.WordPiece(WORDS, unk_token="[UNK]"))
-    values, message = SPOILT[change]
-    spoilt = json.loads(core.to_str()) | values
+    spoilt = json.loads(core.to_str()) | SPOILT[change]
     (tmp_path / "tokenizer.json").write_text(json.dumps(spoilt))
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend", "pad_token": "[PAD]"}')
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError):
         from_published(tmp_path, tmp_path / "made")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError):
         TextTokenizer.load(tmp_path)

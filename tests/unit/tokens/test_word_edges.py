@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 from lib.core.errors import ConfigError
 from lib.tokens.masking import word_edges
 from lib.tokens.tokenizer import SPECIAL_TOKENS
-from lib.tokens.vocabularies import train_wordpiece, train_words
+from lib.tokens.vocabularies import train_wordpiece
 
 TEXT = "the cats sat on the mat, naïve_cafés in the town are so-called"
 LINES = "the end.\n\nthe cats  sat\ton the\nmat "
@@ -57,39 +57,34 @@ def words(tokenizer, text):
 
 
 @pytest.mark.parametrize("make", [byte_level, sentencepiece, metaspace])
-def test_tokens_that_keep_spaces_tell_where_words_begin(make):
+def test_edges_of_tokens_with_spaces(make):
     tokenizer = make()
     text = f"{TEXT} worn-down"
     assert [word for word in words(tokenizer, text) if word] == text.split()  # a space may be a word of its own
     assert len(tokenizer.tokenize(text)) > len(text.split()) + 2
 
 
-def test_line_breaks_and_tabs_separate_words():
+def test_edges_of_line_breaks():
     found = words(byte_level(), LINES)
     assert [word for word in found if word] == LINES.split()
 
 
-def test_wordpiece_separates_punctuation(tmp_path):
+def test_edges_of_wordpiece(tmp_path):
     tokenizer = train_wordpiece(tmp_path / "t", ["cat cat mat mat so called"], 40).backend
     assert tokenizer.tokenize("tam") == ["t", "##a", "##m"]
     found = words(tokenizer, "cat so-called, tam. [UNK] cat")
     assert found == ["[CLS]", "cat", "so", "[UNK]", "called", "[UNK]", "tam", "[UNK]", "[UNK]", "cat", "[SEP]"]
 
 
-def test_of_whole_words_each_is_one(tmp_path):
-    tokenizer = train_words(tmp_path / "t", ["a b cc"], enclose=False).backend
-    assert words(tokenizer, "cc a b b") == ["cc", "a", "b", "b"]
-
-
-def test_tokens_that_do_not_tell_are_refused():
+def test_edges_that_tokens_do_not_tell():
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Whitespace()  # spaces are lost
     tokenizer = trained(core)
-    with pytest.raises(ConfigError, match=r"masking = words: the tokens of the tokeniser \(BPE\) do not tell.* spans"):
+    with pytest.raises(ConfigError, match="masking = words"):
         word_edges(tokenizer, np.zeros(len(tokenizer), dtype=bool))
 
 
-def test_specials_are_no_part_of_a_word(tmp_path):
+def test_edges_of_special_tokens(tmp_path):
     tokenizer = train_wordpiece(tmp_path / "t", ["cat mat"], 40).backend
     is_special = np.isin(np.arange(len(tokenizer)), range(len(SPECIAL_TOKENS)))
     begins, ends = word_edges(tokenizer, is_special)

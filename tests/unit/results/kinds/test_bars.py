@@ -1,8 +1,6 @@
-import pytest
 from matplotlib.container import BarContainer
 from run_records import scope_of, write_baseline, write_run
 
-from lib.core.errors import DataError
 from lib.results.kinds.bars import BarsFigure
 
 MODELS = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
@@ -33,7 +31,7 @@ def bars_of(axes):
     return [row[1:] for row in sorted(rows, reverse=not downwards)]
 
 
-def test_bars_are_ordered_in_each_panel_and_bear_their_figures(tmp_path):
+def test_bars_ordered_with_figures(tmp_path):
     figure = drawn([*write(tmp_path), *write(tmp_path, "arxiv")], ["imdb", "arxiv"])
     memory, _, minutes, other = figure.axes
     assert [axes.get_title("left") for axes in figure.axes] == ["imdb", "arxiv"] * 2
@@ -44,69 +42,9 @@ def test_bars_are_ordered_in_each_panel_and_bear_their_figures(tmp_path):
     assert bars_of(minutes) == bars_of(other) == ordered
 
 
-def test_figures_stay_within_the_panel(tmp_path):
-    figure = drawn(write(tmp_path, kind_of_baseline="resident"))
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        assert all(text.get_window_extent().x1 <= axes.get_window_extent().x1 for text in axes.texts)
-
-
-def test_kinds_of_memory_are_told_apart(tmp_path):
+def test_bars_of_two_kinds_of_memory(tmp_path):
     memory, _ = drawn(write(tmp_path, kind_of_baseline="resident")).axes
     assert memory.get_xlabel() == "memory [GiB]"
     assert [text for _, _, text in bars_of(memory)] == ["0.50 resident", "1.00 GPU", "1.50 GPU", "2.00 GPU"]
     memory, _ = drawn(write(tmp_path, kind="resident", kind_of_baseline="resident")).axes
     assert memory.get_xlabel() == "peak resident memory [GiB]"
-
-
-def test_seeds_whose_memory_is_of_two_kinds_name_both(tmp_path):
-    folders = [*write(tmp_path), *write(tmp_path, seed=1, kind="resident", kind_of_baseline="resident")]
-    memory, _ = drawn(folders).axes
-    assert memory.get_xlabel() == "peak GPU and resident memory [GiB]"
-    folders[-1] = write_run(
-        tmp_path, "finetune", "favor-m64", "imdb", seed=1, peak_memory_mb=1536.0, peak_memory_kind="gpu"
-    )
-    memory, _ = drawn(folders).axes
-    assert memory.get_xlabel() == "memory [GiB]"
-    assert [text for *_, text in bars_of(memory)] == [
-        "0.50 GPU and resident", "1.00 GPU and resident", "1.50 GPU", "2.00 GPU and resident",
-    ]  # fmt: skip
-
-
-def test_seeds_give_a_mean_and_a_line_of_one_standard_deviation(tmp_path):
-    folders = [*write(tmp_path), *write(tmp_path, seed=1, more=60.0)]
-    (axes,) = drawn(folders, columns=["minutes"]).axes
-    assert bars_of(axes)[0] == ("sdpa", 1.5, "1.5")
-    (segment,) = next(each for each in axes.collections).get_segments()
-    assert segment[:, 0] == pytest.approx([1.5 - 0.5**0.5, 1.5 + 0.5**0.5])
-    caps = sorted(line.get_xdata()[0] for line in axes.lines if line.get_markersize() > 0)
-    assert {round(cap, 6) for cap in caps} >= set(segment[:, 0].round(6))
-    assert all(line.get_path_effects() for line in [*axes.lines, *axes.collections])  # white around black
-    assert not drawn(write(tmp_path / "one"), columns=["minutes"]).axes[0].collections
-
-
-def test_families_differ_in_colour_and_hatch_and_the_baseline_is_grey(tmp_path):
-    (axes,) = drawn(write(tmp_path), columns=["f1"]).axes
-    bars = [container.patches[0] for container in axes.containers]
-    assert len({bar.get_facecolor() for bar in bars}) == 4
-    assert len({bar.get_hatch() for bar in bars if bar.get_gid() != "tfidf"}) == 3
-    (grey,) = (bar.get_facecolor()[:3] for bar in bars if bar.get_gid() == "tfidf")
-    assert grey == (0.35,) * 3
-
-
-def test_state_sizes_are_drawn(tmp_path):
-    sizes = {"finetune": {"imdb": {"sdpa": 1024, "favor-m64": 2048}}}
-    folders = [write_run(tmp_path, "finetune", model, "imdb") for model in sizes["finetune"]["imdb"]]
-    settings = BarsFigure(kind="bars", stage="finetune", columns=["state_size"])
-    assert settings.needs_state
-    assert not BarsFigure(kind="bars", stage="finetune").needs_state
-    figure = settings.draw(scope_of(folders, {"finetune": ["imdb"]}, ["sdpa", "favor-m64"], state_bytes=sizes))
-    assert bars_of(figure.axes[0]) == [("sdpa", 1.0, "1.00"), ("favor-m64", 2.0, "2.00")]
-
-
-def test_a_hole_is_named(tmp_path):
-    folders = write(tmp_path)
-    with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0"):
-        drawn(folders[:-1])
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0.*eval_f2"):
-        drawn(folders, columns=["eval_f2"])

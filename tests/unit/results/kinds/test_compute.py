@@ -1,11 +1,7 @@
 import pytest
-from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
-from small_studies import study
 
-from lib.core.errors import ConfigError
 from lib.results.settings import TABLES
-from lib.workflow.planning.plan import Plan
 
 STAGES = {"pretrain": ["wikipedia"], "finetune": ["imdb", "arxiv"]}
 GPU = {"hardware": "NVIDIA A100-SXM4-40GB", "device": "cuda:0"}
@@ -34,7 +30,7 @@ def scope(tmp_path):
     return scope_of(folders, STAGES, ["tfidf", "sdpa", "hybrid"], owners=owners)
 
 
-def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
+def test_hours_of_shared_runs(scope):
     assert parsed().make(scope).to_csv() == (
         "model,hardware,pretrain_hours,finetune_hours,hours\n"
         "tfidf,a laptop,,0.040,0.040\n"
@@ -45,14 +41,14 @@ def test_hours_add_up_over_seeds_and_datasets_and_shared_runs_count_once(scope):
     )
 
 
-@pytest.mark.parametrize(("device", "hours"), [("cuda:0", "4.000"), ("cpu", "1.000"), ("mps", "4.000")])
-def test_processes_count_where_each_has_a_device_of_its_own(tmp_path, device, hours):
+@pytest.mark.parametrize(("device", "hours"), [("cuda:0", "4.000"), ("cpu", "1.000")])
+def test_hours_of_several_processes(tmp_path, device, hours):
     run = write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=3600.0, device=device, processes=4)
     table = parsed(time=["finetune"]).make(scope_of([run], {"finetune": ["imdb"]}, ["sdpa"]))
     assert table.to_csv().splitlines()[1:] == [f"{row},a laptop,{hours},{hours}" for row in ("sdpa", "all models")]
 
 
-def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
+def test_rates_of_hardware(scope):
     rates = {
         "NVIDIA": {"price_per_hour": 9.0, "watts": 1.0},
         "A100": {"price_per_hour": 1.5},
@@ -73,39 +69,7 @@ def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
     assert priced.frame["price"].tolist()[0] == pytest.approx(0.02)
 
 
-def test_a_price_needs_a_currency():
-    with pytest.raises(ValidationError, match="currency.*price_per_hour"):
-        parsed(rates={"A100": {"price_per_hour": 1}})
-
-
-def with_report(**tables):
-    return study(layers=[("more.yaml", {"report": {"tables": tables}})])
-
-
-def test_every_model_that_passes_one_of_the_stages_is_a_row():
-    plan = Plan(with_report(hours={"kind": "compute", "time": ["pretrain", "tapt", "finetune"]}))
-    scope = plan.report.tables["hours"]["scope"]
-    assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
-    assert scope["families"]["tfidf"] == "tfidf"
-    assert scope["owners"]["tapt"].keys() == {"sdpa", "lsh-h2-c64", "favor-m64"}
-    files = plan.report.inputs(scope)
-    assert len(files) == len(set(files)) == 2 * (3 + 6 + 8)
-    pretrain = Plan(with_report(hours={"kind": "compute", "time": ["pretrain"]}))
-    assert pretrain.report.tables["hours"]["scope"]["models"] == ["sdpa", "lsh-h2-c64", "favor-m64"]
-
-
-def test_a_model_that_passes_none_of_the_stages_is_refused():
-    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf has no run at pretrain and tapt"):
-        with_report(hours={"kind": "compute", "time": ["pretrain", "tapt"], "models": ["tfidf", "sdpa"]})
-
-
-def test_a_reference_that_skips_the_stage_is_refused():
-    compared = {"stage": ["tapt"], "columns": ["memory"], "against": ["reference"]}
-    with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
-        study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])
-
-
-def test_all_variants_of_a_search_count(tmp_path):
+def test_hours_of_a_search(tmp_path):
     variants = [{"recipe.epochs": number} for number in (1, 2)]
     folders = [
         write_run(tmp_path, "search", "sdpa", "imdb", variant=variant, seconds=3600.0 * variant["recipe.epochs"])

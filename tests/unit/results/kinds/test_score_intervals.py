@@ -1,17 +1,14 @@
 import json
 import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
-from lib.core.errors import DataError
 from lib.core.program import run as run_program
 from lib.results.kinds.score_intervals import ScoreIntervalsFigure
 from lib.results.predictions import paired_predictions
-from lib.results.scope import Scope
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
@@ -46,14 +43,7 @@ def drawn(axes):
     }
 
 
-def test_the_best_model_is_on_top_and_equal_ones_keep_their_order(tmp_path):
-    axes = figure(scope(tmp_path)).axes[0]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["favor-m64", "sdpa", "favor-m128"]
-    assert {model: place for model, (place, *_) in drawn(axes).items()} == {"favor-m64": 0, "sdpa": 1, "favor-m128": 2}
-    assert axes.yaxis_inverted()
-
-
-def test_a_bar_is_the_interval_of_its_score(tmp_path):
+def test_bars_are_intervals(tmp_path):
     shown = scope(tmp_path)
     axes = figure(shown, confidence=0.9).axes[1]
     grid = shown.grid("finetune")
@@ -66,7 +56,7 @@ def test_a_bar_is_the_interval_of_its_score(tmp_path):
     assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval\nover documents"]
 
 
-def test_the_baseline_is_a_line_with_a_band(tmp_path):
+def test_baseline_as_a_line(tmp_path):
     made = figure(scope(tmp_path))
     for axes in made.axes:
         (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
@@ -82,34 +72,10 @@ def test_the_baseline_is_a_line_with_a_band(tmp_path):
     assert not any(line.get_linestyle() == "--" for axes in without.axes for line in axes.lines)
 
 
-def test_names_of_models_stay_off_other_panels(tmp_path):
-    made = figure(scope(tmp_path))
-    made.draw_without_rendering()
-    left, right = made.axes
-    names = [tick.get_window_extent() for tick in right.get_yticklabels()]
-    assert all(box.x0 > left.get_window_extent().x1 for box in names)
-
-
-def test_a_run_without_predictions_is_named(tmp_path):
-    shown = scope(tmp_path, datasets=["imdb"])
-    (tmp_path / "runs/finetune/sdpa/imdb/seed-0/predictions.parquet").unlink()
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0/predictions.parquet"):
-        figure(shown)
-
-
-def test_a_wide_label_stays_in_the_figure(tmp_path, monkeypatch):
-    monkeypatch.setattr(Scope, "quantity", lambda *names: SimpleNamespace(label="F1 of characters in spans [%]"))
-    made = figure(scope(tmp_path, datasets=("unlp",)))
-    made.draw_without_rendering()
-    box = made.axes[0].xaxis.label.get_window_extent()
-    assert made.bbox.x0 <= box.x0
-    assert box.x1 <= made.bbox.x1
-
-
 @pytest.mark.parametrize(
     ("start", "rare", "word"), [("1", 100, "independent"), (None, 9, "rarest"), (None, 100, "jackknife")]
 )
-def test_the_program_writes_below_the_figure_what_makes_intervals_too_short(tmp_path, start, rare, word):
+def test_program_with_notes_on_intervals(tmp_path, start, rare, word):
     """Weights that the seeds share, and few documents of a class: the sentences of the tables with intervals."""
     labels = np.repeat([0, 1], [200 - rare, rare])
     folders = []

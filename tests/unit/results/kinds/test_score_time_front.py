@@ -19,19 +19,14 @@ def front(tmp_path, runs=RUNS, column="f1", **settings):
     return axes, line.get_xydata().tolist()
 
 
-def test_a_stepped_line_joins_what_no_other_beats(tmp_path):
+def test_front_line_by_hand(tmp_path):
     axes, corners = front(tmp_path)
     (_, right), (bottom, _) = axes.get_xlim(), axes.get_ylim()
     expected = [(2, bottom), (2, 60), (5, 60), (5, 80), (10, 80), (10, 90), (right, 90)]
     assert corners == [pytest.approx(corner) for corner in expected]
 
 
-def test_one_model_may_be_all_of_it(tmp_path):
-    axes, corners = front(tmp_path, RUNS | {"favor-m64": (60.0, 0.95)})
-    assert corners == [pytest.approx(corner) for corner in [(1, axes.get_ylim()[0]), (1, 95), (axes.get_xlim()[1], 95)]]
-
-
-def test_a_loss_is_better_where_it_is_smaller(tmp_path):
+def test_front_line_of_a_loss(tmp_path):
     axes, corners = front(
         tmp_path, {"sdpa": (600.0, 2.0), "favor-m64": (120.0, 3.0), "favor-m128": (420.0, 4.0)}, "loss"
     )
@@ -39,7 +34,7 @@ def test_a_loss_is_better_where_it_is_smaller(tmp_path):
     assert corners == [pytest.approx(corner) for corner in [(2, top), (2, 3), (10, 3), (10, 2), (right, 2)]]
 
 
-def test_times_that_count_as_equal_in_the_table_do_so_in_the_line(tmp_path):
+def test_front_line_with_a_tolerance(tmp_path):
     runs = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (550.0, 0.89), "favor-m64": (120.0, 0.6)}
     axes, corners = front(tmp_path, runs, time_tolerance=20)
     (_, right), (bottom, _) = axes.get_xlim(), axes.get_ylim()

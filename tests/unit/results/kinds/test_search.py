@@ -1,13 +1,11 @@
 from io import StringIO
 
 import pandas as pd
-import pytest
 from run_records import scope_of, write_run
 
 from lib.results.kinds.search import SearchTable
 from lib.results.scope import Scope
 from lib.results.settings import TABLES
-from lib.results.table import Key
 
 VARIANTS = [
     {"task.classifier_pooling": pooling, "recipe.freeze_layers": layers}
@@ -35,7 +33,7 @@ def table(found, **settings):
     return SearchTable(kind="search", stage="search", **settings).make(found)
 
 
-def test_a_row_per_variant_with_its_settings_and_scores(tmp_path):
+def test_rows_of_variants(tmp_path):
     read = pd.read_csv(StringIO(table(search(tmp_path)).to_csv()))
     assert read.columns.tolist() == ["classifier_pooling", "freeze_layers", "imdb", "arxiv"]
     assert read["classifier_pooling"].tolist() == ["cls", "cls", "mean", "mean"]
@@ -43,7 +41,7 @@ def test_a_row_per_variant_with_its_settings_and_scores(tmp_path):
     assert read["imdb"].tolist() == [90, 91, 93, 92]
 
 
-def test_the_best_is_bold_and_the_first_of_equal_ones(tmp_path):
+def test_bold_of_equal_ones(tmp_path):
     made = table(search(tmp_path))
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.to_markdown().splitlines()[:6]]
     assert lines[0] == ["classifier pooling", "freeze layers", "imdb validation F1 [%]", "arxiv validation F1 [%]"]
@@ -58,42 +56,14 @@ def test_the_best_is_bold_and_the_first_of_equal_ones(tmp_path):
     assert "*" not in made.to_csv()
 
 
-def test_several_seeds_show_their_spread(tmp_path):
+def test_spread_of_seeds(tmp_path):
     read = pd.read_csv(StringIO(table(search(tmp_path, seeds=(0, 1))).to_csv()))
     assert read["imdb"].tolist() == [91, 92, 94, 93]
     assert read["imdb_sd"].tolist() == [1.41] * 4
     assert "**94.00 ± 1.41**" in table(search(tmp_path, seeds=(0, 1))).to_markdown()
 
 
-def test_several_models_have_rows_of_their_own_and_each_its_best(tmp_path):
-    made = table(search(tmp_path, models=("sdpa", "favor-m64"), scores={"imdb": SCORES["imdb"]}))
-    assert made.frame["model"].tolist() == ["sdpa"] * 4 + ["favor-m64"] * 4
-    assert made.frame[Key(("imdb",))].tolist() == pytest.approx([90, 91, 93, 92, 92, 93, 95, 94])
-    assert made.bold[Key(("imdb",))] == [False, False, True, False] * 2
-
-
-def test_another_score_may_choose(tmp_path):
-    made = table(search(tmp_path, metric="eval_accuracy"), column="eval_accuracy")
-    assert "imdb eval accuracy" in made.to_markdown()
-    assert made.frame[Key(("imdb",))].tolist() == pytest.approx([0.90, 0.91, 0.93, 0.92])
-
-
-@pytest.mark.parametrize(
-    ("models", "settings", "of", "chosen"),
-    [
-        (["sdpa"], {}, "dataset", ", by which settings are chosen"),
-        (["sdpa", "gru"], {}, "model and dataset", ", by which settings are chosen"),
-        (["sdpa"], {"column": "eval_accuracy"}, "dataset", ""),
-        (["sdpa", "gru"], {"column": "eval_accuracy"}, "model and dataset", ""),
-    ],
-)
-def test_the_note_says_of_what_the_best_is_bold_and_whether_it_is_chosen(tmp_path, models, settings, of, chosen):
-    metric = settings.get("column", "eval_f1_macro")
-    found = table(search(tmp_path, models, metric=metric), **settings).note
-    assert found == f"Bold: the best of each {of}, the first of equal ones{chosen}."
-
-
-def test_the_greatest_and_the_least_seed_stand_beside_the_mean_also_without_variants(tmp_path):
+def test_greatest_and_least_seed(tmp_path):
     folders = [
         write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score)
         for seed, score in ((42, 0.9358), (123, 0.9346), (420, 0.935))

@@ -1,14 +1,12 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
-from run_records import UNTRAINED, scope_of, write_baseline, write_predictions, write_run, write_spans
+from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 from scipy.stats import t as student
 from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.results.kinds.significance import SignificanceTable
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
 
 NAMES = ["no", "yes"]
@@ -45,7 +43,7 @@ PREDICTIONS = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(10)), "fav
 """As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95 and 94 %."""
 
 
-def test_each_model_beside_reference_and_baseline(tmp_path):
+def test_differences_by_hand(tmp_path):
     """By hand: 2 documents tell favor-m64 and sdpa apart, on one side both: p = 2 / 2^2. The reference stands beside
     the baseline, and not the other way about."""
     frame = table(write(tmp_path, PREDICTIONS)).frame
@@ -67,24 +65,7 @@ def test_each_model_beside_reference_and_baseline(tmp_path):
     assert frame["holm_p"].tolist() == pytest.approx((frame["p"] * [3, 1, 2]).tolist())
 
 
-def test_pairs_that_are_named_are_compared_and_no_others(tmp_path):
-    settings = SignificanceTable(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
-    assert settings.models == ["favor-m64", "tfidf"]
-    frame = settings.make(scope_of(write(tmp_path, PREDICTIONS), {"finetune": ["imdb"]}, settings.models)).frame
-    assert frame[["model", "against"]].to_numpy().tolist() == [["favor-m64", "tfidf"]]
-    assert frame["f1_difference"].tolist() == pytest.approx([24])
-    assert frame["holm_p"].tolist() == frame["p"].tolist()  # a single comparison
-
-
-def test_a_model_below_the_reference_is_worse(tmp_path):
-    frame = table(write(tmp_path, PREDICTIONS), reference="favor-m64", baseline=None, models=["tfidf", "sdpa"]).frame
-    assert frame[["model", "against", "result"]].to_numpy().tolist() == [
-        ["tfidf", "favor-m64", "worse (one seed)"],
-        ["sdpa", "favor-m64", "no difference shown"],
-    ]
-
-
-def test_the_correction_is_over_all_rows_of_all_datasets(tmp_path):
+def test_correction_over_all_datasets(tmp_path):
     """6 documents on one side: p = 0.014 is shown alone, and not beside five other comparisons."""
     six = {"tfidf": wrong_on(*range(6)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
     folders = write(tmp_path, six)
@@ -99,22 +80,7 @@ def test_the_correction_is_over_all_rows_of_all_datasets(tmp_path):
     assert set(frame["result"]) == {"no difference shown"}
 
 
-def test_mcnemar_decides_nothing(tmp_path):
-    """Macro-F1 rises although accuracy falls, where one class is rare."""
-    labels = np.repeat([0, 1], [180, 20])
-    more_accurate = np.zeros(200, dtype=int)
-    fairer = np.where(np.arange(200) < 50, 1, labels)
-    folders = [
-        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, predictions)
-        for model, predictions in (("sdpa", more_accurate), ("favor-m64", fairer))
-    ]
-    (row,) = table(folders, models=["favor-m64"], baseline=None).frame.itertuples()
-    assert row.low > 0
-    assert row.mcnemar_p < 0.05
-    assert row.result == "better (one seed)"
-
-
-def test_two_seeds_of_one_pretraining_are_no_ground_for_a_difference(tmp_path):
+def test_seeds_of_one_pretraining(tmp_path):
     """Both seeds of 366 documents are 7 and 10 points below, either one shown by McNemar's test alone."""
     start = {"start": {"path": "pretrained", "digest": "1"}}
     folders = []
@@ -133,7 +99,7 @@ def test_two_seeds_of_one_pretraining_are_no_ground_for_a_difference(tmp_path):
 
 
 @pytest.mark.parametrize(("starts", "result"), [("abc", "better"), ("aab", "better (shared start)")])
-def test_seeds_that_agree_show_a_difference_and_its_cell_says_if_they_share_a_start(tmp_path, starts, result):
+def test_result_with_shared_starts(tmp_path, starts, result):
     folders = []
     for seed, start in enumerate(starts):
         folders += write(tmp_path, {"tfidf": wrong_on(*range(60))}, seed=seed)
@@ -146,63 +112,11 @@ def test_seeds_that_agree_show_a_difference_and_its_cell_says_if_they_share_a_st
     assert "One seed" not in made.note
 
 
-@pytest.mark.parametrize(("starts", "seeds"), [("aaa", "one seed"), ("abc", "3 seeds")])
-def test_copies_of_one_evaluation_are_no_seeds(tmp_path, starts, seeds):
-    """Two models that do not train, evaluated three times with the weights of one pretraining or of three."""
-    folders = []
-    for seed, start in enumerate(starts):
-        parents = {"start": {"path": "pretrained", "digest": start}}
-        for model, wrong in {"sdpa": 10, "phrases": 60}.items():
-            folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=parents, **UNTRAINED)
-            write_predictions(folder, NAMES, LABELS, wrong_on(*range(wrong + (start == "c"))))
-            folders.append(folder)
-    made = table(folders, ["phrases"], baseline=None)
-    assert made.frame["result"].tolist() == ["worse (one seed)" if seeds == "one seed" else "worse"]
-    assert f"imdb, 200 documents, {seeds}:" in made.note
-    assert ("One seed: there is no variance over seeds" in made.note) == (seeds == "one seed")
-    assert ("The seeds of phrases, sdpa start from the same weights" in made.note) == (seeds == "one seed")
-
-
-def test_notes_name_what_makes_intervals_too_short(tmp_path):
-    labels = np.repeat([0, 1], [191, 9])
-    folders = [
-        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, np.roll(labels, shift))
-        for shift, model in enumerate(("sdpa", "favor-m64"))
-    ]
-    note = table(folders, models=["favor-m64"], baseline=None).note
-    assert "Classes with fewer than 10 test documents: imdb (9 in the rarest class)." in note
-    assert "One seed: there is no variance over seeds" in note
-
-
-def test_seeds_widen_the_interval_and_give_a_deviation(tmp_path):
-    """Either seed alone would show a difference, one to each side."""
-    up, down = {"tfidf": wrong_on(*range(30)), "sdpa": wrong_on()}, {"tfidf": wrong_on(), "sdpa": wrong_on(*range(30))}
-    one = table(write(tmp_path / "one", up), models=["sdpa"])
-    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better (one seed)"], False)
-    both = table([*write(tmp_path, up), *write(tmp_path, down, seed=1)], models=["sdpa"])
-    (row,) = both.frame.itertuples()
-    assert row.f1_difference == pytest.approx(0, abs=1e-9)
-    assert row.f1_difference_sd == pytest.approx(15 * 2**0.5)
-    assert (row.low, row.high) == (-100, 100)
-    assert row.result == "no difference shown"
-    assert "0.00 ± 21.21" in both.to_markdown()
-
-
-def test_the_note_says_what_the_test_sets_can_show(tmp_path):
+def test_note_on_visible_differences(tmp_path):
     """By the median of 0.24 and 0.25 as shares of 200 documents; 2.8 errors are 80 % and half of 95 %."""
     note = table(write(tmp_path, PREDICTIONS)).note
     assert note.endswith("imdb, 200 documents, one seed: 8.6 points against tfidf, 2.0 points against sdpa.")
     assert "the 3 comparisons of this table" in note
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_what_can_be_shown_is_unknown_where_most_models_predict_what_the_reference_does(tmp_path, seeds):
-    """Of three models two predict the same, so that their median variance is 0 and tells nothing."""
-    predictions = dict.fromkeys(["sdpa", "same", "equal"], wrong_on(*range(10))) | {"other": wrong_on(*range(12))}
-    folders = [folder for seed in range(seeds) for folder in write(tmp_path, predictions, seed=seed)]
-    note = table(folders, ["same", "equal", "other"], baseline=None).note
-    assert note.endswith("unknown, since it is 0, against sdpa.")
-    assert "points against sdpa" in table(folders, ["same", "other"], baseline=None).note
 
 
 def with_table(*changes):
@@ -210,17 +124,8 @@ def with_table(*changes):
     return load_study([("small.yaml", changed(SMALL, ("report", report), *changes))])
 
 
-def test_a_study_gives_the_table_its_reference_and_baseline():
-    plan = Plan(with_table(("report/baseline", "tfidf"), ("report/tables/differences/models", ["favor-m64"])))
-    shown = plan.report.tables["differences"]
-    assert shown["settings"]["confidence"] == 0.95
-    assert (shown["scope"]["reference"], shown["scope"]["baseline"]) == ("sdpa", "tfidf")
-    assert set(shown["scope"]["owners"]["finetune"]) == {"favor-m64", "sdpa", "tfidf"}
-    assert len(plan.report.inputs(shown["scope"])) == 3 * 2 * 2  # models, datasets, seeds
-
-
-@pytest.mark.parametrize("kind", ["significance", "answer", "pareto", "score_intervals"])
-def test_a_study_tells_the_table_or_figure_whose_seeds_share_weights_at_any_earlier_stage(kind):
+@pytest.mark.parametrize("kind", ["significance", "pareto", "score_intervals"])
+def test_starts_shared_at_earlier_stages(kind):
     """Every model starts from a pretraining of its seed, adapts, and is fine-tuned; or from one pretraining of all."""
     time = {"time": ["finetune"]} if kind == "pareto" else {}
     results = "figures" if kind == "score_intervals" else "tables"
@@ -235,26 +140,7 @@ def test_a_study_tells_the_table_or_figure_whose_seeds_share_weights_at_any_earl
     assert scopes[0] == {name: each for name, each in scopes[1].items() if name != "one_start"}
 
 
-def test_published_weights_are_shared_behind_stages_of_one_run_per_seed():
-    shipped = Path(__file__).resolve().parents[4] / "studies/conversion/conversion_small.yaml"
-    scope = Plan(load_study(read_layers([shipped]))).report.tables["significance"]["scope"]
-    shared = scope["one_start"]["finetune"]
-    assert shared["minilm-favor"] == shared["minilm-exact"] == ["imdb"]
-    on_reviews = {row for row, owners in scope["owners"]["finetune"].items() if "imdb" in owners}
-    assert set(shared) == on_reviews - {"tfidf"}  # on papers there is one seed
-
-
-def test_a_study_is_told_what_the_table_lacks():
-    other = ("report/tables/other", {"kind": "significance", "stage": "finetune", "confidence": 95})
-    with pytest.raises(ConfigError, match=r"other\.confidence"):
-        with_table(other)
-    with pytest.raises(ConfigError) as error:
-        with_table(("report/reference", None), ("report/tables/differences/stage", "tapt"))
-    for problem in ("report.reference is null", "shows predictions, which runs of sdpa"):
-        assert problem in str(error.value)
-
-
-def test_spans_are_compared_without_mcnemar(tmp_path):
+def test_differences_of_spans(tmp_path):
     """Of 40 documents none is right as a whole. Two models find 8 of 10 characters or 6, the baseline 5."""
     found = {"tfidf": [5] * 40, "sdpa": [8, 6] * 20, "favor-m64": [6, 8] * 20}
     folders = [
@@ -272,17 +158,6 @@ def test_spans_are_compared_without_mcnemar(tmp_path):
     assert "McNemar" not in made.note
 
 
-def test_each_dataset_has_the_score_of_its_task(tmp_path):
-    folders = write(tmp_path, {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(12))})
-    for model, found in {"sdpa": 8, "favor-m64": 6}.items():
-        run = write_run(tmp_path, "finetune", model, "arxiv")
-        folders.append(write_spans(run, [(found, 0, 10 - found)] * 40))
-    both = table(folders, ["favor-m64"], ["imdb", "arxiv"], baseline=None)
-    assert "F1 difference: macro-F1 (imdb) and F1 of the characters in spans (arxiv) on test minus" in both.note
-    for dataset, score in {"imdb": "macro-F1", "arxiv": "F1 of the characters in spans"}.items():
-        assert f"F1 difference: {score} on test minus" in table(folders, ["favor-m64"], [dataset], baseline=None).note
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -291,55 +166,6 @@ def test_each_dataset_has_the_score_of_its_task(tmp_path):
         ({"pairs": [["sdpa", "gpt"]]}, "models: .*gpt"),
     ],
 )
-def test_pairs_that_cannot_be_compared_are_told(changes, problem):
+def test_pairs_refused(changes, problem):
     with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
         with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))
-
-
-TWICE = {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(40)), "lsh-h2-c64": wrong_on(*range(30))}
-
-
-def test_a_run_is_not_compared_with_itself_and_the_same_runs_are_compared_once(tmp_path):
-    """`hybrid` is the reference on imdb, `twin` is favor-m64 there; on arxiv both have runs of their own."""
-    folders = [*write(tmp_path, TWICE), *write(tmp_path, TWICE | {"hybrid": wrong_on(*range(50))}, "arxiv")]
-    owners = {row: row for row in ("sdpa", "favor-m64")}
-    owners |= {"hybrid": {"imdb": "sdpa", "arxiv": "hybrid"}, "twin": {"imdb": "favor-m64", "arxiv": "lsh-h2-c64"}}
-    made = table(
-        folders, ["favor-m64", "hybrid", "twin"], ["imdb", "arxiv"], owners={"finetune": owners}, baseline=None
-    )
-    frame = made.frame
-    assert frame[["dataset", "model"]].to_numpy().tolist() == [
-        ["imdb", "favor-m64"], ["imdb", "twin"], ["arxiv", "favor-m64"], ["arxiv", "hybrid"], ["arxiv", "twin"],
-    ]  # fmt: skip
-    assert "corrected for the 4 comparisons" in made.note
-    p = frame["p"].tolist()
-    assert p[0] == p[1]
-    order = sorted([p[0], *p[2:]])
-    assert frame["holm_p"].tolist()[0] == pytest.approx((4 - order.index(p[0])) * p[0])
-    assert frame["holm_p"].tolist()[0] == frame["holm_p"].tolist()[1]
-    alone = table(folders, ["favor-m64", "twin"], owners={"finetune": owners}, baseline=None)
-    one = table(folders, ["favor-m64"], owners={"finetune": owners}, baseline=None)
-    assert alone.note == one.note
-
-
-def test_a_pair_in_both_directions_is_one_comparison(tmp_path):
-    pairs = [("favor-m64", "sdpa"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "sdpa")]
-    settings = SignificanceTable(kind="significance", stage="finetune", pairs=pairs)
-    made = settings.make(scope_of(write(tmp_path, TWICE), {"finetune": ["imdb"]}, settings.models))
-    assert "corrected for the 2 comparisons" in made.note
-    assert made.frame["f1_difference"].tolist() == pytest.approx([-15, 15, -10])
-    assert made.frame["holm_p"].tolist() == pytest.approx([2 * made.frame["p"][0]] * 2 + [made.frame["p"][2]])
-
-
-def test_pairs_name_models_that_share_the_runs_of_a_row(tmp_path):
-    pairs = [("same", "favor-m64"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "same")]
-    settings = SignificanceTable(kind="significance", stage="finetune", pairs=pairs)
-    folders = write(tmp_path, TWICE)
-    made = settings.make(scope_of(folders, {"finetune": ["imdb"]}, list(TWICE), row_of={"same": "sdpa"}))
-    assert made.frame[["model", "against"]].to_numpy().tolist() == [["sdpa", "favor-m64"], ["lsh-h2-c64", "sdpa"]]
-
-
-def test_a_baseline_with_the_runs_of_the_reference_is_compared_once(tmp_path):
-    made = table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline="sdpa")
-    assert made.frame["against"].tolist() == ["sdpa", "sdpa"]
-    assert made.note == table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline=None).note

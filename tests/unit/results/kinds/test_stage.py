@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 from run_records import MODELS, scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
@@ -22,7 +21,7 @@ def table(folders, stages, columns, models, **fields):
     return StageTable(stage=list(stages), columns=columns).make(scope_of(folders, stages, models, **fields))
 
 
-def test_a_row_per_model_and_columns_by_dataset(tmp_path):
+def test_rows_and_columns_of_a_stage(tmp_path):
     figures = {"peak_memory_mb": 2048.0, "seconds_per_epoch": 90.0, "train_loss": 2.34567}
     folders = [write_run(tmp_path, "tapt", model, dataset, **figures) for model in MODELS for dataset in DATASETS]
     made = table(folders, {"tapt": DATASETS}, COSTS, MODELS[::-1])
@@ -42,55 +41,11 @@ def test_a_row_per_model_and_columns_by_dataset(tmp_path):
     assert "| imdb loss |" in " ".join(made.to_markdown().splitlines()[0].split())
 
 
-def test_a_stage_alone_may_be_named_by_itself():
-    assert StageTable(stage="tapt", columns=["f1"]).stages_passed() == ["tapt"]
-    assert StageTable(stage=["tapt", "finetune"], columns=["f1"]).stages_passed() == ["tapt", "finetune"]
-
-
-def test_f1_of_characters_says_so_in_its_header(tmp_path):
-    folders = [write_run(tmp_path, "spans", "sdpa", "posts", test_f1=0.5, eval_f1=0.25)]
-    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.75)]
-    stages = {"spans": ["posts"], "finetune": ["imdb"]}
-    made = table(folders, stages, {"spans": ["f1", "validation_f1"], "finetune": ["f1"]}, ["sdpa"])
-    assert made.to_csv().splitlines() == [
-        "model,spans_f1_characters_percent,spans_validation_f1_characters_percent,finetune_f1_macro_percent",
-        "sdpa,50.00,25.00,75.00",
-    ]
-    labels = ["spans F1 of characters [%]", "spans validation F1 of characters [%]", "finetune F1 [%]"]
-    assert [column.label for column in made.columns.values()] == labels
-
-
-def test_kinds_of_memory_are_told_apart(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", peak_memory_kind="gpu"),
-        write_run(tmp_path, "pretrain", "favor-m64", "wikipedia"),
-    ]
-    frame = table(folders, {"pretrain": ["wikipedia"]}, COSTS, ["sdpa", "favor-m64"]).frame
-    assert frame["memory_kind"].tolist() == ["gpu", "resident"]
-
-
-def test_a_single_column_bears_the_names_of_the_datasets(tmp_path):
-    folders = [
-        write_run(tmp_path, "finetune", model, dataset, test_f1_macro=0.9 + row / 1000 + column / 100)
-        for row, model in enumerate(MODELS)
-        for column, dataset in enumerate(DATASETS)
-    ]
-    folders += [write_baseline(tmp_path, dataset, 0.895) for dataset in DATASETS]
-    assert table(folders, {"finetune": DATASETS}, ["f1"], ["tfidf", *MODELS]).to_csv() == (
-        "model,imdb,arxiv\n"
-        "tfidf,89.50,89.50\n"
-        "sdpa,90.00,91.00\n"
-        "lsh-h2-c64,90.10,91.10\n"
-        "lsh-h4-c64,90.20,91.20\n"
-        "favor-m64,90.30,91.30\n"
-    )
-
-
 def cells_of(made):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
 
 
-def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
+def test_mean_and_deviation_of_seeds(tmp_path):
     folders = [
         write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score)
         for seed, score in enumerate((0.90, 0.92, 0.94))
@@ -103,7 +58,7 @@ def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
     assert cells[2:4] == [["tfidf", "89.50 ± 0.00"], ["sdpa", "92.00 ± 2.00"]]
 
 
-def test_a_run_that_does_not_train_has_no_minutes_and_no_loss(tmp_path):
+def test_run_without_training(tmp_path):
     """Its row has a dash, and an empty cell in the CSV; a run that trains owes the value."""
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", train_loss=0.5), write_baseline(tmp_path, "imdb", 0.895)]
     columns = ["memory", "minutes", "loss", "f1"]
@@ -118,106 +73,7 @@ def test_a_run_that_does_not_train_has_no_minutes_and_no_loss(tmp_path):
         table(lacking, {"finetune": ["imdb"]}, ["minutes"], ["tfidf", "sdpa"])
 
 
-def test_any_metric_of_the_record_may_be_a_column(tmp_path):
-    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_accuracy=0.87654321)]
-    made = table(folders, {"finetune": ["imdb"]}, ["test_accuracy", "f1"], ["sdpa"])
-    assert made.to_csv() == "model,imdb_test_accuracy,imdb_f1_macro_percent\nsdpa,0.8765,80.00\n"
-    assert cells_of(made)[0] == ["model", "imdb test accuracy", "imdb F1 [%]"]
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0.*test_accurcy"):
-        table(folders, {"finetune": ["imdb"]}, ["test_accurcy"], ["sdpa"])
-
-
-def test_stages_of_one_dataset_each_stand_side_by_side(tmp_path):
-    folders = [
-        write_run(tmp_path, "reverse", model, "words", test_accuracy=score)
-        for model, score in (("sdpa", 1), ("gru", 0.5))
-    ]
-    folders += [
-        write_run(tmp_path, "brackets", model, "pairs", test_accuracy=score)
-        for model, score in (("sdpa", 0.75), ("gru", 0.625))
-    ]
-    made = table(folders, {"brackets": ["pairs"], "reverse": ["words"]}, ["accuracy"], ["sdpa", "gru"])
-    assert made.to_csv() == "model,brackets,reverse\nsdpa,75.00,100.00\ngru,62.50,50.00\n"
-    assert cells_of(made)[0] == ["model", "brackets accuracy [%]", "reverse accuracy [%]"]
-
-
-def test_stages_of_several_datasets_are_told_apart(tmp_path):
-    folders = [write_run(tmp_path, "tapt", "sdpa", dataset, train_loss=2.5) for dataset in DATASETS]
-    folders += [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", train_loss=3.5, peak_memory_kind="gpu")]
-    stages = {"pretrain": ["wikipedia"], "tapt": DATASETS}
-    made = table(folders, stages, ["loss"], ["sdpa"])
-    assert made.to_csv() == "model,pretrain_wikipedia,tapt_imdb,tapt_arxiv\nsdpa,3.500,2.500,2.500\n"
-    assert cells_of(made)[0] == ["model", "pretrain/wikipedia loss", "tapt/imdb loss", "tapt/arxiv loss"]
-    costs = table(folders, stages, ["memory", "loss"], ["sdpa"])
-    assert costs.to_csv().splitlines()[0].split(",")[3:5] == ["tapt_imdb_peak_memory_gib", "tapt_imdb_loss"]
-    assert costs.frame["memory_kind"].tolist() == ["gpu, resident"]
-
-
-def test_each_stage_finds_the_run_that_a_model_shares(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", model, "wikipedia", train_loss=loss) for model, loss in (("a", 1), ("c", 3))
-    ]
-    folders += [write_run(tmp_path, "tapt", model, "imdb", train_loss=loss) for model, loss in (("a", 4), ("b", 5))]
-    owners = {"pretrain": {"c": "c", "b": "a", "a": "a"}, "tapt": {"c": "b", "b": "b", "a": "a"}}
-    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"]}
-    made = table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
-    assert made.to_csv() == "model,pretrain,tapt\nc,3.000,5.000\nb,1.000,5.000\na,1.000,4.000\n"
-    owners["pretrain"]["c"] = "d"
-    with pytest.raises(DataError, match="pretrain/d/wikipedia/seed-0"):
-        table(folders, stages, ["loss"], ["c", "b", "a"], owners=owners)
-
-
-def test_a_quantity_is_owed_by_every_stage(tmp_path):
-    folders = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia"), write_run(tmp_path, "finetune", "sdpa", "imdb")]
-    with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-0.*test_f1_macro"):
-        table(folders, {"finetune": ["imdb"], "pretrain": ["wikipedia"]}, ["f1"], ["sdpa"])
-
-
-def test_sizes_and_whole_trainings_have_no_deviation_and_scores_of_sequences_do(tmp_path):
-    """A run that does not train has no time of training, though its record has seconds."""
-    folders = [
-        write_run(
-            tmp_path,
-            "finetune",
-            "sdpa",
-            "imdb",
-            seed=seed,
-            parameters={"total": 28_512_345},
-            seconds=90.0 + 60 * seed,
-            test_sequence_accuracy=0.5 + seed / 10,
-        )
-        for seed in (0, 1)
-    ]
-    folders += [write_baseline(tmp_path, "imdb", 0.9, seed=seed, test_sequence_accuracy=0.25) for seed in (0, 1)]
-    columns = ["parameters", "total_minutes", "sequence_accuracy"]
-    made = table(folders, {"finetune": ["imdb"]}, columns, ["sdpa", "tfidf"])
-    assert made.to_csv() == (
-        "model,imdb_parameters,imdb_minutes,imdb_sequence_accuracy_percent,imdb_sequence_accuracy_percent_sd\n"
-        "sdpa,28512345,2.000,55.00,7.07\n"
-        "tfidf,10,,25.00,0.00\n"
-    )
-    assert cells_of(made)[0] == ["model", "imdb parameters", "imdb time [min]", "imdb sequence accuracy [%]"]
-
-
-def test_the_share_of_approximated_documents_is_a_column(tmp_path):
-    shares = {"sdpa": 0.0, "lsh-h2-c64": 0.25}
-    folders = [write_run(tmp_path, "pretrain", model, "wikipedia", approximated=each) for model, each in shares.items()]
-    made = table(folders, {"pretrain": ["wikipedia"]}, ["approximated"], [*shares])
-    assert made.to_csv() == "model,wikipedia\nsdpa,0.0\nlsh-h2-c64,25.0\n"
-    assert cells_of(made)[0] == ["model", "wikipedia documents approximated [%]"]
-
-
-def test_an_older_record_without_that_share_is_read_and_named_where_it_is_asked_for(tmp_path):
-    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia")
-    record = json.loads((folder / "run.json").read_text())
-    del record["approximated"]
-    (folder / "run.json").write_text(json.dumps(record))
-    assert table([folder], {"pretrain": ["wikipedia"]}, ["epochs"], ["sdpa"]).to_csv() == "model,wikipedia\nsdpa,2.0\n"
-    with pytest.raises(DataError, match=r"pretrain/sdpa/wikipedia/seed-0: no value of approximated"):
-        table([folder], {"pretrain": ["wikipedia"]}, ["approximated"], ["sdpa"])
-
-
-def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
+def test_printed_values_beside_ours(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
     stages = {"pretrain": ["wikipedia"]}
     made = table(folders, stages, COSTS, ["sdpa", "favor-m1024"], published="grid")
@@ -227,23 +83,6 @@ def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
     parameters = table(folders, stages, ["parameters"], ["sdpa"], published="grid")
     assert parameters.to_csv() == "model,wikipedia\nsdpa,100\n"
     assert "published" not in table(folders, stages, COSTS, ["sdpa"]).to_csv()
-
-
-def test_holes_are_all_named(tmp_path):
-    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed) for seed in (1, 2)]
-    folders.append(write_run(tmp_path, "finetune", "favor-m64", "imdb", seed=1))
-    with pytest.raises(DataError) as error:
-        table(folders, {"finetune": ["imdb"]}, ["f1"], ["sdpa", "lsh-h2-c64", "favor-m64"])
-    for hole in ("lsh-h2-c64/imdb/seed-1", "lsh-h2-c64/imdb/seed-2", "favor-m64/imdb/seed-2"):
-        assert f"finetune/{hole}: no record" in str(error.value)
-    with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-any"):
-        table([], {"pretrain": ["wikipedia"]}, COSTS, ["sdpa"])
-
-
-def test_a_record_without_the_figure_is_a_hole(tmp_path):
-    folders = [write_run(tmp_path, "tapt", "sdpa", "imdb", train_loss=None)]
-    with pytest.raises(DataError, match="tapt/sdpa/imdb/seed-0.*train_loss"):
-        table(folders, {"tapt": ["imdb"]}, COSTS, ["sdpa"])
 
 
 # The program
@@ -266,7 +105,7 @@ def make_table(tmp_path):
     return run
 
 
-def test_program_writes_all_forms_or_nothing(tmp_path, make_table):
+def test_program_writes_all_or_nothing(tmp_path, make_table):
     folders = [
         write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9),
         write_baseline(tmp_path, "imdb", 0.8),
@@ -280,90 +119,6 @@ def test_program_writes_all_forms_or_nothing(tmp_path, make_table):
     assert "sdpa & 90.00 \\\\" in latex
 
 
-def test_program_shows_published_values_if_told_to(tmp_path, make_table):
-    folder = write_run(tmp_path, "finetune", "sdpa", "imdb")
-    stages = [["finetune", ["imdb"]]]
-    assert "imdb_published" not in make_table(stages, ["f1"], ["sdpa"], folder)[1]
-    assert "imdb_published" in make_table(stages, ["f1"], ["sdpa"], folder, published="grid")[1]
-
-
-def test_program_reads_shared_runs_and_keeps_the_order_of_stages(tmp_path, make_table):
-    folders = [write_run(tmp_path, "b", "old", "imdb", train_loss=1.0), write_run(tmp_path, "a", "new", "imdb")]
-    owners = {"a": {"new": {"imdb": "new"}}, "b": {"new": {"imdb": "old"}}}
-    made = make_table([["b", ["imdb"]], ["a", ["imdb"]]], ["loss"], ["new"], *folders, owners=owners)
-    assert made[:2] == (0, "model,b,a\nnew,1.000,3.000\n")
-
-
-def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
-    stages = [["finetune", ["imdb"]]]
-    versions = {"sdpa": "2.9", "lsh-h2-c64": "2.10", "favor-m64": "2.10"}
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", versions={"torch": torch, "transformers": "5", "numpy": torch})
-        for model, torch in versions.items()
-    ]
-    said = "The runs were made with different versions: torch 2.9 (sdpa), torch 2.10 (lsh-h2-c64, favor-m64)."
-    status, _, markdown, latex = make_table(stages, ["f1"], list(versions), *folders)
-    assert status == 0
-    assert markdown.endswith(f" {said}\n")
-    assert said in latex
-    assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]
-
-
-def test_a_table_of_runs_with_different_instruction_sets_or_resumed_ones_says_so(make_table, tmp_path):
-    stages = [["finetune", ["imdb"]]]
-    stretch = {"device": "cpu", "hardware": "a laptop", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
-    stretches = [
-        stretch | {"step": step, "versions": {"torch": torch}, "execution": {"micro_batch_tokens": 64}}
-        for step, torch in ((0, "2.12"), (8, "2.13"))
-    ]
-    folders = [
-        write_run(tmp_path, "finetune", "sdpa", "imdb", instruction_set="AVX512"),
-        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", instruction_set="AVX2", stretches=stretches),
-        write_run(tmp_path, "finetune", "favor-m64", "imdb"),
-    ]
-    models = ["sdpa", "lsh-h2-c64", "favor-m64"]
-    status, _, markdown, _ = make_table(stages, ["f1"], models, *folders)
-    assert status == 0
-    assert "different instruction sets: AVX512 (sdpa), AVX2 (lsh-h2-c64)." in markdown
-    mixed = "finetune/lsh-h2-c64/imdb/seed-0 (from step 0: torch 2.12; from step 8: torch 2.13)."
-    assert f"Trainings resumed under other conditions: {mixed}" in markdown
-    assert "processors" not in make_table(stages, ["f1"], models[1:], *folders[1:])[2]
-    assert "conditions" not in make_table(stages, ["f1"], models[::2], *folders[::2])[2]
-
-
-def test_a_table_of_trainings_on_different_hardware_says_so(make_table, tmp_path):
-    """Of one stage and dataset alone, and not of what does not train."""
-    stages = [["tapt", ["imdb"]], ["finetune", ["imdb"]]]
-    folders = [
-        write_run(tmp_path, "tapt", "sdpa", "imdb", hardware="H200"),
-        write_run(tmp_path, "tapt", "lsh-h2-c64", "imdb", hardware="H200"),
-        write_run(tmp_path, "finetune", "sdpa", "imdb", hardware="A100"),
-        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", hardware="A100"),
-    ]
-    untrained = write_baseline(tmp_path, "imdb", 0.5, hardware="a laptop")
-    models = ["sdpa", "lsh-h2-c64"]
-    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
-    assert "hardware" not in make_table(stages, columns, models, *folders, untrained)[2]
-    said = "Trainings ran on different hardware, so their times cannot be compared"
-    for other in ({"hardware": "H200"}, {"processes": 2}):
-        write_run(tmp_path, "finetune", "sdpa", "imdb", **({"hardware": "A100"} | other))
-        machine = other.get("hardware", "A100, 2 processes")
-        assert f"{said}: {machine} (sdpa), A100 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
-
-
-def test_a_table_of_trainings_in_different_precision_says_so(make_table, tmp_path):
-    """Of one stage and dataset alone, and not of what does not train."""
-    stages, models = [["tapt", ["imdb"]], ["finetune", ["imdb"]]], ["sdpa", "lsh-h2-c64"]
-    folders = [write_run(tmp_path, "tapt", model, "imdb", precision="bf16") for model in models]
-    folders += [write_run(tmp_path, "finetune", model, "imdb", precision="fp32") for model in models]
-    untrained = write_baseline(tmp_path, "imdb", 0.5, precision="bf16")
-    columns = {"tapt": ["loss"], "finetune": ["minutes"]}
-    assert "precision" not in make_table(stages, columns, models, *folders, untrained)[2]
-    write_run(tmp_path, "finetune", "sdpa", "imdb", precision="bf16")
-    said = "Trainings computed in different precision, so their times and memory differ by that, too"
-    assert f"{said}: bf16 (sdpa), fp32 (lsh-h2-c64)." in make_table(stages, columns, models, *folders)[2]
-
-
 FINETUNED = {"finetune": ["imdb"]}
 BESIDE = {"reference": "sdpa", "baseline": "tfidf"}
 
@@ -374,7 +129,7 @@ def compared(folders, stages, models, columns=("f1",), stage=None, **fields):
     return settings.make(scope_of(folders, stages, models, **fields))
 
 
-def test_differences_of_scores_are_points_with_a_sign_and_none_from_itself(tmp_path):
+def test_differences_of_scores(tmp_path):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9286)]
     folders += [write_run(tmp_path, "finetune", "favor-m64", "imdb", test_f1_macro=0.9116)]
     folders += [write_baseline(tmp_path, "imdb", 0.895)]
@@ -392,7 +147,7 @@ def test_differences_of_scores_are_points_with_a_sign_and_none_from_itself(tmp_p
     )
 
 
-def test_differences_over_seeds_are_those_of_paired_runs(tmp_path):
+def test_differences_of_paired_seeds(tmp_path):
     """Scores of both models move by 10 points from seed to seed; their difference moves by 1 only."""
     scores = {"sdpa": (0.80, 0.90), "favor-m64": (0.79, 0.90)}
     folders = [
@@ -403,79 +158,3 @@ def test_differences_over_seeds_are_those_of_paired_runs(tmp_path):
     frame = compared(folders, FINETUNED, list(scores), reference="sdpa").frame
     assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
     assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
-
-
-def test_of_stages_together_times_add_up_and_the_greatest_memory_counts(tmp_path):
-    """Worked out by hand: 100 + 100 s against 50 + 50 s; 3 GiB at most against 2 GiB."""
-    values = {
-        ("sdpa", "pretrain", "wikipedia"): (200, 1024),
-        ("sdpa", "tapt", "imdb"): (100, 2048),
-        ("sdpa", "finetune", "imdb"): (100, 512),
-        ("lsh", "pretrain", "wikipedia"): (250, 1024),
-        ("lsh", "tapt", "imdb"): (50, 3072),
-        ("lsh", "finetune", "imdb"): (50, 2560),
-    }
-    folders = [
-        write_run(tmp_path, stage, model, dataset, seconds=float(seconds), peak_memory_mb=float(memory))
-        for (model, stage, dataset), (seconds, memory) in values.items()
-    ]
-    stages = {"pretrain": ["wikipedia"], "tapt": ["imdb"], "finetune": ["imdb"]}
-    given = folders, stages, ["sdpa", "lsh"]
-    groups = ["pretrain", ["tapt", "finetune"]]
-    time = compared(*given, ["total_minutes"], groups, reference="sdpa")
-    assert time.to_csv() == (
-        "model,pretrain,pretrain_against_sdpa,tapt+finetune,tapt+finetune_against_sdpa\n"
-        "sdpa,3.333,,3.333,\nlsh,4.167,+25.0,1.667,-50.0\n"
-    )
-    assert [column.label for column in time.columns.values()][2:] == [
-        "tapt+finetune time [min]", "tapt+finetune time against sdpa [%]"
-    ]  # fmt: skip
-    assert time.note is None
-    memory = compared(*given, ["memory"], groups, reference="sdpa").to_csv().splitlines()
-    assert memory[2] == "lsh,1.00,0.0,3.00,+50.0,resident"
-
-
-def test_times_on_other_hardware_are_not_compared(tmp_path):
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", hardware=hardware)
-        for model, hardware in (("sdpa", "a laptop"), ("lsh", "a cluster"))
-    ]
-    made = compared(folders, FINETUNED, ["lsh"], ["total_minutes"], reference="sdpa")
-    assert made.frame[Key(("imdb", "against", "sdpa"))].isna().all()
-    assert "times on other hardware" in made.note
-
-
-def test_printed_differences_stand_beside_ours(tmp_path):
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", test_f1_macro=f1)
-        for model, f1 in (("sdpa", 0.93), ("lsh-h2-c64", 0.92))
-    ]
-    made = compared(folders, FINETUNED, ["lsh-h2-c64"], reference="sdpa", published="grid")
-    assert made.to_csv().splitlines()[0] == "model,imdb,imdb_published,imdb_against_sdpa,imdb_against_sdpa_published"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"stage": "tapt", "columns": ["f1", "epochs"], "against": ["reference"]},
-            "columns: 'epochs' cannot be compared",
-        ),
-        ({"stage": [["tapt", "finetune"]], "columns": ["f1"]}, "columns: 'f1' cannot be added up"),
-    ],
-)
-def test_columns_that_cannot_be_compared_or_added_up_are_refused(settings, message):
-    with pytest.raises(ValidationError, match=message):
-        StageTable(**settings)
-
-
-def test_weights_by_part_are_those_of_the_record(tmp_path):
-    folders = [
-        write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parameters={"attention": 1000, "head": 20, "total": 1020}),
-        write_run(tmp_path, "pretrain", "gru", "wikipedia", parameters={"head": 20, "total": 520}),
-    ]
-    columns = ["parameters_attention", "parameters_head", "parameters"]
-    assert table(folders, {"pretrain": ["wikipedia"]}, columns, ["sdpa", "gru"]).to_csv() == (
-        "model,wikipedia_parameters_attention,wikipedia_parameters_head,wikipedia_parameters\n"
-        "sdpa,1000,20,1020\ngru,,20,520\n"
-    )

@@ -1,6 +1,4 @@
 import json
-import runpy
-from pathlib import Path
 
 import pytest
 
@@ -8,7 +6,6 @@ from lib.core.errors import DataError
 from lib.results.kinds.token_lengths import TokenLengthsTable
 from lib.results.scope import Scope
 
-PROGRAM = Path(__file__).resolve().parents[4] / "scripts/table.py"
 ENTRY = {
     "documents": 3,
     "mean": 12.25,
@@ -33,7 +30,7 @@ def table(path, *tokenised):
     return TokenLengthsTable(kind="token_lengths").make(scope)
 
 
-def test_a_row_per_split(path):
+def test_token_lengths_by_split(path):
     path.write_text(json.dumps({"train_short": ENTRY, "test": NOTHING}))
     assert table(path, ("wikipedia", "wordpiece")).to_csv() == (
         "corpus,split,documents,mean,std,median,min,max,unknown,empty,dropped\n"
@@ -43,21 +40,3 @@ def test_a_row_per_split(path):
     path.write_text(json.dumps({"train": {}}))
     with pytest.raises(DataError, match=r"token_lengths.json.*wikipedia"):
         table(path, ("wikipedia", "wordpiece"))
-
-
-def test_several_tokenisers_are_told_apart(path):
-    path.write_text(json.dumps({"train": ENTRY}))
-    assert table(path, ("imdb", "first"), ("imdb", "second")).to_csv() == (
-        "corpus,tokenizer,split,documents,mean,std,median,min,max,unknown,empty,dropped\n"
-        "imdb,first,train,3,12.2,1.5,12.0,10,16,1.50,0.00,\n"
-        "imdb,second,train,3,12.2,1.5,12.0,10,16,1.50,0.00,\n"
-    )
-
-
-def test_program_reads_statistics_instead_of_runs(path, tmp_path):
-    path.write_text(json.dumps({"train": ENTRY}))
-    scope = {"models": [], "stages": [], "owners": {}, "tokenised": [["imdb", "wordpiece"]]}
-    shown = json.dumps({"settings": {"kind": "token_lengths"}, "scope": scope})
-    main = runpy.run_path(str(PROGRAM))["main"]
-    main(["--table", shown, "--records", str(path), "--out", str(tmp_path / "t.csv")])
-    assert (tmp_path / "t.csv").read_text().splitlines()[1] == "imdb,train,3,12.2,1.5,12.0,10,16,1.50,0.00,"

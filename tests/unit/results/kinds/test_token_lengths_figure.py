@@ -4,7 +4,6 @@ import datasets
 import numpy as np
 import pytest
 
-from lib.core.errors import DataError
 from lib.results.kinds.token_lengths import TokenLengthsFigure
 from lib.results.scope import Scope
 
@@ -42,7 +41,7 @@ def shares_of(axes):
     }
 
 
-def test_a_line_per_split_with_shares_that_add_up(tmp_path):
+def test_shares_of_lengths(tmp_path):
     file = write(tmp_path, {"train": [3, 4, 4, 40], "validation": [40, 40], "test": [20, 20]}, limit=40)
     (axes,) = drawn([("imdb", "wordpiece")], file).axes
     assert axes.get_title("left") == "imdb"
@@ -56,13 +55,7 @@ def test_a_line_per_split_with_shares_that_add_up(tmp_path):
     ]
 
 
-def test_long_documents_share_bins_of_which_the_last_ends_at_the_longest(tmp_path):
-    (axes,) = drawn([("arxiv", "wordpiece")], write(tmp_path, {"train": [401, 395, 390, 1]}, limit=401)).axes
-    assert axes.get_ylabel() == "documents [% per 11 tokens]"
-    assert shares_of(axes) == {"train": {401: 50, 390: 25, 5: 25}}
-
-
-def test_parts_with_a_limit_of_their_own_stand_for_their_split(tmp_path):
+def test_parts_with_their_own_limit(tmp_path):
     parts = {
         "train_short": {"documents": 3, "max_tokens": 5, "at_limit": 2 / 3},
         "train_long": {"documents": 2, "max_tokens": 10, "at_limit": 0.5},
@@ -75,45 +68,3 @@ def test_parts_with_a_limit_of_their_own_stand_for_their_split(tmp_path):
     assert of_parts["train_long"] == {7: 50, 10: 50}
     assert [line.get_xdata() for line in axes.lines] == [[5, 5], [10, 10]]
     assert [text.get_text() for text in axes.texts] == ["5", "10"]
-
-
-def test_the_legend_covers_neither_panel_nor_names(tmp_path):
-    files = [write(tmp_path / name, {"train": [50, 100], "test": [70]}) for name in ("a", "b")]
-    figure = drawn([("a", "t"), ("b", "t")], *files)
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        box = axes.get_legend().get_window_extent()
-        assert box.y1 <= axes.xaxis.label.get_window_extent().y0
-        assert figure.bbox.y0 <= box.y0
-        (name,) = axes.texts
-        assert not name.get_window_extent().overlaps(axes._left_title.get_window_extent())
-
-
-def test_tokenisers_of_one_corpus_are_told_apart(tmp_path):
-    file = write(tmp_path, {"train": [50]})
-    figure = drawn([("a", "first"), ("a", "second"), ("b", "second")], file, file, file)
-    assert [axes.get_title("left") for axes in figure.axes] == ["a, first", "a, second", "b"]
-
-
-def test_a_split_without_documents_is_an_empty_line(tmp_path):
-    (axes,) = drawn([("a", "t")], write(tmp_path, {"train": [7], "validation": []}, limit=9)).axes
-    assert shares_of(axes) == {"train": {7: 100}, "validation": {}}
-    assert axes.get_legend().get_texts()[1].get_text() == "validation: 0 documents"
-
-
-def test_what_is_damaged_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"none\.json"):
-        drawn([("a", "t")], tmp_path / "none.json")
-    file = write(tmp_path, {"train": [1, 2]}, limit=9)
-    file.write_text(file.read_text().replace('"documents": 2', '"documents": 3'))
-    with pytest.raises(DataError, match=r"token_lengths\.json.*3 documents counted in train, 2 found.*Tokenise"):
-        drawn([("a", "t")], file)
-    file.write_text(json.dumps({"train": {"documents": 2}}))
-    with pytest.raises(DataError, match="max_tokens"):
-        drawn([("a", "t")], file)
-    (tmp_path / "train" / "state.json").unlink()
-    with pytest.raises(DataError, match="token_lengths"):
-        drawn([("a", "t")], file)
-    file.write_text("{}")
-    with pytest.raises(DataError, match="token_lengths"):
-        drawn([("a", "t")], file)
