@@ -144,7 +144,6 @@ def published_attention(mechanism, query, key, value, *, eps, floor):
     return of_queries @ (of_keys.mT @ value) / denominator.clamp_min(floor), denominator
 
 
-@pytest.mark.extended
 def test_difference_from_the_published_code_by_its_floor():
     """The study stabilises numerator and denominator alike, and then lets no denominator below 1e-6."""
     mechanism = favor(512, num_heads=8, head_size=64)

@@ -55,14 +55,10 @@ MODELS = {
 PUBLISHED = ("bert", "roberta", "modernbert")
 UNNUMBERED = ("distilbert", "esm")
 
-FEATURES = (32, 512)
-SEEDS = range(6)
-
 register_attention()
 register_attention({"sdpa-grid": {"kind": "sdpa"}, "favor-m4096": {"kind": "favor", "nb_features": 4096}})
-for features in FEATURES:
-    for seed in SEEDS:
-        register_attention({f"favor-m{features}-seed{seed}": {"kind": "favor", "nb_features": features}}, seed=seed)
+for seed in range(2):
+    register_attention({f"favor-m32-seed{seed}": {"kind": "favor", "nb_features": 32}}, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +92,6 @@ def states(model, batch):
 def test_exact_attention_as_a_mechanism(folder, batch, name):
     theirs, ours = (states(load(folder, name, implementation), batch) for implementation in ("sdpa", "sdpa-grid"))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("name", MODELS)
-def test_favor_with_many_features(folder, batch, name):
-    exact = states(load(folder, name, "sdpa"), batch)
-    model = load(folder, name, "sdpa")
-    errors = []
-    for features in FEATURES:
-        squares = []
-        for seed in SEEDS:
-            model.set_attn_implementation(f"favor-m{features}-seed{seed}")
-            squares.append((states(model, batch) - exact).square().mean())
-        errors.append(torch.stack(squares).mean().sqrt().item())
-    ratio = (FEATURES[1] / FEATURES[0]) ** 0.5
-    assert 0.8 * ratio < errors[0] / errors[1] < 1.2 * ratio, errors
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

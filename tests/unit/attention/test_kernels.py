@@ -117,23 +117,3 @@ def test_kernels_that_are_asked_for(gpu):
     assert by_triton("triton", gpu((8, 0), torch.float32))
     with pytest.raises(RunError, match=r"Some GPU .*7\.5.*8\.0"):  # before Ampere
         by_triton("triton", gpu((7, 5)))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_kernels_on_two_gpus():
-    from lib.attention.contract import build
-    from lib.attention.settings import MECHANISMS
-
-    for values in (
-        {"kind": "lsh", "num_hashes": 2, "chunk_size": 16},
-        {"kind": "favor", "nb_features": 32},
-        {"kind": "window", "width": 16, "global_tokens": 1},
-    ):
-        results = []
-        for device in ("cuda:0", "cuda:1"):
-            mechanism = build(MECHANISMS.parse(values), num_heads=2, head_size=32, layer=0, seed=0).to(device).eval()
-            query = torch.randn(1, 2, 50, 32, generator=torch.Generator().manual_seed(0)).bfloat16().to(device)
-            results.append(mechanism(query, query, query).cpu())
-            assert mechanism.computed_by == "triton"
-        torch.testing.assert_close(*results)

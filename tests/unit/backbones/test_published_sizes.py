@@ -1,6 +1,5 @@
 """Weights of models, and those that train in the study of hate speech, counted on models without memory."""
 
-import pytest
 import torch
 from plain_vocabulary import PlainVocabulary
 
@@ -26,26 +25,3 @@ def test_trained_weights_of_roberta():
         Adapters(model, work.recipe.lora, seed=0, start=None)
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     assert trained == 1_327_104 + 592_130 == 1_919_234
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("study", "name"),
-    [
-        ("config", "lsh-h2-c64"),
-        ("published", "modernbert-base"),
-        ("decoders", "llama"),
-        ("decoders", "mdeberta"),
-    ],
-)
-def test_number_of_weights_by_settings(study, name):
-    graph = load_study(read_layers([SHIPPED[f"{study}.yaml"]])).graph
-    settings = graph.backbone_at(name, graph.stages_of(name)[-1], None)
-    task = TASKS.load("sequence_classification", "task").Task(
-        TASKS.parse({"kind": "sequence_classification"}), labels=["no", "yes"], seed=0
-    )
-    backbone = BACKBONES.load(settings.kind, "backbone").Backbone(settings, seed=0)
-    with torch.device("meta"):
-        model = task.model(backbone.config(VOCABULARY, task.model_options()))
-    weights = sum(weight.numel() for weight in model.parameters())
-    assert settings.weights(len(VOCABULARY)) == pytest.approx(weights, rel=0.02)

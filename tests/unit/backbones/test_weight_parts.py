@@ -6,7 +6,7 @@ import transformers
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.families import FAMILIES, Family
+from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.settings import BACKBONES, Lora
 from lib.training.record import count_parameters
 from studies.hate_speech.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
@@ -21,7 +21,6 @@ DEBERTA = PLAIN | POSITIONS | {"relative_attention": True, "position_buckets": 8
 SIZES = {"deberta-v2": DEBERTA, "modernbert": PLAIN, "gemma3_text": DECODER, "electra": PLAIN | POSITIONS}
 SIZES["electra"] |= {"embedding_size": 8}
 T5 = {"model_type": "t5", "d_model": WIDTH, "d_kv": 8, "d_ff": INNER, "num_layers": BLOCKS, "num_heads": 2}
-GPT2 = Family({"causal": {}}, blocks="h", attends="attn", words="wte", gated=False)
 
 ATTENTION_OF_DECODER = BLOCKS * (2 * WIDTH * WIDTH + 2 * WIDTH * 8)  # keys and values of two heads of four
 GATED = BLOCKS * 3 * WIDTH * INNER
@@ -70,28 +69,6 @@ def test_llama():
         "norms": (2 * BLOCKS + 1) * WIDTH,
         "head": CLASSES * (WIDTH + 1),
     }
-
-
-def test_gpt2(monkeypatch):
-    """GPT-2 has two tables, and one matrix for queries, keys and values."""
-    monkeypatch.setitem(FAMILIES, "gpt2", FAMILIES.get("gpt2", GPT2))
-    model = pretrained_gpt2()
-    assert parts_of(model) == {
-        "embeddings": (WORDS + 20) * WIDTH,
-        "attention": ATTENTION_OF_BERT,
-        "feed_forward": FEED_FORWARD_OF_BERT,
-        "norms": (2 * BLOCKS + 1) * 2 * WIDTH,
-        "head": CLASSES * (WIDTH + 1),
-    }
-
-
-def pretrained_gpt2():
-    fields = {"model_type": "gpt2", "n_embd": WIDTH, "n_inner": INNER, "n_layer": BLOCKS, "n_head": 4}
-    architecture = fields | {"n_positions": 20}
-    config = PretrainedBackboneConfig(
-        architecture=architecture, attention="causal", vocab_size=WORDS, num_labels=CLASSES, classifier_head="none"
-    )
-    return transformers.AutoModelForSequenceClassification.from_config(config)
 
 
 def test_t5():

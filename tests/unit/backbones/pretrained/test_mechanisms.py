@@ -29,7 +29,6 @@ ABLE = [name for name, family in FAMILIES.items() if family.takes_mechanism]
 SDPA = {"kind": "sdpa"}
 FAVOR = {"kind": "favor", "nb_features": 2048}
 LSH = {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}
-LINFORMER = {"kind": "linformer", "rank": 4, "length": 12}
 OTHERS = {
     values["kind"]: values for values in reversed(EXAMPLES.values()) if values["kind"] not in ("sdpa", "favor", "lsh")
 }
@@ -118,17 +117,6 @@ def test_every_other_mechanism(kind, published, tmp_path):
     loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "saved").eval()
     torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
     torch.testing.assert_close(loaded.base_model(IDS, MASK).last_hidden_state, found)
-
-
-def test_learned_shares():
-    backbone, model = own("bert", LINFORMER, seed=3)
-    assert backbone.parameters.longest() == 12
-    first, second, _ = (each.shares for each in mechanisms(model))
-    assert not torch.equal(first, second)
-    _, again = own("bert", LINFORMER, seed=3)
-    assert torch.equal(next(mechanisms(again)).shares, first)
-    with pytest.raises(ValueError, match="12 .*13"):
-        model(torch.full((1, 13), 5))
 
 
 @pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH, BIGBIRD], ids=lambda values: values["kind"])
