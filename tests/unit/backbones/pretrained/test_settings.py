@@ -50,7 +50,6 @@ def refused(**values):
             {"model_type": "nystromformer", "max_position_embeddings": 64, "segment_means_seq_len": 128},
             "segment_means_seq_len is 128, num_landmarks 64",
         ),
-        ({"layer_types": ["sideways", "sideways"]}, "gemma3_text"),
     ],
 )
 def test_architectures_that_are_refused(changes, expected):
