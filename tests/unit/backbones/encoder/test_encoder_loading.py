@@ -1,11 +1,8 @@
 """First weights from another run's model."""
 
-import json
-
 import pytest
 import torch
 from encoder_cases import EXAMPLES, EncoderForMaskedLM, EncoderForSequenceClassification, build, token_ids
-from transformers import BertConfig, BertModel
 
 from lib.backbones.encoder.settings import Settings
 from lib.backbones.stored import load_weights
@@ -120,24 +117,3 @@ def test_positions_stretched_after_training(tmp_path):
     assert all(equal(model, source).values())
     input_ids = token_ids(1, 30)
     assert not torch.allclose(model.eval()(input_ids).logits, source.eval()(input_ids).logits, atol=1e-3)
-
-
-def test_folders_that_hold_no_model(tmp_path):
-    model = build(EncoderForMaskedLM)
-    with pytest.raises(RunError, match="config"):
-        load_weights(model, tmp_path / "missing")
-    bert = BertModel(BertConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1, intermediate_size=8))
-    bert.save_pretrained(tmp_path / "bert")
-    with pytest.raises(RunError, match="bert"):
-        load_weights(model, tmp_path / "bert")
-    saved(tmp_path / "cut")
-    weights = tmp_path / "cut" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(RunError, match=r"model\.safetensors: cannot be read"):
-        load_weights(model, tmp_path / "cut")
-    weights.unlink()
-    with pytest.raises(RunError, match=r"model\.safetensors: cannot be read"):
-        load_weights(model, tmp_path / "cut")
-    (tmp_path / "cut" / "config.json").write_text(json.dumps({"model_type": "attention_encoder", "hidden_size": -1}))
-    with pytest.raises(RunError, match=r"config\.json: not a configuration"):
-        load_weights(model, tmp_path / "cut")

@@ -38,11 +38,6 @@ def test_a_mechanism_goes_to_the_encoder():
     assert not parsed({"kind": "recurrent"}).takes_mechanism
 
 
-def test_settings_in_json():
-    parameters = parsed(BERT, pooling="transformer", group=3)
-    assert BACKBONES.parse(parameters.model_dump(mode="json")) == parameters
-
-
 def test_cost_of_tokens_in_two_segments():
     plain, segments = BACKBONES.parse(BERT), parsed(BERT, segment=512, overlap=64)
     assert segments.products_per_token(400, 0) == plain.products_per_token(400, 0)

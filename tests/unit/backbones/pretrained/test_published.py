@@ -198,21 +198,6 @@ def test_weights_of_another_architecture(publish):
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
-STRETCHED = {"rope_type": "llama3", "factor": 4.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0}
-STRETCHED |= {"original_max_position_embeddings": 16}
-
-
-def test_stretched_positions(publish):
-    """As in Llama 3.2."""
-    published, folder = publish(rope_scaling=STRETCHED, rope_theta=100.0)
-    backbone, model = own(rope_scaling=STRETCHED, rope_theta=100.0)
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
-    _, plain = own(rope_theta=100.0)
-    with pytest.raises(RunError, match="rope_parameters"):
-        backbone.load_weights(plain, folder)
-
-
 GEMMA = ARCHITECTURE | {"model_type": "gemma3_text", "head_dim": 4, "sliding_window": 8}
 GEMMA |= {
     "layer_types": ["sliding_attention", "full_attention"],
