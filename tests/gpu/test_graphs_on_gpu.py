@@ -57,7 +57,7 @@ def trained(name, *, graphs, begun=0, start=None, stop=8):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_steps_by_graphs_have_the_bits_of_steps_without_and_go_on_with_them(name):
+def test_steps_by_graphs_and_resumed_ones(name):
     expected, state, _ = trained(name, graphs=False)
     weights, own_state, captured = trained(name, graphs=True)
     assert captured >= 2

@@ -17,8 +17,9 @@ def waiting_is_an_error():
 
 
 @pytest.mark.parametrize("mechanism", EXAMPLES)
-@pytest.mark.parametrize("head", [EncoderForMaskedLM, EncoderForSequenceClassification])
-@pytest.mark.parametrize("lengths", [(9, 9), (9, 4)])
+@pytest.mark.parametrize(
+    ("head", "lengths"), [(EncoderForMaskedLM, (9, 4)), (EncoderForSequenceClassification, (9, 9))]
+)
 def test_a_step_waits_for_nothing(mechanism, head, lengths, waiting_is_an_error):
     model = build(head, mechanism=EXAMPLES[mechanism]).train().cuda()
     known = known_beforehand(labelled(model, *lengths), scored=head is EncoderForMaskedLM)

@@ -24,7 +24,6 @@ FLOAT32 = 5e-6
 """Relative error that is allowed in float32; in half precision, it is twice the greatest error of rounding a number."""
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
-both_directions = pytest.mark.parametrize("reverse", [False, True], ids=["forwards", "reversed"])
 
 
 @pytest.fixture(autouse=True)
@@ -73,17 +72,25 @@ def assert_near(found, expected, dtype):
 
 
 @every_dtype
-@both_directions
-@pytest.mark.parametrize("length", [50, 64, 1000])
-@pytest.mark.parametrize("rate", [1.0, 100.0], ids=["weak", "strong"])
-def test_output_and_gradients_are_near_the_scan(dtype, reverse, length, rate):
-    tensors = drawn(dtype, length, heads=4, width=64, size=64, rate=rate)
-    assert_near(by_kernels(tensors, reverse), truth(tensors, reverse), dtype)
-
-
-@every_dtype
 @pytest.mark.parametrize(
-    ("heads", "width", "size"), [(17, 64, 16), (3, 16, 128), (2, 128, 64), (1, 128, 128), (2, 20, 5)]
+    ("length", "rate", "reverse"), [(50, 1.0, True), (64, 100.0, False), (1000, 100.0, True), (1000, 1.0, False)]
+)
+def test_output_and_gradients(dtype, length, rate, reverse):
+    tensors = drawn(dtype, length, heads=4, width=64, size=64, rate=rate)
+    found = by_kernels(tensors, reverse)
+    assert_near(found, truth(tensors, reverse), dtype)
+    assert all(map(torch.equal, found, by_kernels(tensors, reverse)))  # repeated bit by bit
+
+
+@pytest.mark.parametrize(
+    ("dtype", "heads", "width", "size"),
+    [
+        (torch.bfloat16, 17, 64, 16),
+        (torch.float32, 3, 16, 128),
+        (torch.float16, 2, 128, 64),
+        (torch.bfloat16, 1, 128, 128),
+        (torch.float32, 2, 20, 5),
+    ],
 )
 def test_other_sizes(dtype, heads, width, size):
     tensors = drawn(dtype, 150, heads, width, size, rate=1.0)
@@ -91,15 +98,7 @@ def test_other_sizes(dtype, heads, width, size):
 
 
 @every_dtype
-def test_a_strong_decay_leaves_the_tokens_after_it_exact(dtype):
+def test_tokens_after_a_strong_decay(dtype):
     tensors = drawn(dtype, 300, heads=2, width=64, size=64, rate=0.01)
     tensors[1][:, ::7] = -20_000.0
     assert_near(by_kernels(tensors, False), truth(tensors, False), dtype)
-
-
-@every_dtype
-@both_directions
-def test_the_same_comes_out_bit_for_bit(dtype, reverse):
-    tensors = drawn(dtype, 1000, heads=4, width=64, size=64, rate=1.0)
-    for mine, theirs in zip(by_kernels(tensors, reverse), by_kernels(tensors, reverse), strict=True):
-        assert torch.equal(mine, theirs)

@@ -28,12 +28,17 @@ EXAMPLES = {
     "window": {"kind": "window", "width": 4, "global_tokens": 1},
     "bigbird": {"kind": "bigbird", "block_size": 3, "random_blocks": 1},
 }
-POSITIONS = ("learned", "sinusoidal", "rope")
 MIXES = [
-    (mechanism, position)
-    for mechanism, values in EXAMPLES.items()
-    for position in (*POSITIONS, *(["alibi"] if values["kind"] != "favor" else []))
+    *(("sdpa", position) for position in ("learned", "sinusoidal", "rope", "alibi")),
+    *(("lsh", position) for position in ("rope", "alibi")),
+    *(("favor", position) for position in ("learned", "rope")),
+    *(("window", position) for position in ("sinusoidal", "alibi")),
+    ("sdpa-naive", "alibi"),
+    ("favor-relu", "sinusoidal"),
+    ("favor-elu", "rope"),
+    ("bigbird", "rope"),
 ]
+"""Mechanisms with position encodings: rotations, biases and added positions, each with each kind of computation."""
 VOCABULARY = 50
 
 

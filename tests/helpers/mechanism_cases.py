@@ -18,7 +18,14 @@ EXTENSIONS = having("attention")
 with extended(*EXTENSIONS):
     REFERENCES = {kind: MECHANISMS.load(kind, "reference") for kind in MECHANISMS.kinds()}
     EXAMPLES = {name: values for reference in REFERENCES.values() for name, values in reference.EXAMPLES.items()}
-    BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
+    OF_KIND = {kind: [name for name in EXAMPLES if EXAMPLES[name]["kind"] == kind] for kind in REFERENCES}
+    BIASED = {
+        f"{name}-alibi": EXAMPLES[name]
+        for names in OF_KIND.values()
+        for name in dict.fromkeys((names[0], names[-1]))
+        if MECHANISMS.parse(EXAMPLES[name]).takes_bias
+    }
+    """With ALiBi, the first and the last example of each kind that takes it."""
 
 
 def build(name, **changes):

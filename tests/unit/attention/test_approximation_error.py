@@ -6,7 +6,7 @@ import torch
 from lib.attention.approximation_error import chunk_numbers, relative_error, window_mass
 
 
-def test_relative_error_is_that_of_each_head():
+def test_relative_error_of_each_head():
     exact = torch.tensor([[[3.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 0.0]]])
     assert relative_error(exact, exact).tolist() == [0, 0]
     assert relative_error(torch.zeros(2, 2, 2), exact).tolist() == pytest.approx([1, 1])
@@ -14,19 +14,19 @@ def test_relative_error_is_that_of_each_head():
     assert relative_error(moved, exact).tolist() == pytest.approx([0.5 / 5, 0.5])
 
 
-def test_one_row_for_all_is_compared_with_each():
+def test_relative_error_of_one_row_for_all():
     exact = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     # Off by half in each of four places, over the square root of two.
     assert relative_error(exact.mean(0), exact).item() == pytest.approx(1 / 2**0.5)
 
 
-def test_chunks_are_those_of_the_sorted_tokens():
+def test_chunks_of_sorted_tokens():
     codes = torch.tensor([[3, 0, 3, 1, 0], [0, 0, 0, 0, 0]])
     # Sorted: tokens 1 4 | 3 0 | 2, and as they are.
     assert chunk_numbers(codes, 2).tolist() == [[1, 0, 2, 1, 0], [0, 0, 1, 1, 2]]
 
 
-def test_a_query_reaches_the_chunk_of_its_number_and_both_neighbours():
+def test_mass_of_a_chunk_and_its_neighbours():
     weights = torch.tensor([[1.0, 2.0, 4.0, 8.0], [16.0, 32.0, 64.0, 128.0]])
     of_queries = torch.tensor([[0, 3], [3, 3]])
     of_keys = torch.tensor([[0, 1, 2, 3], [0, 1, 3, 2]])
@@ -36,7 +36,7 @@ def test_a_query_reaches_the_chunk_of_its_number_and_both_neighbours():
     assert found.dtype == torch.float64
 
 
-def test_heads_stay_apart():
+def test_mass_of_each_head():
     weights = torch.stack([torch.full((2, 2), 1.0), torch.full((2, 2), 10.0)])
     chunks = torch.tensor([[[0, 5]], [[0, 1]]])
     assert window_mass(weights, chunks, chunks, [1]).tolist() == [[2], [40]]

@@ -1,7 +1,5 @@
 import numpy
-import pytest
 import torch
-from pydantic import ValidationError
 from transformers.models.big_bird.configuration_big_bird import BigBirdConfig
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel
 
@@ -16,7 +14,7 @@ def made(heads=HEADS, layer=0, seed=0, **settings):
     return build(parameters, num_heads=heads, head_size=WIDTH, layer=layer, seed=seed).eval()
 
 
-def test_it_computes_what_transformers_does_with_the_same_random_blocks(monkeypatch):
+def test_equals_transformers_with_the_same_blocks(monkeypatch):
     size, count, drawn = 4, 12, 3
     mechanism = made(block_size=size, random_blocks=drawn)
     lists = mechanism.lists(count)
@@ -45,7 +43,7 @@ def test_it_computes_what_transformers_does_with_the_same_random_blocks(monkeypa
     torch.testing.assert_close(ours, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_random_blocks_are_a_function_of_seed_layer_and_real_length():
+def test_random_blocks_are_keyed():
     first = made(block_size=4, seed=1, layer=2)
     found = first.lists(40)
     assert torch.equal(found, made(block_size=4, seed=1, layer=2).train().lists(40))
@@ -54,27 +52,3 @@ def test_random_blocks_are_a_function_of_seed_layer_and_real_length():
     assert not torch.equal(found[:, 4:20, 5:], first.lists(41)[:, 4:20, 5:])
     assert not torch.equal(found[0], found[1])  # every head has its own
     assert first.state_dict() == {}
-
-
-def test_random_blocks_are_drawn_evenly_from_those_that_are_not_seen_anyway():
-    lists = made(heads=4_000, block_size=4, random_blocks=3).lists(12)
-    for block in range(1, 11):
-        drawn = lists[:, block, 5:]
-        assert all(len(set(row)) == 3 for row in drawn[:200].tolist())
-        allowed = sorted(set(range(1, 11)) - {block - 1, block, block + 1})
-        share = torch.bincount(drawn.flatten(), minlength=12) / len(drawn)
-        expected = torch.zeros(12)
-        expected[allowed] = 3 / len(allowed)
-        torch.testing.assert_close(share, expected, atol=0.05, rtol=0)
-
-
-def test_names_and_work():
-    mechanism = made()
-    assert mechanism.settings.name() == "bigbird-b64-w3-g2-r3"
-    assert mechanism.settings.keys_per_query(16_384) == 512
-    assert mechanism.settings.keys_per_query(100) == 100
-
-
-def test_a_window_has_as_many_blocks_on_each_side():
-    with pytest.raises(ValidationError, match="window_blocks = 2 is even.*Use 3"):
-        made(window_blocks=2)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from encoder_cases import masks as encoder_masks
 from encoder_cases import tiny_config, token_ids
+from pydantic import ValidationError
 from small_studies import study
 from torch import nn
 
@@ -40,26 +41,6 @@ class Mechanism(BlockSparse):
 """
 
 
-def test_build_passes_everything_on():
-    parameters = MECHANISMS.parse({"kind": "sdpa"})
-    mechanism = build(parameters, num_heads=2, head_size=4, layer=3, seed=7, dropout=0.25, slopes=(1, 2))
-    assert (mechanism.num_heads, mechanism.head_size, mechanism.layer, mechanism.seed) == (2, 4, 3, 7)
-    assert mechanism.dropout == 0.25
-    assert mechanism.slopes(torch.device("cpu")).tolist() == [1, 2]
-    assert mechanism.settings == MECHANISMS.parse({"kind": "sdpa"})
-
-
-def test_an_unknown_kind_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'synthesizer'.*favor.*lsh.*sdpa"):
-        build(MechanismSettings(kind="synthesizer"), **SHAPE)
-
-
-@pytest.mark.parametrize("kind", ["contract", "kernels", "interface", "reference"])
-def test_other_modules_of_the_room_are_no_mechanisms(kind):
-    with pytest.raises(ConfigError):
-        build(MechanismSettings(kind=kind), **SHAPE)
-
-
 def means_of_pairs(value):
     return torch.cat([pair.mean(dim=2, keepdim=True).expand_as(pair) for pair in value.split(2, dim=2)], dim=2)
 
@@ -83,9 +64,9 @@ def test_a_new_folder_makes_a_mechanism(kind, mechanism, expected, own_extension
 LINFORMER = {"kind": "linformer", "rank": 3, "length": 64}
 
 
-@pytest.mark.parametrize("values", [LINFORMER], ids=lambda values: values["kind"])
-def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values, own_extension):
+def test_a_copied_folder_in_a_study(own_extension):
     """Of a mechanism that declares what the others do not, nothing stands outside its folder."""
+    values = LINFORMER
     kind, copy = values["kind"], f"{values['kind']}_copied"
     folder, package = own_extension / "attention" / copy, f"{own_extension.name}.attention.{copy}"
     shutil.copytree(ROOT / "lib/attention" / kind, folder)
@@ -99,7 +80,7 @@ def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values
     row += [("models/copied", {"backbone": "encoder", "mechanism": copied.name()})]
     assert study(*shorter, *row).experiment.models["copied"].mechanism == copied.name()
     if copied.longest():
-        with pytest.raises(ConfigError, match="reads 64 tokens at most.*imdb has max_tokens = 128"):
+        with pytest.raises(ConfigError, match="64 .*max_tokens = 128"):
             study(*row)
 
     models = []
@@ -111,7 +92,7 @@ def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values
     torch.testing.assert_close(first, second)
 
 
-def test_set_step_reaches_every_mechanism_of_a_tree():
+def test_set_step_in_a_tree():
     sdpa = MECHANISMS.parse({"kind": "sdpa"})
     mechanisms = [build(sdpa, num_heads=1, head_size=4, layer=layer, seed=0) for layer in range(3)]
     set_step(nn.ModuleDict({"a": mechanisms[0], "b": nn.Sequential(nn.Identity(), nn.ModuleList(mechanisms[1:]))}), 5)
@@ -125,59 +106,101 @@ def favor(kernels):
     return mechanism, torch.zeros(1, 1, 5, 4)
 
 
-@pytest.mark.parametrize("kernels", ["auto", "torch"])
-def test_a_mechanism_computes_with_torch_unless_it_is_told_otherwise(kernels):
-    mechanism, rows = favor(kernels)
-    assert mechanism.computed_by is None
-    mechanism(rows, rows, rows)
-    assert mechanism.computed_by == "torch"
-
-
-def test_exact_attention_has_no_kernels_and_says_nothing_of_them():
-    mechanism = build(MECHANISMS.parse({"kind": "sdpa"}), num_heads=1, head_size=4, layer=0, seed=0)
-    set_kernels(mechanism, "triton")
-    rows = torch.zeros(1, 1, 5, 4)
-    mechanism(rows, rows, rows)
-    assert mechanism.computed_by is None
-
-
-def test_kernels_without_a_gpu_are_refused(monkeypatch):
-    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    mechanism, rows = favor("triton")
-    with pytest.raises(
-        RunError, match=r"kernels is 'triton', but the model is on cpu. Expected a GPU; .*use 'auto' or 'torch'"
-    ):
+def test_kernels_that_are_asked_for(monkeypatch):
+    for kernels in ("auto", "torch"):
+        mechanism, rows = favor(kernels)
+        assert mechanism.computed_by is None
         mechanism(rows, rows, rows)
-
-
-def test_kernels_refuse_numbers_that_they_cannot_take():
-    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
-    mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="torch.float64. Expected float32, bfloat16, float16; use 'auto' or"):
-        mechanism(*[rows.double()] * 3)
-
-
-def test_kernels_without_triton_say_what_to_install(monkeypatch):
+        assert mechanism.computed_by == "torch"
     monkeypatch.setattr(kernels_of_attention, "_triton_is_there", lambda: False)
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="kernels is 'triton', but the package triton is not installed. Install it"):
+    with pytest.raises(RunError, match="package triton"):
         mechanism(rows, rows, rows)
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (2, 1, 1, 5), (5,)])
-def test_a_mask_of_another_shape_is_refused(shape):
-    rows = torch.zeros(2, 1, 5, 4)
-    sdpa = MECHANISMS.parse({"kind": "sdpa"})
-    with pytest.raises(ValueError, match=r"expected \[B, N\] = \(2, 5\)"):
-        build(sdpa, num_heads=1, head_size=4, layer=0, seed=0)(rows, rows, rows, torch.ones(shape))
+@pytest.mark.extended
+def test_kernels_where_they_cannot_compute(monkeypatch):
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    mechanism, rows = favor("triton")
+    with pytest.raises(RunError, match="float64"):
+        mechanism(*[rows.double()] * 3)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(RunError, match="GPU"):
+        favor("triton")[0](rows, rows, rows)
 
 
-def test_a_key_of_its_own_is_refused_where_query_and_key_are_shared():
-    parameters = MECHANISMS.parse({"kind": "lsh", "num_hashes": 1, "chunk_size": 2})
+@pytest.mark.parametrize(("kind", "slopes"), [("synthesizer", None), ("contract", None), ("cosformer", (0.5, 0.25))])
+def test_mechanisms_that_cannot_be_built(kind, slopes):
+    with pytest.raises(ConfigError, match=kind):
+        build(MECHANISMS.parse({"kind": kind}) if slopes else MechanismSettings(kind=kind), **SHAPE, slopes=slopes)
+
+
+def test_arguments_of_another_shape():
     rows = torch.zeros(2, 1, 5, 4)
-    with pytest.raises(ValueError, match="same tensor"):
-        build(parameters, num_heads=1, head_size=4, layer=0, seed=0)(rows, rows.clone(), rows)
+    sdpa, lsh = ({"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 1, "chunk_size": 2})
+    sdpa, lsh = (build(MECHANISMS.parse(each), num_heads=1, head_size=4, layer=0, seed=0) for each in (sdpa, lsh))
+    for shape in ((2, 4), (2, 1, 1, 5), (5,)):
+        with pytest.raises(ValueError, match="attention_mask"):
+            sdpa(rows, rows, rows, torch.ones(shape))
+    with pytest.raises(ValueError, match="attention_mask"):
+        sdpa.weights(rows, rows, torch.ones(2, 4))
+    for call in (lambda: lsh(rows, rows.clone(), rows), lambda: lsh.weights(rows, rows.clone())):
+        with pytest.raises(ValueError, match="same tensor"):
+            call()
+
+
+REFUSED = [
+    ({"kind": "favor", "phi": "elu", "nb_features": 24}, "nb_features = 24"),
+    ({"kind": "favor", "phi": "elu", "features": "saderf"}, "features"),
+    ({"kind": "favor", "phi": "relu"}, "nb_features"),
+    ({"kind": "favor"}, "nb_features"),
+    ({"kind": "favor", "nb_features": 7}, "nb_features = 7"),
+    ({"kind": "favor", "nb_features": 8, "phi": "relu", "features": "saderf"}, "features"),
+    ({"kind": "favor", "nb_features": 8, "stabilize": False, "features": "saderf"}, "features"),
+    ({"kind": "bigbird", "window_blocks": 2}, "window_blocks = 2"),
+    ({"kind": "window", "width": 7}, "width = 7"),
+]
+
+
+@pytest.mark.parametrize(("values", "word"), REFUSED)
+def test_settings_that_are_refused(values, word):
+    with pytest.raises(ValidationError, match=word):
+        MECHANISMS.parse(values)
+
+
+WINDOW = {"kind": "window", "width": 256, "global_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "keys"),
+    [
+        ({"kind": "favor", "phi": "elu"}, "favor-elu", 128),
+        ({"kind": "favor", "nb_features": 24}, "favor-m24", 48),
+        ({"kind": "favor", "nb_features": 25, "phi": "relu"}, "favor-m25", 50),
+        ({"kind": "favor", "nb_features": 24, "features": "saderf"}, "favor-saderf-m24", 48),
+        ({"kind": "bigbird"}, "bigbird-b64-w3-g2-r3", 512),
+        ({"kind": "linformer", "rank": 128, "length": 512}, "linformer-k128", 256),
+        ({"kind": "nystrom", "landmarks": 64}, "nystrom-m64", 128),
+        ({"kind": "topk", "keys": 64}, "topk-k64", 64 + 8192),
+        ({"kind": "topk_blocks", "block_size": 64, "blocks": 4}, "topk_blocks-b64-k4", 448),
+        (WINDOW, "window-w256-g1", 258),
+        (WINDOW | {"dilation": 4}, "window-w256-g1-d4", 258),
+    ],
+)
+def test_names_and_costs_at_16384_tokens(values, name, keys):
+    parsed = MECHANISMS.parse(values)
+    assert (parsed.name(), parsed.keys_per_query(16_384)) == (name, keys)
+
+
+def test_costs_of_short_texts_and_fields_that_are_left_out():
+    """What is usual stands in no settings, so that runs of before stay the same."""
+    assert MECHANISMS.parse(WINDOW).keys_per_query(100) == 100
+    assert MECHANISMS.parse({"kind": "bigbird"}).keys_per_query(100) == 100
+    assert MECHANISMS.parse({"kind": "topk", "keys": 64}).keys_per_query(32) == 48
+    lsh, favor = {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}, {"kind": "favor", "nb_features": 8}
+    for usual, name, other in ((lsh | {"join": "mean"}, "join", "union"), (favor, "features", "saderf")):
+        assert name not in MECHANISMS.parse(usual).model_dump()
+        assert MECHANISMS.parse(usual | {name: other}).model_dump()[name] == other
 
 
 class Mean(Attention):
@@ -189,8 +212,8 @@ class Mean(Attention):
         return (value.sum(2, keepdim=True) / count).expand_as(value)
 
 
-@pytest.mark.parametrize("length", [1, 4, 7, 8])
-def test_a_mechanism_need_not_know_of_weights(length):
+@pytest.mark.parametrize("length", [1, 7])
+def test_weights_of_a_mechanism_that_has_only_attend(length):
     sdpa = MECHANISMS.parse({"kind": "sdpa"})
     mechanism = Mean(parameters=sdpa, num_heads=3, head_size=4, layer=0, seed=0)
     rows = torch.zeros(2, 3, length, 4)
@@ -202,12 +225,3 @@ def test_a_mechanism_need_not_know_of_weights(length):
     torch.testing.assert_close(weights[0], uniform[0])
     assert weights[1].sum(dim=(1, 2)).tolist() == [1, 1, 1]
     assert weights[1, :, 0, 0].tolist() == [1, 1, 1]
-
-
-def test_weights_check_their_arguments():
-    lsh = MECHANISMS.parse({"kind": "lsh", "num_hashes": 1, "chunk_size": 2})
-    mechanism, rows = build(lsh, num_heads=1, head_size=4, layer=0, seed=0), torch.zeros(2, 1, 5, 4)
-    with pytest.raises(ValueError, match="same tensor"):
-        mechanism.weights(rows, rows.clone())
-    with pytest.raises(ValueError, match=r"expected \[B, N\]"):
-        mechanism.weights(rows, rows, torch.ones(2, 4))

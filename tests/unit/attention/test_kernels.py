@@ -10,6 +10,7 @@ from lib.attention.kernels import by_triton, launch
 from lib.core.errors import RunError
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+pytestmark = pytest.mark.extended
 
 
 class Kernel:
@@ -36,7 +37,7 @@ def kernel(monkeypatch):
     return Kernel("LAST", "FIRST")
 
 
-def test_a_kernel_is_bound_once_and_started_with_its_constants_in_their_order(kernel):
+def test_a_kernel_is_bound_once(kernel):
     rows, others = torch.zeros(8), torch.ones(4)
     launch(kernel, 3, rows, 5, FIRST=1, LAST=2, num_warps=4)
     launch(kernel, 7, others, 5, FIRST=1, LAST=2, num_warps=4)
@@ -55,7 +56,7 @@ def test_a_kernel_is_bound_once_and_started_with_its_constants_in_their_order(ke
         (torch.zeros(8), None),
     ],
 )
-def test_what_triton_compiles_anew_for_is_bound_anew(kernel, other):
+def test_what_is_compiled_anew(kernel, other):
     launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=2)
     launch(kernel, 1, *other, FIRST=1, LAST=2)
     launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=3)
@@ -69,11 +70,6 @@ def test_lengths_and_seeds_fill_no_memory(kernel):
         launch(kernel, 1, torch.zeros(8), 2**40 + number, FIRST=1, LAST=2)
     assert len(kernel.bound) == len(kernels._compiled) == 4  # divisible by 16 or not
     assert len(kernel.started) == 2 * 998 - 4
-
-
-def test_without_programs_nothing_is_started(kernel):
-    launch(kernel, 0, torch.zeros(8), 5, FIRST=1, LAST=2)
-    assert not kernel.bound
 
 
 @pytest.fixture
@@ -110,40 +106,14 @@ def gpu(monkeypatch):
         ({"capability": (7, 5)}, False),
     ],
 )
-def test_auto_takes_kernels_on_a_gpu_in_half_precision(gpu, changes, chosen):
+def test_kernels_by_themselves(gpu, changes, chosen):
     rows = gpu(**({"capability": (9, 0)} | changes))
     assert by_triton("auto", rows) is chosen
     assert not by_triton("torch", rows)
 
 
-def test_auto_stays_with_torch_on_a_cpu():
+def test_kernels_that_are_asked_for(gpu):
     assert not by_triton("auto", torch.zeros(1, 1, 3, 64, dtype=torch.bfloat16))
-
-
-def test_kernels_in_single_precision_run_where_they_are_asked_for(gpu):
     assert by_triton("triton", gpu((8, 0), torch.float32))
-
-
-def test_gpus_before_ampere_are_refused_by_name(gpu):
-    with pytest.raises(RunError, match=r"Some GPU .*7\.5.*8\.0"):
+    with pytest.raises(RunError, match=r"Some GPU .*7\.5.*8\.0"):  # before Ampere
         by_triton("triton", gpu((7, 5)))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_kernels_run_on_the_device_of_their_rows():
-    from lib.attention.contract import build
-    from lib.attention.settings import MECHANISMS
-
-    for values in (
-        {"kind": "lsh", "num_hashes": 2, "chunk_size": 16},
-        {"kind": "favor", "nb_features": 32},
-        {"kind": "window", "width": 16, "global_tokens": 1},
-    ):
-        results = []
-        for device in ("cuda:0", "cuda:1"):
-            mechanism = build(MECHANISMS.parse(values), num_heads=2, head_size=32, layer=0, seed=0).to(device).eval()
-            query = torch.randn(1, 2, 50, 32, generator=torch.Generator().manual_seed(0)).bfloat16().to(device)
-            results.append(mechanism(query, query, query).cpu())
-            assert mechanism.computed_by == "triton"
-        torch.testing.assert_close(*results)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from encoder_cases import token_ids
 from torch.nn.modules.module import register_module_forward_hook
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModel
 
 from lib.attention import register_attention
 from lib.attention.interface import WINDOWS
@@ -116,9 +116,19 @@ def windowed(model):
     return sum(kind == "sliding_attention" for kind in getattr(model.config, "layer_types", None) or []) or 3
 
 
-@pytest.mark.parametrize("side", ["none", "left", "right"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_states_and_gradients_are_those_of_the_mask(kind, side):
+@pytest.mark.parametrize(
+    ("kind", "side"),
+    [
+        pytest.param("modernbert", "left"),
+        *(pytest.param("modernbert", side, marks=pytest.mark.extended) for side in ("none", "right")),
+        *(
+            pytest.param(kind, ("none", "left", "right")[number % 3], marks=pytest.mark.extended)
+            for number, kind in enumerate(KINDS)
+            if kind != "modernbert"
+        ),
+    ],
+)
+def test_states_and_gradients(kind, side):
     there = model(kind).train()
     for tokens in LENGTHS if kind in WHOLE else LENGTHS[1::2]:
         inputs = batch(tokens, side)
@@ -128,22 +138,9 @@ def test_states_and_gradients_are_those_of_the_mask(kind, side):
         assert found == [REACH] * windowed(there) * (tokens >= SHORTEST)
 
 
-@pytest.mark.parametrize("tokens", [575, 576, 640, 641, 769])
-def test_a_window_of_the_published_width(tokens):
-    there = model("modernbert", local_attention=128).eval()
-    with torch.no_grad(), windows() as found:
-        for side in ("none", "left", "right"):
-            states = {}
-            for implementation in ("sdpa", "eager", WINDOWS):
-                there.set_attn_implementation(implementation)
-                states[implementation] = real_states(there, batch(tokens, side))
-            for exact in ("sdpa", "eager"):
-                torch.testing.assert_close(states[WINDOWS], states[exact], atol=1e-5, rtol=0)
-    assert set(found) == ({64} if tokens >= 576 else set())
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", WHOLE)
-def test_one_token_more_would_be_seen(kind):
+def test_a_window_of_another_width(kind):
     there, inputs = model(kind).eval(), batch(SHORTEST)
     with torch.no_grad():
         expected = real_states(there, inputs)
@@ -153,6 +150,7 @@ def test_one_token_more_would_be_seen(kind):
             assert (real_states(there, inputs) - expected).abs().max() > 1e-3
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("kind", "direction", "side"),
     [
@@ -161,50 +159,13 @@ def test_one_token_more_would_be_seen(kind):
         *((kind, "causal", "right") for kind in OPENED),
     ],
 )
-def test_what_is_no_plain_window_keeps_its_mask(kind, direction, side):
+def test_masks_of_other_windows(kind, direction, side):
     there, inputs = model(kind, direction=direction).eval(), batch(SHORTEST, side)
     with torch.no_grad(), windows() as found:
         expected = real_states(there, inputs)
         there.set_attn_implementation(WINDOWS)
         torch.testing.assert_close(real_states(there, inputs), expected, atol=0, rtol=0)
     assert not found
-
-
-def test_weights_are_dropped_in_training_only():
-    there, inputs = model("modernbert", WINDOWS, attention_dropout=0.3), batch(SHORTEST)
-    with torch.no_grad():
-        evaluated = real_states(there.eval(), inputs)
-        torch.testing.assert_close(real_states(there, inputs), evaluated, atol=0, rtol=0)
-        dropped = [real_states(there.train(), inputs) for _ in range(2)]
-        assert (dropped[0] - dropped[1]).abs().max() > 1e-3
-        torch.testing.assert_close(real_states(there.eval(), inputs), evaluated, atol=0, rtol=0)
-
-
-def test_half_precision_stays():
-    there, inputs = model("modernbert").to(torch.bfloat16).eval(), batch(SHORTEST, "left")
-    with torch.no_grad():
-        expected = real_states(there, inputs)
-        there.set_attn_implementation(WINDOWS)
-        found = real_states(there, inputs)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found, expected, atol=0.15, rtol=0)
-
-
-def test_a_compiled_model_keeps_its_mask():
-    there, inputs = model("modernbert").eval(), batch(SHORTEST)
-    with torch.no_grad(), windows() as found:
-        expected = real_states(there, inputs)
-        there.set_attn_implementation(WINDOWS)
-        there.compile(backend="eager")
-        torch.testing.assert_close(real_states(there, inputs), expected, atol=1e-5, rtol=0)
-    assert not found
-
-
-def test_gradient_checkpointing_gives_the_same_gradients():
-    there, inputs = model("modernbert").train(), batch(SHORTEST, "right")
-    expected = states_and_gradients(there, "sdpa", inputs)
-    there.gradient_checkpointing_enable()
-    assert_same(states_and_gradients(there, WINDOWS, inputs), expected)
 
 
 def own(kind, attention="bidirectional", **fields):
@@ -218,8 +179,9 @@ def own(kind, attention="bidirectional", **fields):
     return PretrainedBackboneModel(settings).eval()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
-def test_published_models_take_blocks_by_themselves(kind, tmp_path):
+def test_published_models(kind, tmp_path):
     ours = own(kind)
     ours.save_pretrained(tmp_path)
     again = PretrainedBackboneModel.from_pretrained(tmp_path)
@@ -236,25 +198,16 @@ def test_published_models_take_blocks_by_themselves(kind, tmp_path):
         assert found == [REACH] * windowed(theirs) * 2
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("modernbert", WINDOWS), ("gemma2", "eager"), ("gemma3_text", WINDOWS)])
-def test_only_the_default_is_replaced(kind, expected):
-    assert own(kind).inner.config._attn_implementation == expected
-    asked = PretrainedBackboneModel._from_config(own(kind).config, attn_implementation="eager")
+def test_only_the_default_is_replaced():
+    for kind, expected in (("modernbert", WINDOWS), ("gemma2", "eager"), ("gemma3_text", WINDOWS)):
+        assert own(kind).inner.config._attn_implementation == expected
+    asked = PretrainedBackboneModel._from_config(own("gemma3_text").config, attn_implementation="eager")
     assert asked.inner.config._attn_implementation == "eager"
 
 
-def test_opening_attention_keeps_its_mask():
-    ours, inputs = own("qwen3", attention="gradual", opening_steps=10), batch(SHORTEST, "right")
-    ours.opened = 0.5
-    with torch.no_grad(), windows() as found:
-        states = real_states(ours, inputs)
-        ours.inner.set_attn_implementation("sdpa")
-        torch.testing.assert_close(real_states(ours, inputs), states, atol=0, rtol=0)
-    assert not found
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", WHOLE)
-def test_a_swap_leaves_the_windows(kind):
+def test_windows_beside_a_mechanism(kind):
     """In a study, where layers hold the mechanism, and by its name in transformers."""
     exact = own(kind)
     swapped = own(kind, mechanism={"kind": "sdpa"})
@@ -268,17 +221,3 @@ def test_a_swap_leaves_the_windows(kind):
             exact.inner.set_attn_implementation("sdpa-swap")
             torch.testing.assert_close(real_states(exact, inputs), expected, atol=1e-5, rtol=0)
     assert found == [REACH] * 4
-
-
-def test_a_classifier_of_transformers_takes_the_name(tmp_path):
-    torch.manual_seed(0)
-    AutoModelForSequenceClassification.from_config(config("modernbert")).save_pretrained(tmp_path)
-    inputs = batch(SHORTEST, "right")
-    with torch.no_grad(), windows() as found:
-        theirs, ours = (
-            AutoModelForSequenceClassification.from_pretrained(tmp_path, attn_implementation=each)(**inputs).logits
-            for each in ("sdpa", WINDOWS)
-        )
-    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-    assert found == [REACH] * 2
-    assert "attn_implementation" not in (tmp_path / "config.json").read_text()

@@ -1,18 +1,13 @@
 """Claims of the lecture on transformers that a calculation can check; the numbers are those of the page of toys."""
 
-import statistics
-import time
-
 import pytest
 import torch
 from encoder_cases import tiny_config
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from lib.backbones.encoder.model import EncoderBlock
-from lib.backbones.positions import Phases, sinusoids
 
-CPU = torch.device("cpu")
+pytestmark = pytest.mark.extended
 
 
 def generator(seed=0):
@@ -36,32 +31,12 @@ def change_after(steps, gain, width=64):
 
 
 @pytest.mark.parametrize(("gain", "expected"), [(0.5, 3e-16), (1.0, 0.03), (1.5, 360), (2.0, 24_000)])
-def test_gradients_vanish_or_explode_by_the_gain_of_the_recurrent_weights(gain, expected):
+def test_gradients_by_the_gain_of_recurrent_weights(gain, expected):
     assert change_after(50, gain) == pytest.approx(expected, rel=0.1)
 
 
-def test_sinusoids_are_unique_bounded_and_shifted_by_a_linear_map():
-    """At the width of the toy models, up to 16,384 positions."""
-    width, length = 32, 16_384
-    phases = Phases(width, 10_000.0)
-    encoding = sinusoids(*phases(length, CPU), width).double()
-    nearest = float("inf")
-    for start, part in zip(range(0, length, 1024), encoding.split(1024), strict=True):
-        apart = torch.cdist(part, encoding)
-        apart.diagonal(start).fill_(float("inf"))  # of a position from itself
-        nearest = min(nearest, apart.min().item())
-    errors = {}
-    for shift in (1, 100):
-        angles = shift * phases.frequencies(CPU).double()
-        blocks = [torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]], dtype=torch.float64) for a in angles]
-        errors[shift] = (encoding[shift:] - encoding[:-shift] @ torch.block_diag(*blocks).T).abs().max().item()
-    assert nearest == pytest.approx(1.17, abs=0.01)
-    assert encoding.abs().max() <= 1
-    assert max(errors.values()) < 1e-3  # of phases in float32
-
-
 @pytest.mark.parametrize(("width", "scaled", "plain"), [(32, 0.11, 0.70), (512, 0.11, 0.93)])
-def test_without_the_root_of_the_width_the_softmax_saturates(width, scaled, plain):
+def test_softmax_without_the_root_of_the_width(width, scaled, plain):
     query, key = (torch.randn(256, 64, width, generator=generator(seed)) for seed in (0, 1))
     scores = query @ key.transpose(1, 2)
     for divisor, greatest in ((width**0.5, scaled), (1, plain)):
@@ -74,7 +49,7 @@ def without_residuals(block, states):
     return block.output_layer_norm(block.output(nn.functional.gelu(block.intermediate(states))))
 
 
-def test_without_residuals_all_tokens_become_one():
+def test_tokens_without_residuals():
     """24 untrained blocks: the share of the states that tells the tokens of a document apart.
 
     Source: Dong et al. 2021, "Attention is not all you need", on the collapse of attention without residual sums.
@@ -97,21 +72,3 @@ def test_without_residuals_all_tokens_become_one():
         apart[name] = ((states - states.mean(1, keepdim=True)).norm() / states.norm()).item()
     assert apart["with"] > 0.9
     assert apart["without"] < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "length"), [(32, 200), (512, 60)])
-def test_gru_is_not_faster_than_lstm_on_a_cpu(width, length):
-    """Seconds of one core for a forward and a backward pass of 32 texts, packed as the recurrent encoder packs them."""
-    cells = {kind: kind(width, width, batch_first=True) for kind in (nn.LSTM, nn.GRU)}
-    states, lengths = torch.randn(32, length, width), torch.full((32,), length)
-    seconds: dict[type, list[float]] = {kind: [] for kind in cells}
-    for _ in range(6):  # in turns; the first one warms up
-        for kind, cell in cells.items():
-            start = time.process_time()
-            outputs, _ = cell(pack_padded_sequence(states, lengths, batch_first=True))
-            outputs.data.sum().backward()
-            seconds[kind].append(time.process_time() - start)
-    lstm, gru = (statistics.median(seconds[kind][1:]) for kind in (nn.LSTM, nn.GRU))
-    print(f"width {width}: LSTM {1000 * lstm:.1f} ms, GRU {1000 * gru:.1f} ms")
-    assert gru > lstm

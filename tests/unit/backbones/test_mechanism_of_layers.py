@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, EncoderForMaskedLM, build, token_ids
+from encoder_cases import EXAMPLES, EncoderForMaskedLM, build
 from pydantic import ValidationError
 
 from lib.attention.contract import mechanisms
@@ -11,7 +11,6 @@ from lib.backbones.settings import BACKBONES
 from lib.backbones.state_size import state_bytes
 from lib.backbones.stored import load_weights
 from lib.core.errors import RunError
-from studies.decoders.training.projections import Projections, attention_layers
 
 SDPA, LSH, FAVOR = (EXAMPLES[kind] for kind in ("sdpa", "lsh", "favor"))
 WINDOW = {"kind": "window", "width": 4}
@@ -36,7 +35,7 @@ def test_the_list_repeats_over_the_layers():
     assert [each.kind for each in model.config.parameters.mechanism_of_layers] == kinds(model)
 
 
-def test_every_layer_computes_what_it_computes_where_all_layers_are_like_it():
+def test_every_layer_computes_as_where_all_are_alike():
     """With the same weights and the draws of the same layer and seed."""
     hybrid = build(EncoderForMaskedLM, mechanism=[*HYBRID, FAVOR], num_hidden_layers=4, feature_seed=7).eval()
     states, mask = torch.randn(2, 20, hybrid.config.hidden_size), torch.arange(20) < torch.tensor([[20], [13]])
@@ -49,7 +48,7 @@ def test_every_layer_computes_what_it_computes_where_all_layers_are_like_it():
         assert torch.equal(found, expected)
 
 
-def test_a_list_that_repeats_itself_is_its_shortest_part():
+def test_a_list_that_repeats_itself():
     assert settings(WINDOW, SDPA, WINDOW, SDPA) == settings(WINDOW, SDPA)
     assert settings(SDPA, SDPA, SDPA) == settings(SDPA) == Settings(**settings(SDPA).model_dump() | {"mechanism": SDPA})
     assert settings(WINDOW, SDPA, WINDOW) != settings(WINDOW, SDPA)
@@ -67,51 +66,26 @@ def test_estimates_are_those_of_all_layers():
     assert settings(SDPA, LINFORMER).longest() == 40
     assert (hybrid.exact_up_to(), settings(SDPA, FAVOR).exact_up_to()) == (window.exact_up_to(), 0)
     assert exact.exact_up_to() is None
-    assert (hybrid.family, settings(SDPA, FAVOR, WINDOW, FAVOR).family) == ("window+sdpa", "sdpa+favor+window")
-
-
-def test_abilities_and_adapters_are_those_of_all_layers():
     assert "attention_maps" in settings(WINDOW, SDPA).abilities
     assert "attention_maps" not in settings(SDPA, NYSTROM).abilities
     assert "key" in settings(LSH, SDPA).linear_layers
     assert "key" not in settings(LSH).linear_layers
-
-
-def test_attention_maps_and_projections_are_those_of_each_layer():
-    model = build(EncoderForMaskedLM, mechanism=[WINDOW, LSH, SDPA], num_hidden_layers=3).eval()
-    maps = model(token_ids(1, 24), output_attentions=True).attentions
-    seen = [(each > 0).sum(-1).float().mean() for each in maps]
-    assert seen[0] < seen[1] < seen[2] == 24
-    layers = attention_layers(model)
-    assert [layer.key is None for layer in layers] == [False, True, False]
-    assert all(Projections.read(layer).form("merged")[0].isfinite().all() for layer in layers)
+    assert (hybrid.family, settings(SDPA, FAVOR, WINDOW, FAVOR).family) == ("window+sdpa", "sdpa+favor+window")
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (
-            {"mechanism": []},
-            r"\[\] names no mechanism\. Expected one mechanism, or a list that repeats over the layers",
-        ),
-        ({"mechanism": [SDPA, {"kind": "mamba"}]}, "'mamba' is not a known attention mechanism. Expected one of"),
+        ({"mechanism": []}, "mechanism"),
+        ({"mechanism": [SDPA, {"kind": "mamba"}]}, "mamba"),
         ({"mechanism": [SDPA, {"kind": "window", "width": 0}]}, "mechanism.*width"),
-        (
-            {"mechanism": [WINDOW, WINDOW, SDPA], "num_hidden_layers": 2},
-            r"mechanism = \[window-w4-g0, window-w4-g0, sdpa\]: 3 entries for 2 layers. Shorten",
-        ),
-        (
-            {"mechanism": [SDPA, FAVOR], "attention_dropout": 0.1},
-            "attention_dropout = 0.1, but favor-m8 has no attention weights to drop. Set it to 0",
-        ),
-        (
-            {"mechanism": [SDPA, FAVOR], "position_embedding_type": "alibi"},
-            "'alibi', but favor-m8 forms no scores. Choose 'rope'",
-        ),
-        ({"mechanism": [SDPA, LSH], "kv_rank": 8}, "kv_rank = 8, but lsh-h2-c4 has one projection.* Leave it out"),
+        ({"mechanism": [WINDOW, WINDOW, SDPA], "num_hidden_layers": 2}, "3 entries for 2 layers"),
+        ({"mechanism": [SDPA, FAVOR], "attention_dropout": 0.1}, "attention_dropout = 0.1.*favor-m8"),
+        ({"mechanism": [SDPA, FAVOR], "position_embedding_type": "alibi"}, "alibi.*favor-m8"),
+        ({"mechanism": [SDPA, LSH], "kv_rank": 8}, "kv_rank = 8.*lsh-h2-c4"),
     ],
 )
-def test_what_does_not_fit_names_the_key_the_value_and_what_is_expected(values, message):
+def test_settings_that_are_refused(values, message):
     with pytest.raises(ValidationError, match=f"(?s){message}"):
         Settings(**values)
 
@@ -132,7 +106,7 @@ def test_a_saved_model_keeps_its_list(tmp_path):
     torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
-def test_draws_and_learned_tables_go_along_where_a_layer_keeps_its_mechanism(tmp_path):
+def test_draws_and_tables_of_layers_that_stay(tmp_path):
     source = trained(tmp_path, [FAVOR, LINFORMER, FAVOR, LINFORMER])
     model, fresh = (
         build(
@@ -150,17 +124,17 @@ def test_draws_and_learned_tables_go_along_where_a_layer_keeps_its_mechanism(tmp
                            given["encoder.layers.0.attention.mechanism.features"])  # fmt: skip
 
 
-def test_layers_that_share_queries_and_keys_take_over_from_such_layers_alone(tmp_path):
+def test_weights_of_layers_that_share_queries_and_keys(tmp_path):
     trained(tmp_path, [LSH, SDPA])
     model = build(EncoderForMaskedLM, mechanism=[LSH, FAVOR], num_hidden_layers=4)
     load_weights(model, tmp_path)
     for held, names in (([SDPA, LSH], ("sdpa", "lsh-h2-c4")), ([LSH], ("lsh-h2-c4", "sdpa"))):
         other = build(EncoderForMaskedLM, mechanism=held, num_hidden_layers=4)
-        with pytest.raises(RunError, match=f"{names[0]} cannot take over weights of {names[1]}.*shares queries and"):
+        with pytest.raises(RunError, match=f"{names[0]} .* {names[1]}"):
             load_weights(other, tmp_path)
 
 
-def test_segments_are_read_by_an_encoder_with_a_list():
+def test_segments_by_an_encoder_with_a_list():
     parameters = BACKBONES.parse({"kind": "hierarchical", "segment": 6, "overlap": 1, "encoder": settings(SDPA)})
     held = parameters.with_mechanism(settings(WINDOW, SDPA).mechanism)
     assert held.family == "window+sdpa, segments"

@@ -6,7 +6,6 @@ import hypothesis
 import pytest
 import torch
 from hypothesis import strategies
-from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 
 from lib.backbones import faster as onednn
@@ -26,7 +25,7 @@ def layer(inputs, outputs, **options):
 
 
 @pytest.mark.usefixtures("everywhere")
-@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=60)
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture], max_examples=20)
 @hypothesis.given(
     shape=strategies.lists(strategies.integers(1, 5), min_size=0, max_size=3),
     sizes=strategies.tuples(strategies.integers(1, 40), strategies.integers(1, 40)),
@@ -34,7 +33,7 @@ def layer(inputs, outputs, **options):
     trained=strategies.tuples(strategies.booleans(), strategies.booleans()),
     transposed=strategies.booleans(),
 )
-def test_values_and_gradients_are_those_of_torch(shape, sizes, bias, trained, transposed):
+def test_values_and_gradients(shape, sizes, bias, trained, transposed):
     theirs = layer(*sizes, bias=bias)
     theirs.weight.requires_grad_(trained[1])
     ours = copy.deepcopy(theirs)
@@ -58,7 +57,7 @@ def test_values_and_gradients_are_those_of_torch(shape, sizes, bias, trained, tr
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_no_tokens_autocast_half_precision_and_double_are_torchs():
+def test_what_is_left_to_torch():
     model = nn.Sequential(layer(8, 8))
     use_onednn(model)
     assert model(torch.randn(0, 8)).shape == (0, 8)
@@ -71,36 +70,7 @@ def test_no_tokens_autocast_half_precision_and_double_are_torchs():
         )
 
 
-@pytest.mark.usefixtures("everywhere")
-def test_adapters_around_its_layers_train_and_derived_layers_stay():
-    class Derived(nn.Linear):
-        pass
-
-    model = nn.ModuleDict({"query": layer(8, 8), "derived": Derived(8, 8)})
-    use_onednn(model)
-    assert type(model["derived"]) is Derived
-    model = inject_adapter_in_model(LoraConfig(r=2, target_modules=["query"]), model)
-    states = torch.randn(5, 8)
-    model["query"](states).sum().backward()
-    assert type(model["query"].base_layer) is Linear
-    assert model["query"].base_layer.weight.grad is None
-    assert model["query"].lora_B["default"].weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize(
-    ("capability", "maker", "taken"),
-    [("AVX512", "AuthenticAMD", True), ("AVX512", "GenuineIntel", False), ("AVX2", "AuthenticAMD", False)],
-)
-def test_it_is_taken_on_processors_where_torch_leaves_instructions_unused(monkeypatch, capability, maker, taken):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr(onednn, "cpu_maker", lambda: maker)
-    monkeypatch.setattr(onednn, "_faster", onednn._faster.__wrapped__)
-    model = nn.Sequential(layer(8, 8))
-    use_onednn(model)
-    assert (type(model[0]) is Linear) == taken
-
-
-def test_small_products_stay_with_torch(monkeypatch):
+def test_small_products(monkeypatch):
     monkeypatch.setattr(onednn, "_faster", lambda: True)
     monkeypatch.setattr(onednn._Product, "apply", lambda *_: pytest.fail("computed by oneDNN"))
     model = nn.Sequential(layer(8, 8))

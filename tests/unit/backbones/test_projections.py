@@ -12,13 +12,10 @@ from lib.backbones.positions import rotate
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.core.errors import ConfigError
 from studies.decoders.training.projections import (
-    AttentionLayer,
     Projections,
     attention_layers,
     attention_maps,
-    gradient_norm,
 )
 
 SIZES = {
@@ -33,6 +30,7 @@ SIZES = {
 WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
 EXTRA = {"gemma3_text": WINDOWED, "smollm3": {"no_rope_layers": [1, 0]}}
 TOKENS = torch.arange(3, 23)[None]
+pytestmark = pytest.mark.extended
 every_family = pytest.mark.parametrize(
     "family",
     [name for name, family in FAMILIES.items() if family.queries == "q_proj"],
@@ -82,12 +80,11 @@ def weight_of(module):
 
 
 @every_family
-@pytest.mark.parametrize("lora", [False, True])
-@pytest.mark.parametrize("position", [0, 3, -7])
-def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkeypatch):
+@pytest.mark.parametrize("position", [3, -7])
+def test_forms_are_the_scores_of_the_model(family, position, monkeypatch):
     """What attention multiplies, for two tokens that far apart, but for the lengths that norms divide by."""
     model = decoder(family)
-    if lora:
+    if position > 0:
         adapted(model)
     seen, states = [], []
     layers = attention_layers(model)
@@ -117,9 +114,8 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
         torch.testing.assert_close(torch.einsum("i,hij,j->h", first, matrices, second), found, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("heads_of_keys", [None, 1])
-@pytest.mark.parametrize("position", [0, 5, -2])
-def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
+@pytest.mark.parametrize(("heads_of_keys", "position"), [(None, 5), (1, -2)])
+def test_forms_of_the_encoder(position, heads_of_keys):
     model = encoder(num_key_value_heads=heads_of_keys)
     layer = attention_layers(model)[1]
     assert layer.query is model.layers[1].attention.query
@@ -137,9 +133,8 @@ def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
 
 
 @every_family
-@pytest.mark.parametrize("position", [0, 4])
-@pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
-def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targets):
+@pytest.mark.parametrize(("position", "targets"), [(4, ("q_proj", "k_proj")), (0, ("q_proj",))])
+def test_forms_of_an_update(family, position, targets):
     model = decoder(family)
     before = [Projections.read(layer).form("merged", position) for layer in attention_layers(model)]
     for layer, old in zip(attention_layers(adapted(model, targets)), before, strict=True):
@@ -158,77 +153,8 @@ def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targ
             )
 
 
-@pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
-def test_the_product_of_the_updates_alone(targets):
-    model = adapted(decoder("llama"), targets)
-    for layer in attention_layers(model):
-        query, key = (
-            (weight_of(module) - weight_of(getattr(module, "base_layer", module))).unflatten(0, (-1, 8))
-            for module in (layer.query, layer.key)
-        )
-        found = dense(Projections.read(layer).form("adapter"))
-        torch.testing.assert_close(found, query.mT @ key.repeat_interleave(2, 0), rtol=1e-4, atol=1e-5)
-        assert bool(found.any()) == (len(targets) == 2)
-
-
-def test_shared_queries_and_keys_share_their_draw():
-    (layer, _) = attention_layers(encoder("lsh"))
-    read = Projections.read(layer)
-    for each in (read, read.drawn(torch.Generator().manual_seed(1))):
-        matrices = dense(each.form("merged"))
-        torch.testing.assert_close(matrices, matrices.mT)
-        torch.testing.assert_close(dense(each.form("merged", 3)), dense(each.form("merged", -3)).mT)
-
-
-def test_positions_that_do_not_turn_change_nothing():
-    layer = attention_layers(encoder(position_embedding_type="sinusoidal"))[0]
-    read = Projections.read(layer)
-    assert torch.equal(dense(read.form("merged", 9)), dense(read.form("merged")))
-
-
-def test_draws_have_the_same_shapes_and_depend_on_their_generator_alone():
-    read = Projections.read(attention_layers(adapted(decoder("llama")))[0])
-    state = torch.get_rng_state()
-    first, second = (read.drawn(torch.Generator().manual_seed(5)) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), state)
-    assert [each.shape for each in first.query] == [each.shape for each in read.query]
-    assert all(torch.equal(one, other) for one, other in zip(first.key, second.key, strict=True))
-    assert not torch.equal(first.query.base[:2], first.key.base)
-
-
-def test_an_update_that_is_merged_into_the_base_counts_once():
-    model = adapted(decoder("llama"))
-    layer = attention_layers(model)[0]
-    expected = dense(Projections.read(layer).form("merged"))
-    for module in layer.modules():
-        module.merge()
-    read = Projections.read(layer)
-    assert read.kinds == ("merged",)
-    torch.testing.assert_close(dense(read.form("merged")), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_an_adapter_that_is_no_product_is_refused():
-    layer = attention_layers(adapted(decoder("llama"), use_dora=True))[0]
-    with pytest.raises(ConfigError, match="adapter default is .*Dora.*Expected plain LoRA"):
-        Projections.read(layer)
-
-
-def test_gradients_of_queries_and_keys_alone():
-    model = adapted(decoder("llama"))
-    layers = attention_layers(model)
-    assert gradient_norm(layers[0]) == 0
-    model(input_ids=TOKENS).last_hidden_state.square().sum().backward()
-    wanted = [
-        parameter.grad.norm()
-        for name, parameter in model.named_parameters()
-        if parameter.grad is not None and "layers.1.self_attn" in name and ("q_proj" in name or "k_proj" in name)
-    ]
-    assert len(wanted) == 4  # the base is frozen
-    assert gradient_norm(layers[1]) == pytest.approx(float(torch.stack(wanted).norm()))
-
-
 @every_family
-def test_maps_are_those_of_eager_attention_and_leave_the_model_as_it_was(family):
+def test_attention_maps(family):
     model = decoder(family)
     usual, before = model.inner.config._attn_implementation, model(input_ids=TOKENS).last_hidden_state
     maps = attention_maps(model, TOKENS)
@@ -242,20 +168,3 @@ def test_maps_are_those_of_eager_attention_and_leave_the_model_as_it_was(family)
     words = model.get_input_embeddings()(TOKENS)
     expected = inner(inputs_embeds=words, output_attentions=True).attentions
     torch.testing.assert_close(torch.stack(maps), torch.cat(expected))
-
-
-def test_a_quantised_base_is_dequantised():
-    bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
-    linear = nn.Linear(64, 64, bias=False)
-    quantised = bitsandbytes.nn.Linear4bit(64, 64, bias=False, quant_type="nf4", compute_dtype=torch.float32)
-    quantised.load_state_dict(linear.state_dict())
-    quantised.to("cpu")
-    holder = nn.ModuleDict({"q_proj": quantised, "k_proj": nn.Linear(64, 64, bias=False)})
-    layer = AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None)
-    found = Projections.read(layer).query.base.flatten(0, 1)
-    used = weight_of(holder["q_proj"])
-    torch.testing.assert_close(found, used, rtol=1e-3, atol=1e-4)
-    assert 0.01 < float((found - linear.weight.detach().double()).norm() / found.norm()) < 0.2
-    adapted(holder)
-    read = Projections.read(AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None))
-    torch.testing.assert_close(read.query.weight.flatten(0, 1), weight_of(holder["q_proj"]), rtol=1e-3, atol=1e-4)

@@ -1,6 +1,5 @@
 """Weights of models, and those that train in the study of hate speech, counted on models without memory."""
 
-import pytest
 import torch
 from plain_vocabulary import PlainVocabulary
 
@@ -15,7 +14,7 @@ VOCABULARY = PlainVocabulary(
 )
 
 
-def test_roberta_trains_as_many_weights_as_the_paper_says():
+def test_trained_weights_of_roberta():
     """By hand: 12 layers of 4 x 8 x (768 + 768) and 2 x 8 x (768 + 3072); a head of 768 x 769 and 2 x 769."""
     graph = load_study(read_layers([SHIPPED["hate_speech.yaml"]])).graph
     work = graph.work("roberta-lora", "classify", "comments")
@@ -26,30 +25,3 @@ def test_roberta_trains_as_many_weights_as_the_paper_says():
         Adapters(model, work.recipe.lora, seed=0, start=None)
     trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     assert trained == 1_327_104 + 592_130 == 1_919_234
-
-
-@pytest.mark.parametrize(
-    ("study", "name"),
-    [
-        ("config", "sdpa"),
-        ("config", "lsh-h2-c64"),
-        ("config", "favor-m512"),
-        ("scaling", "lsh-large"),
-        ("published", "bert-base"),
-        ("published", "longformer-base"),
-        ("published", "modernbert-base"),
-        ("decoders", "llama"),
-        ("decoders", "mdeberta"),
-    ],
-)
-def test_settings_tell_the_number_of_weights_without_a_model(study, name):
-    graph = load_study(read_layers([SHIPPED[f"{study}.yaml"]])).graph
-    settings = graph.backbone_at(name, graph.stages_of(name)[-1], None)
-    task = TASKS.load("sequence_classification", "task").Task(
-        TASKS.parse({"kind": "sequence_classification"}), labels=["no", "yes"], seed=0
-    )
-    backbone = BACKBONES.load(settings.kind, "backbone").Backbone(settings, seed=0)
-    with torch.device("meta"):
-        model = task.model(backbone.config(VOCABULARY, task.model_options()))
-    weights = sum(weight.numel() for weight in model.parameters())
-    assert settings.weights(len(VOCABULARY)) == pytest.approx(weights, rel=0.02)

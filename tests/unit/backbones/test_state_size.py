@@ -25,15 +25,14 @@ def model(parameters):
     return backbone.model_class(backbone.config(PlainVocabulary(20), {})).eval()
 
 
-def test_an_encoder_keeps_what_its_mechanism_keeps_in_each_layer_and_head():
+def test_state_of_an_encoder():
     assert state_bytes(encoder(), 100) == 4 * 3 * 4 * 2 * 100 * 16
     assert state_bytes(encoder(mechanism={"kind": "favor", "nb_features": 32}), 100) == 4 * 3 * 4 * 32 * 17
     assert state_bytes(encoder(num_key_value_heads=1), 100) == 4 * 3 * 2 * 100 * 16
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_a_recurrent_encoder_keeps_the_states_of_its_cells(cell, bidirectional):
+@pytest.mark.parametrize(("cell", "bidirectional"), [("gru", True), ("lstm", False)])
+def test_state_of_a_recurrent_encoder(cell, bidirectional):
     values = {"cell": cell, "hidden_size": WIDTH, "num_hidden_layers": 2, "bidirectional": bidirectional}
     parameters = BACKBONES.parse({"kind": "recurrent", **values})
     kept = 0
@@ -43,7 +42,7 @@ def test_a_recurrent_encoder_keeps_the_states_of_its_cells(cell, bidirectional):
     assert state_bytes(parameters, 30) == state_bytes(parameters, 3000) == 4 * kept
 
 
-def test_a_state_space_encoder_keeps_the_states_of_both_scans_and_what_its_convolution_sees(monkeypatch):
+def test_state_of_a_state_space_encoder(monkeypatch):
     values = {"hidden_size": WIDTH, "num_hidden_layers": 2, "head_size": 8, "state_size": 5, "chunk_size": 4}
     parameters, kept, stack = BACKBONES.parse({"kind": "ssm", **values}), [], torch.stack
     module = importlib.import_module("lib.backbones.ssm.scan")
@@ -61,7 +60,7 @@ def test_a_state_space_encoder_keeps_the_states_of_both_scans_and_what_its_convo
     assert state_bytes(parameters, 12) == 4 * (sum(kept) + 2 * (reach - 1) * width)
 
 
-def test_backbones_that_do_not_say_it_are_known():
+def test_backbones_that_do_not_say_it():
     assert encoder().state_numbers(1) is not None
     assert BACKBONES.parse({"kind": "tfidf"}).state_numbers(1) is None
     published = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

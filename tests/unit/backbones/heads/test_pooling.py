@@ -19,18 +19,18 @@ def by_hand(name, tokens, step):
     return {"max": stacked.max(0).values, "min": stacked.min(0).values}.get(name, stacked.sum(0) / len(stacked))
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 100])
 @pytest.mark.parametrize("name", ["cls", "mean", "max", "min", "mean_step"])
-def test_pooling_is_that_of_each_document(name, step):
+def test_pooling_of_each_document(name):
     states = torch.randn(4, 7, 5, generator=torch.Generator().manual_seed(0))
-    pooled = pooling(name, step)(states, MASK)
-    for document in range(4):
-        expected = by_hand(name, [*states[document, MASK[document]]], step)
-        torch.testing.assert_close(pooled[document], expected, atol=1e-6, rtol=1e-5)
+    for step in (1, 2, 3, 100) if name == "mean_step" else (1,):
+        pooled = pooling(name, step)(states, MASK)
+        for document in range(4):
+            expected = by_hand(name, [*states[document, MASK[document]]], step)
+            torch.testing.assert_close(pooled[document], expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cls", "mean", "max", "min", "mean_step"])
-def test_padding_does_not_reach_the_vector_or_its_gradient(name):
+def test_pooling_with_hostile_padding(name):
     states = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
     mask = masks(4, 6).bool()
     poisoned = states.masked_fill(~mask[:, :, None], float("inf")).requires_grad_()
@@ -41,7 +41,7 @@ def test_padding_does_not_reach_the_vector_or_its_gradient(name):
     assert poisoned.grad.isfinite().all()
 
 
-def test_unknown_pooling_lists_the_known_ones():
+def test_unknown_pooling():
     with pytest.raises(ConfigError, match="'median'.*cls.*mean_step"):
         pooling("median", 1)
     with pytest.raises(ConfigError, match="pooling_step = 0"):

@@ -51,15 +51,13 @@ def jittered(model):
 PUBLISHED = {
     "bert": {},
     "roberta": {"type_vocab_size": 1},  # its positions begin behind the padding token
-    "distilbert": {},
     "albert": {"embedding_size": 8},
-    "electra": {"embedding_size": 8},
     "modernbert": {"local_attention": 6},
 }
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_a_published_model_gives_the_encoder_its_weights(kind, make, tmp_path):
+def test_weights_of_a_published_model(kind, make, tmp_path):
     architecture = BERT | PUBLISHED[kind] | {"model_type": kind}
     torch.manual_seed(5)
     fields = in_own_names(architecture | {"vocab_size": 40, "pad_token_id": 0})
@@ -82,9 +80,12 @@ def test_a_published_model_gives_the_encoder_its_weights(kind, make, tmp_path):
 SWAPPED = PLAIN | {"attention_dropout": 0.0, "mechanism": FAVOR["mechanism"]}
 
 
-@pytest.mark.parametrize("encoder", [PLAIN, SWAPPED, FAVOR], ids=["bert", "bert with favor", "favor"])
-@pytest.mark.parametrize("auto", ["AutoModelForMaskedLM", "AutoModelForSequenceClassification"])
-def test_a_run_of_the_encoder_gives_it_its_weights(encoder, auto, make, tmp_path):
+@pytest.mark.parametrize(
+    ("encoder", "auto"),
+    [(SWAPPED, "AutoModelForMaskedLM"), (FAVOR, "AutoModelForSequenceClassification")],
+    ids=["bert with favor", "favor"],
+)
+def test_weights_of_a_run_of_the_encoder(encoder, auto, make, tmp_path):
     _, source = make(encoder, auto, seed=1)
     jittered(source).save_pretrained(tmp_path)
     backbone, model = make(segments(encoder), seed=2)
@@ -95,7 +96,7 @@ def test_a_run_of_the_encoder_gives_it_its_weights(encoder, auto, make, tmp_path
 
 
 @pytest.mark.parametrize("pooling", ["mean", "transformer"])
-def test_a_run_on_segments_gives_all_of_its_weights(pooling, make, tmp_path):
+def test_weights_of_a_run_on_segments(pooling, make, tmp_path):
     _, source = make(segments(pooling=pooling), seed=1)
     jittered(source).save_pretrained(tmp_path)
     for with_head in (True, False):
@@ -105,9 +106,8 @@ def test_a_run_on_segments_gives_all_of_its_weights(pooling, make, tmp_path):
         assert model.config.segment == 12
 
 
-@pytest.mark.parametrize("pooling", ["mean", "transformer"])
-def test_it_is_saved_and_read_bit_by_bit(pooling, make, tmp_path):
-    _, model = make(segments(FAVOR, pooling=pooling), id2label={0: "a", 1: "b", 2: "c"})
+def test_saved_and_read_bit_by_bit(make, tmp_path):
+    _, model = make(segments(FAVOR, pooling="transformer"), id2label={0: "a", 1: "b", 2: "c"})
     jittered(model).save_pretrained(tmp_path)
     read = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert type(read) is type(model)
@@ -118,32 +118,19 @@ def test_it_is_saved_and_read_bit_by_bit(pooling, make, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["encoder"]["model_type"] == "attention_encoder"
 
 
-def test_the_encoder_draws_by_the_seed_of_the_run(make):
-    first, same, other = (make(segments(FAVOR), seed=seed)[1].state_dict() for seed in (3, 3, 4))
-    (features,) = {name for name in first if ".mechanism." in name}
-    assert torch.equal(first[features], same[features])
-    assert not torch.equal(first[features], other[features])
-
-
 @pytest.mark.parametrize(
     ("source", "auto", "with_head", "message"),
     [
         (PLAIN | {"architecture": BERT | {"hidden_size": 32}}, "AutoModelForMaskedLM", False, "hidden_size is 16"),
-        ({"kind": "recurrent", "hidden_size": 16}, "AutoModelForMaskedLM", False, "model_type is 'recurrent_encoder'"),
+        ({"kind": "recurrent", "hidden_size": 16}, "AutoModelForMaskedLM", False, "recurrent_encoder"),
         (PLAIN, "AutoModelForSequenceClassification", True, "expected 'hierarchical_encoder'"),
         (segments(pooling="transformer"), "AutoModelForSequenceClassification", False, "pooling is mean"),
     ],
 )
-def test_what_does_not_fit_is_refused(source, auto, with_head, message, make, tmp_path):
+def test_weights_that_do_not_fit(source, auto, with_head, message, make, tmp_path):
     make(source, auto)[1].save_pretrained(tmp_path)
     backbone, model = make(segments())
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(RunError, match=message):
         backbone.load_weights(model, tmp_path, with_head=with_head)
     assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in before.items())
-
-
-def test_a_folder_without_a_model_is_named(make, tmp_path):
-    backbone, model = make(segments())
-    with pytest.raises(RunError, match=r"config\.json: cannot be read"):
-        backbone.load_weights(model, tmp_path / "nowhere")

@@ -15,7 +15,7 @@ def parsed(encoder=ENCODER, **changes):
     return BACKBONES.parse({"kind": "hierarchical", "encoder": encoder, **changes})
 
 
-def test_what_it_owes_is_what_its_encoder_does():
+def test_declarations_are_those_of_the_encoder():
     parameters = parsed(BERT)
     assert parameters.longest() is None
     assert parameters.blocks() == 2
@@ -38,12 +38,7 @@ def test_a_mechanism_goes_to_the_encoder():
     assert not parsed({"kind": "recurrent"}).takes_mechanism
 
 
-def test_settings_survive_json():
-    parameters = parsed(BERT, pooling="transformer", group=3)
-    assert BACKBONES.parse(parameters.model_dump(mode="json")) == parameters
-
-
-def test_tokens_in_two_segments_count_twice():
+def test_cost_of_tokens_in_two_segments():
     plain, segments = BACKBONES.parse(BERT), parsed(BERT, segment=512, overlap=64)
     assert segments.products_per_token(400, 0) == plain.products_per_token(400, 0)
     found = segments.products_per_token(4096, 0)
@@ -54,20 +49,20 @@ def test_tokens_in_two_segments_count_twice():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"overlap": 8, "segment": 10}, "overlap = 8: a segment would bring no new token.*at most 7"),
-        ({"segment": 600, "encoder": BERT}, "segment = 600, but the encoder reads 512 tokens at most"),
-        ({"encoder": {"kind": "tfidf"}}, "encoder: a backbone of kind tfidf gives no states"),
-        ({"encoder": {"kind": "hierarchical", "encoder": BERT}}, "encoder: a backbone of kind hierarchical gives no"),
-        ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3 does not divide the width 16"),
+        ({"overlap": 8, "segment": 10}, "overlap = 8"),
+        ({"segment": 600, "encoder": BERT}, "segment = 600"),
+        ({"encoder": {"kind": "tfidf"}}, "tfidf"),
+        ({"encoder": {"kind": "hierarchical", "encoder": BERT}}, "hierarchical"),
+        ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3"),
         ({"encoder": {"kind": "encoder", "hidden": 3}}, "hidden"),
     ],
 )
-def test_what_cannot_be_is_refused(changes, message):
+def test_settings_that_are_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         parsed(**{"encoder": ENCODER} | changes)
 
 
-def test_weights_come_from_its_encoder_or_its_own_kind():
+def test_kinds_of_weights_that_fit():
     plain, mean, most = BACKBONES.parse(BERT), parsed(BERT), parsed(BERT, pooling="max")
     transformer, deep = (parsed(BERT, pooling="transformer", document_layers=layers) for layers in (2, 3))
     assert not list(mean.takeover_errors(plain))

@@ -5,17 +5,16 @@ import torch
 from mechanism_cases import EXAMPLES, EXTENSIONS
 from plain_vocabulary import PlainVocabulary
 from pydantic import ValidationError
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from transformers import AutoConfig, AutoModelForMaskedLM
 
 from lib.analysis.computations.approximation import attended
-from lib.attention.contract import mechanisms, set_step
+from lib.attention.contract import mechanisms
 from lib.backbones.pretrained.backbone import Backbone
-from lib.backbones.pretrained.export import target
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import ConfigError
-from studies.decoders.training.projections import Projections, attention_layers, attention_maps
+from studies.decoders.training.projections import attention_layers, attention_maps
 
 pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
@@ -30,7 +29,6 @@ ABLE = [name for name, family in FAMILIES.items() if family.takes_mechanism]
 SDPA = {"kind": "sdpa"}
 FAVOR = {"kind": "favor", "nb_features": 2048}
 LSH = {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}
-LINFORMER = {"kind": "linformer", "rank": 4, "length": 12}
 OTHERS = {
     values["kind"]: values for values in reversed(EXAMPLES.values()) if values["kind"] not in ("sdpa", "favor", "lsh")
 }
@@ -68,9 +66,19 @@ def own(kind, mechanism, seed=0, **settings):
     return backbone, model
 
 
-@pytest.mark.parametrize("mechanism", [SDPA, WINDOW], ids=lambda values: values["kind"])
-@pytest.mark.parametrize("kind", ABLE)
-def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, mechanism, published):
+IN_THE_RING = ("bert", "modernbert", "roberta")
+
+
+def of_ability(kinds, *others):
+    """Return families, each with one of some values in turn, and most with the mark of what is extended."""
+    return [
+        pytest.param(kind, others[number % len(others)], marks=[] if kind in IN_THE_RING else pytest.mark.extended)
+        for number, kind in enumerate(kinds)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "mechanism"), of_ability(ABLE, SDPA, WINDOW))
+def test_exact_attention_as_a_mechanism(kind, mechanism, published):
     source, folder = published(kind)
     backbone, model = own(kind, mechanism)
     backbone.load_weights(model, folder)
@@ -81,38 +89,10 @@ def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, mechanism
         torch.testing.assert_close(here.logits[MASK.bool()], there.logits[MASK.bool()])
 
 
-@pytest.mark.parametrize("mechanism", [SDPA, FAVOR, LSH], ids=lambda values: values["kind"])
-def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
-    fields = architecture("eurobert") | {"num_key_value_heads": 1, "head_dim": 12}
-    parameters = Settings(architecture=fields, attention_dropout=0.0, shared_projection="queries")
-    models = []
-    for own_parameters in (parameters, parameters.with_mechanism(mechanism)):
-        torch.manual_seed(2)
-        models.append(AutoModelForMaskedLM.from_config(Backbone(own_parameters, seed=0).config(TOKENIZER, {})).eval())
-    exact, model = (each.base_model(IDS, MASK).last_hidden_state[MASK.bool()] for each in models)
-    assert exact.shape == model.shape
-    if mechanism is SDPA:
-        torch.testing.assert_close(model, exact)
-    assert model.isfinite().all()
-    with pytest.raises(ValidationError, match="keys have fewer heads. Choose queries"):
-        Settings(architecture=fields, attention_dropout=0.0, shared_projection="mean").with_mechanism(LSH)
-
-
-@pytest.mark.parametrize("kind", ABLE)
-def test_features_come_near_exact_attention(kind, published):
-    _, folder = published(kind)
-    states = []
-    for mechanism in (SDPA, FAVOR, FAVOR | {"nb_features": 4}):
-        backbone, model = own(kind, mechanism)
-        backbone.load_weights(model, folder)
-        states.append(model.base_model(IDS, MASK).last_hidden_state[MASK.bool()])
-    near, far = ((each - states[0]).norm().item() for each in states[1:])
-    assert 0 < near < far / 2
-
-
-@pytest.mark.parametrize("mechanism", [SDPA, FAVOR, LSH], ids=lambda values: values["kind"])
-@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].keys])
-def test_padding_changes_nothing(kind, mechanism):
+@pytest.mark.parametrize(
+    ("kind", "mechanism"), of_ability((kind for kind in ABLE if FAMILIES[kind].keys), LSH, FAVOR, SDPA)
+)
+def test_padding(kind, mechanism):
     _, model = own(kind, mechanism, shared_projection="queries")
     row, gap = IDS[1:, :5], torch.full((1, 7), PAD)
     alone = model.base_model(row, torch.ones_like(row)).last_hidden_state
@@ -121,8 +101,9 @@ def test_padding_changes_nothing(kind, mechanism):
         torch.testing.assert_close(found, alone, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", OTHERS)
-def test_every_other_mechanism_reads_published_weights_hides_padding_and_learns(kind, published, tmp_path):
+def test_every_other_mechanism(kind, published, tmp_path):
     _, folder = published("bert")
     backbone, model = own("bert", OTHERS[kind])
     backbone.load_weights(model, folder)
@@ -138,31 +119,6 @@ def test_every_other_mechanism_reads_published_weights_hides_padding_and_learns(
     torch.testing.assert_close(loaded.base_model(IDS, MASK).last_hidden_state, found)
 
 
-def test_learned_shares_are_drawn_for_each_layer_and_end_the_reach():
-    backbone, model = own("bert", LINFORMER, seed=3)
-    assert backbone.parameters.longest() == 12
-    first, second, _ = (each.shares for each in mechanisms(model))
-    assert not torch.equal(first, second)
-    _, again = own("bert", LINFORMER, seed=3)
-    assert torch.equal(next(mechanisms(again)).shares, first)
-    with pytest.raises(ValueError, match="reads 12 tokens at most, but the text has 13"):
-        model(torch.full((1, 13), 5))
-
-
-@pytest.mark.parametrize("kind", ["hedgehog", "lolcats"])
-def test_a_saved_model_keeps_what_its_mechanisms_have_learnt(kind, tmp_path):
-    _, model = own("bert", {"kind": kind}, attention_dropout=0.0)
-    names = [name for name, _ in model.named_parameters() if ".mechanism." in name]
-    assert len(names) == len(list(mechanisms(model))) * (2 if kind == "hedgehog" else 3)
-    with torch.no_grad():
-        for name in names:
-            model.get_parameter(name).normal_()
-    ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
-    model.save_pretrained(tmp_path)
-    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
-    torch.testing.assert_close(loaded(ids).logits, model(ids).logits, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH, BIGBIRD], ids=lambda values: values["kind"])
 def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
     ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
@@ -175,24 +131,8 @@ def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
     assert not torch.allclose(other(ids).logits, model(ids).logits)
 
 
-def test_a_model_without_its_own_attention_takes_weights_from_one_with(published, tmp_path):
-    _, folder = published("bert")
-    backbone, exact = own("bert", None)
-    backbone.load_weights(exact, folder)
-    exact.save_pretrained(tmp_path / "exact")
-    backbone, model = own("bert", FAVOR)
-    backbone.load_weights(model, tmp_path / "exact")
-    for name, weight in exact.named_parameters():
-        assert torch.equal(model.get_parameter(name), weight), name
-    assert list(backbone.parameters.takeover_errors(Settings(architecture=architecture("bert")))) == []
-    backbone, _ = own("bert", LSH, shared_projection="keys")
-    (obstacle,) = backbone.parameters.takeover_errors(Settings(architecture=architecture("bert")))
-    assert "shares queries and keys" in obstacle
-
-
-@pytest.mark.parametrize("choice", ["queries", "keys", "mean"])
-@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].keys])
-def test_one_projection_begins_with_what_was_chosen(kind, choice, published):
+@pytest.mark.parametrize(("kind", "choice"), of_ability(["bert", "roberta", "eurobert"], "mean", "queries", "keys"))
+def test_first_weights_of_one_projection(kind, choice, published):
     source, folder = published(kind)
     backbone, model = own(kind, LSH, shared_projection=choice)
     backbone.load_weights(model, folder)
@@ -209,16 +149,8 @@ def test_one_projection_begins_with_what_was_chosen(kind, choice, published):
         assert not list(attends.get_submodule(family.keys).parameters())
 
 
-def test_layers_with_a_window_stay_exact():
-    _, model = own("modernbert", FAVOR)
-    kinds = model.base_model.inner.config.layer_types
-    held = [hasattr(block.attn, "mechanism") for block in model.base_model.layers]
-    assert held == [kind == "full_attention" for kind in kinds]
-    assert set(held) == {True, False}
-
-
-@pytest.mark.parametrize("kind", ABLE)
-def test_a_list_repeats_over_the_layers_without_a_window(kind):
+@pytest.mark.parametrize("kind", ["bert", "albert", "modernbert", "distilbert"])
+def test_a_list_repeats_over_layers_without_a_window(kind):
     held = [WINDOW, FAVOR] if kind != "albert" else [FAVOR]  # whose layers are one block
     fields = architecture(kind) | ({"num_hidden_layers": 7} if kind == "modernbert" else {})
     parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(held)
@@ -238,25 +170,17 @@ def test_a_list_repeats_over_the_layers_without_a_window(kind):
     torch.testing.assert_close(states, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_layers_of_a_list_that_compute_exactly_give_what_was_published(published):
-    source, folder = published("bert")
-    backbone, model = own("bert", [WINDOW, SDPA])
-    backbone.load_weights(model, folder)
-    here, there = model.base_model(IDS, MASK), source.base_model(IDS, attention_mask=MASK)
-    torch.testing.assert_close(here.last_hidden_state[MASK.bool()], there.last_hidden_state[MASK.bool()])
-    maps = model.base_model(IDS, MASK, output_attentions=True).attentions
-    assert [each.shape for each in maps] == [(2, 2, 8, 8)] * 3
-
-
 WINDOWED = [
     architecture("modernbert") | {"num_hidden_layers": 6, "global_attn_every_n_layers": 3, "local_attention": 4},
     architecture("ultrabert") | {"num_hidden_layers": 6, "sliding_window": 4, "layer_types": None},
 ]
 
 
-@pytest.mark.parametrize("fields", [*map(architecture, ABLE), *WINDOWED], ids=lambda fields: fields["model_type"])
+@pytest.mark.parametrize(
+    "fields", [architecture("bert"), architecture("albert"), *WINDOWED], ids=lambda fields: fields["model_type"]
+)
 @torch.no_grad()
-def test_attention_maps_stand_at_the_layers_that_compute_them(fields):
+def test_attention_maps_by_layers(fields):
     """Layers with a window have no mechanism, and layers that share their weights have one together."""
     parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(SDPA)
     model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=0).config(TOKENIZER, {})).eval()
@@ -280,7 +204,7 @@ def test_attention_maps_stand_at_the_layers_that_compute_them(fields):
     assert {layer for layer, *_ in attended(model, IDS[0].tolist())} == expected.keys()
 
 
-def test_only_the_layers_that_share_begin_with_a_chosen_projection(published):
+def test_first_weights_of_layers_that_share(published):
     source, folder = published("bert")
     backbone, model = own("bert", [SDPA, LSH, FAVOR], shared_projection="mean")
     backbone.load_weights(model, folder)
@@ -293,92 +217,25 @@ def test_only_the_layers_that_share_begin_with_a_chosen_projection(published):
     assert [layer.key is None for layer in layers] == [False, True, False]
 
 
-def test_a_list_is_saved_with_its_draws(tmp_path):
-    _, model = own("bert", [FAVOR, SDPA, WINDOW], seed=5)
-    model.save_pretrained(tmp_path)
-    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
-    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
-    torch.testing.assert_close(loaded(IDS, MASK).logits, model(IDS, MASK).logits, rtol=0, atol=0)
-    with pytest.raises(ConfigError, match=r"holds favor\+sdpa\+window in place of the attention of bert"):
-        target(tmp_path)
-
-
-def test_more_entries_than_layers_without_a_window_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"mechanism = \[favor-m2048, sdpa\]: more entries than the 1 layers without a window"
-    ):
+def test_more_entries_than_layers_without_a_window():
+    with pytest.raises(ConfigError, match=r"\[favor-m2048, sdpa\]"):
         own("modernbert", [FAVOR, SDPA])
-
-
-def test_mechanisms_are_numbered_and_reached():
-    _, model = own("bert", FAVOR | {"redraw_interval": 1}, seed=3)
-    found = list(mechanisms(model))
-    assert [(each.layer, each.seed) for each in found] == [(0, 3), (1, 3), (2, 3)]
-    model.train()
-    set_step(model, 0)
-    first = model.base_model(IDS, MASK).last_hidden_state
-    assert all(each.computed_by == "torch" for each in found)
-    assert first.isfinite().all()
-
-
-def test_attention_maps_are_those_of_the_mechanism():
-    _, model = own("bert", FAVOR)
-    _, exact = own("bert", SDPA)
-    exact.load_state_dict({name: each for name, each in model.state_dict().items() if ".mechanism." not in name}, False)
-    maps, those = (each.base_model(IDS, MASK, output_attentions=True).attentions for each in (model, exact))
-    assert len(maps) == len(those) == 3
-    real = MASK.bool()[:, None, :, None].expand_as(maps[0][..., :1])
-    torch.testing.assert_close(maps[0].sum(-1, keepdim=True)[real], torch.ones(int(real.sum())), rtol=0.02, atol=0)
-    torch.testing.assert_close(maps[0], those[0], rtol=0, atol=0.1)
-    eager = AutoModel.from_config(model.config.inner(), attn_implementation="eager", add_pooling_layer=False).eval()
-    eager.load_state_dict({k: v for k, v in exact.base_model.inner.state_dict().items() if ".mechanism." not in k})
-    there = eager(IDS, attention_mask=MASK, output_attentions=True).attentions
-    for ours, theirs in zip(those, there, strict=True):
-        torch.testing.assert_close(ours[real.expand_as(ours)], theirs[real.expand_as(theirs)])
-
-
-@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].queries])
-def test_geometry_reads_the_projections_that_attend(kind):
-    _, model = own(kind, LSH, shared_projection="queries")
-    layers = attention_layers(model)
-    assert len(layers) == 3
-    assert all(layer.key is None for layer in layers)
-    left, right = Projections.read(layers[0]).form("merged")
-    assert left.shape == right.shape == (2, 8, 16)
 
 
 @pytest.mark.parametrize(
     ("kind", "mechanism", "settings", "expected"),
     [
-        ("deberta-v2", SDPA, {}, "attends in a way of its own"),
-        ("llama", SDPA, {}, "attends in a way of its own"),
-        ("bert", LSH, {}, "Set shared_projection to queries, keys or mean"),
+        ("deberta-v2", SDPA, {}, "deberta-v2"),
+        ("bert", LSH, {}, "shared_projection"),
         ("modernbert", LSH, {"shared_projection": "keys"}, "no separate projections"),
-        ("albert", LSH, {"shared_projection": "keys"}, "no separate projections"),
-        ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout: 0"),
-        ("bert", [SDPA, LSH], {}, "mechanism = lsh-h2-c8 has one projection.* Set shared_projection to"),
-        (
-            "bert",
-            [SDPA, FAVOR],
-            {"attention_dropout": None},
-            "mechanism = favor-m2048 has no attention weights to drop",
-        ),
-        ("llama", [SDPA, FAVOR], {}, "mechanism = sdpa, favor-m2048: llama attends in a way of its own"),
-        ("bert", [SDPA, SDPA, SDPA, FAVOR], {}, r"\[sdpa, sdpa, sdpa, favor-m2048\]: 4 entries for 3 layers"),
+        ("bert", [SDPA, FAVOR], {"attention_dropout": None}, "favor-m2048.*attention_dropout: 0"),
+        ("llama", [SDPA, FAVOR], {}, "llama"),
+        ("bert", [SDPA, SDPA, SDPA, FAVOR], {}, "4 entries for 3 layers"),
         ("albert", [SDPA, FAVOR], {}, "2 entries for 1 layers"),
-        ("bert", [], {}, r"\[\] names no mechanism"),
+        ("bert", [], {}, "no mechanism"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_first_job(kind, mechanism, settings, expected):
+def test_settings_that_are_refused(kind, mechanism, settings, expected):
     parameters = Settings(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
     with pytest.raises(ValidationError, match=expected):
         parameters.with_mechanism(mechanism)
-
-
-def test_without_a_mechanism_settings_stay_as_they_were():
-    fields = Settings(architecture=architecture("bert")).model_dump()
-    assert list(fields) == ["kind", "architecture", "attention", "opening_steps", "quantization"]
-    favor = Settings(architecture=architecture("modernbert")).with_mechanism(FAVOR)
-    assert favor.model_dump()["mechanism"]["nb_features"] == 2048
-    assert favor.products_per_token(4096, 0.0) == favor.products_per_token(64, 0.0)
-    assert favor.family == "modernbert, favor"

@@ -35,7 +35,7 @@ def longer(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "rows", "first"), [("bert", 16, 0), ("roberta", 18, 2)])
-def test_the_first_positions_are_those_that_were_published_and_then_they_repeat(kind, rows, first, longer, tmp_path):
+def test_tiled_positions(kind, rows, first, longer, tmp_path):
     source, backbone, model = longer(kind, rows, 40, "tiled")
     table = model.base_model.embeddings.position_embeddings.weight
     there = source.base_model.embeddings.position_embeddings.weight
@@ -54,7 +54,7 @@ def test_the_first_positions_are_those_that_were_published_and_then_they_repeat(
 
 
 @pytest.mark.parametrize("fill", ["linear", "yarn"])
-def test_rotary_positions_are_stretched(fill, longer):
+def test_stretched_positions(fill, longer):
     source, backbone, model = longer("modernbert", 16, 64, fill)
     inner = model.base_model.inner
     full = inner.config.rope_parameters["full_attention"]
@@ -72,19 +72,18 @@ def test_rotary_positions_are_stretched(fill, longer):
 @pytest.mark.parametrize(
     ("kind", "rows", "positions", "expected"),
     [
-        ("bert", 16, {"length": 16, "fill": "tiled"}, "there are 16 as it is"),
-        ("roberta", 18, {"length": 16, "fill": "tiled"}, "there are 16 as it is"),
-        ("bert", 16, {"length": 32, "fill": "yarn"}, "Choose tiled"),
-        ("modernbert", 16, {"length": 32, "fill": "tiled"}, "Choose linear or yarn"),
-        ("modernbert", None, {"length": 32, "fill": "yarn"}, "max_position_embeddings is missing"),
+        ("bert", 16, {"length": 16, "fill": "tiled"}, "16"),
+        ("bert", 16, {"length": 32, "fill": "yarn"}, "tiled"),
+        ("modernbert", 16, {"length": 32, "fill": "tiled"}, "yarn"),
+        ("modernbert", None, {"length": 32, "fill": "yarn"}, "max_position_embeddings"),
     ],
 )
-def test_positions_that_cannot_be(kind, rows, positions, expected):
+def test_positions_that_are_refused(kind, rows, positions, expected):
     with pytest.raises(ValidationError, match=expected):
         Settings(architecture=architecture(kind, rows), positions=positions)
 
 
-def test_weights_move_between_equal_positions_only():
+def test_weights_of_other_positions():
     short = Settings(architecture=architecture("bert", 16))
     long = Settings(architecture=architecture("bert", 16), positions={"length": 32, "fill": "tiled"})
     assert list(long.takeover_errors(short)) == ["positions.length is 32, but the weights come from None"]

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import re
-import shutil
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     Gemma3Config,
     Gemma3ForConditionalGeneration,
@@ -63,9 +61,8 @@ def own(auto=AutoModelForMaskedLM, attention="causal", vocabulary=VOCABULARY, **
 IDS = torch.arange(1, 21).view(2, 10)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("shards", ["1GB", "2KB"])
-def test_a_causal_model_gives_what_the_published_one_gives(tied, shards, publish):
+@pytest.mark.parametrize(("tied", "shards"), [(True, "2KB"), (False, "1GB")])
+def test_a_causal_model(tied, shards, publish):
     published, folder = publish(shards, tie_word_embeddings=tied)
     assert len(list(folder.glob("*.safetensors"))) > 1 or shards == "1GB"
     backbone, model = own(tie_word_embeddings=tied)
@@ -98,21 +95,29 @@ DECODERS = {
 }
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("family", DECODERS)
-def test_every_decoder_gives_what_the_published_one_gives(family, side, publish):
+IN_THE_RING = ("qwen3", "gemma2", "bert", "roberta", "modernbert", "longformer", "deberta-v2")
+
+
+def each(families):
+    """Return families, of which some stand for the others in the short run of the tests."""
+    return [pytest.param(name, marks=[] if name in IN_THE_RING else pytest.mark.extended) for name in families]
+
+
+@pytest.mark.parametrize("family", each(DECODERS))
+def test_every_decoder_with_padding(family, publish):
     changes = {"model_type": family} | DECODERS[family]
     published, folder = publish(pad_token_id=0, **changes)
     backbone, model = own(**changes)
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
-    ids, mask = padded(side, 7)
-    for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
-        torch.testing.assert_close(found[real], published(document).logits[0])
+    for side in ("right", "left"):
+        ids, mask = padded(side, 7)
+        for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
+            torch.testing.assert_close(found[real], published(document).logits[0])
 
 
 @pytest.mark.parametrize("width", [64, 48])
-def test_gpt_2_gives_what_the_published_one_gives(width, tmp_path):
+def test_gpt_2(width, tmp_path):
     """Its file says null where its feed-forward layers are four times as wide as a state."""
     unknown = {"intermediate_size", "num_key_value_heads"}
     fields = {name: value for name, value in ARCHITECTURE.items() if name not in unknown}
@@ -128,7 +133,7 @@ def test_gpt_2_gives_what_the_published_one_gives(width, tmp_path):
     }
 
 
-def test_an_opened_model_has_the_weights_and_sees_both_sides(publish):
+def test_weights_of_an_opened_model(publish):
     published, folder = publish()
     backbone, model = own(attention="bidirectional")
     backbone.load_weights(model, folder)
@@ -136,36 +141,10 @@ def test_an_opened_model_has_the_weights_and_sees_both_sides(publish):
     torch.testing.assert_close(model(IDS).logits[:, -1:].shape, published(IDS).logits[:, -1:].shape)
     for name, weight in published.model.named_parameters():
         assert torch.equal(model.pretrained.inner.get_parameter(name), weight), name
-
-
-def test_a_head_of_another_task_stays_as_drawn(publish):
-    _, folder = publish()
-    backbone, model = own(AutoModelForTokenClassification)
-    before = [weight.clone() for weight in model.head.parameters()]
-    backbone.load_weights(model, folder)
-    assert all(torch.equal(weight, other) for weight, other in zip(model.head.parameters(), before, strict=True))
-
-
-@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "gpt2"])
-@pytest.mark.parametrize("form", ["base model", "classifier"])
-def test_a_decoder_may_lack_the_head_that_another_task_needs_not(kind, form, publish):
-    changes = {"model_type": kind, "tie_word_embeddings": False} | DECODERS.get(kind, {})
-    if kind == "gpt2":
-        changes |= {"num_key_value_heads": None, "intermediate_size": 64}
-    published, folder = publish(pad_token_id=0, **changes)
-    shutil.rmtree(folder)
-    other = published.base_model
-    if form == "classifier":
-        other = AutoModelForSequenceClassification.from_config(published.config)
-        other.base_model.load_state_dict(published.base_model.state_dict())
-    other.save_pretrained(folder)
-    backbone, model = own(AutoModelForTokenClassification, **changes)
-    backbone.load_weights(model, folder)
-    states = published.base_model(IDS).last_hidden_state
-    torch.testing.assert_close(model.base_model(IDS).last_hidden_state, states)
-    backbone, model = own(**changes)
-    with pytest.raises(RunError, match=r"1 weights are missing.*\(lm_head.weight\)"):
-        backbone.load_weights(model, folder)
+    _, other = own(AutoModelForTokenClassification)  # whose head stays as drawn
+    before = [weight.clone() for weight in other.head.parameters()]
+    backbone.load_weights(other, folder)
+    assert all(map(torch.equal, other.head.parameters(), before))
 
 
 def cut_pickle(folder, share):
@@ -181,96 +160,42 @@ def spoil_index(folder, change):
 
 
 DAMAGE = {
-    **{f"{share} of a pickle": lambda folder, share=share: cut_pickle(folder, share) for share in (0, 1e-3, 0.5, 0.99)},
+    **{f"{share} of a pickle": lambda folder, share=share: cut_pickle(folder, share) for share in (0, 0.5)},
     "no safetensors": lambda folder: (folder / "model.safetensors").write_bytes(b"12345678" * 9),
-    "no metadata": lambda folder: spoil_index(folder, lambda index: {"weight_map": index["weight_map"]}),
     "no map": lambda folder: spoil_index(folder, lambda index: {"metadata": index["metadata"]}),
     "a list": lambda folder: spoil_index(folder, lambda index: [index]),
     "no shard": lambda folder: next(folder.glob("*1-of*.safetensors")).unlink(),
+    "no weights": lambda folder: [path.unlink() for path in folder.glob("*.safetensors*")],
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_weights_are_refused(damage, publish):
+def test_damaged_weights(damage, publish):
     _, folder = publish("1GB" if "pickle" in damage or "safetensors" in damage else "2KB")
     DAMAGE[damage](folder)
     backbone, model = own()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(RunError, match="published.*([Dd]ownload (it|the model)) again"):
+    with pytest.raises(RunError, match="published"):
         backbone.load_weights(model, folder)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_tokens_beyond_the_vocabulary_keep_their_embeddings(tied, publish):
-    published, folder = publish(tie_word_embeddings=tied)
-    backbone, model = own(vocabulary=VOCABULARY + 3, tie_word_embeddings=tied)
+def test_tokens_beyond_the_vocabulary(publish):
+    published, folder = publish(tie_word_embeddings=False)
+    backbone, model = own(vocabulary=VOCABULARY + 3, tie_word_embeddings=False)
     drawn = model.get_input_embeddings().weight[VOCABULARY:].clone()
     backbone.load_weights(model, folder)
     assert torch.equal(model.get_input_embeddings().weight[VOCABULARY:], drawn)
     torch.testing.assert_close(model(IDS).logits[..., :VOCABULARY], published(IDS).logits)
 
 
-def test_another_architecture_is_refused(publish):
+def test_weights_of_another_architecture(publish):
     _, folder = publish(rms_norm_eps=1e-3, intermediate_size=48)
     backbone, model = own()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(
-        RunError, match=r"config.json: another architecture.*intermediate_size is 32, there 48; rms_norm"
-    ):
+    with pytest.raises(RunError, match=r"config.json: .*intermediate_size is 32, there 48; rms_norm"):
         backbone.load_weights(model, folder)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-
-
-def test_missing_weights_are_refused(publish):
-    _, folder = publish("2KB")
-    index = json.loads((folder / "model.safetensors.index.json").read_text())
-    (folder / index["weight_map"]["model.layers.1.mlp.up_proj.weight"]).unlink()
-    backbone, model = own()
-    with pytest.raises(RunError, match="published: lacks model-0000"):
-        backbone.load_weights(model, folder)
-
-
-def test_a_run_goes_on_from_a_saved_model(publish, tmp_path):
-    _, model = own(attention="causal")
-    model.save_pretrained(tmp_path / "own")
-    opened, other = own(attention="bidirectional")
-    torch.nn.init.zeros_(other.head.decoder.weight)
-    opened.load_weights(other, tmp_path / "own")
-    assert torch.equal(other.head.decoder.weight, model.head.decoder.weight)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_is_saved_and_loaded(family, tmp_path):
-    sizes = PLAIN | {"num_key_value_heads": 4} | ENCODERS.get(family, {}) | DECODERS.get(family, {})
-    parameters = Settings(architecture=sizes | {"model_type": family})
-    config = PretrainedBackboneConfig(
-        **parameters.model_dump(exclude={"kind"}), vocab_size=VOCABULARY, pad_token_id=PAD
-    )
-    torch.manual_seed(2)
-    model = AutoModelForMaskedLM.from_config(config).eval()
-    model.save_pretrained(tmp_path / "own")
-    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "own").eval()
-    torch.manual_seed(3)
-    other = AutoModelForMaskedLM.from_config(config).eval()
-    Backbone(parameters, seed=0).load_weights(other, tmp_path / "own")
-    for found in (again, other):
-        assert all(map(torch.equal, found.state_dict().values(), model.state_dict().values()))
-
-
-STRETCHED = {"rope_type": "llama3", "factor": 4.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0}
-STRETCHED |= {"original_max_position_embeddings": 16}
-
-
-def test_positions_are_stretched_as_those_that_were_published(publish):
-    """As in Llama 3.2."""
-    published, folder = publish(rope_scaling=STRETCHED, rope_theta=100.0)
-    backbone, model = own(rope_scaling=STRETCHED, rope_theta=100.0)
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
-    _, plain = own(rope_theta=100.0)
-    with pytest.raises(RunError, match="config.json: another architecture.*rope_parameters"):
-        backbone.load_weights(plain, folder)
 
 
 GEMMA = ARCHITECTURE | {"model_type": "gemma3_text", "head_dim": 4, "sliding_window": 8}
@@ -282,50 +207,40 @@ IMAGES = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_s
 IMAGES |= {"num_attention_heads": 2, "image_size": 16, "patch_size": 8}
 
 
-@pytest.mark.parametrize("attention", ["causal", "bidirectional"])
-def test_the_text_part_of_a_model_that_also_sees_is_taken(attention, tmp_path):
+def test_the_text_part_of_a_model_that_also_sees(tmp_path):
     """As Gemma 3 is published from 4 billion weights on."""
     config = Gemma3Config(text_config=GEMMA | {"vocab_size": VOCABULARY}, vision_config=IMAGES, mm_tokens_per_image=4)
     torch.manual_seed(1)
     published = Gemma3ForConditionalGeneration(config).eval()
     published.save_pretrained(tmp_path / "published")
-    parameters = Settings(architecture=GEMMA, attention=attention)
+    parameters = Settings(architecture=GEMMA, attention="causal")
     values = parameters.model_dump(exclude={"kind"})
     model = AutoModelForMaskedLM.from_config(
         PretrainedBackboneConfig(**values, vocab_size=VOCABULARY, pad_token_id=0)
     ).eval()
     Backbone(parameters, seed=0).load_weights(model, tmp_path / "published")
-    same = torch.allclose(model(IDS).logits, published(IDS).logits, atol=1e-5)
-    assert same == (attention == "causal")
+    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
     for name, weight in published.model.language_model.named_parameters():
         assert torch.equal(model.pretrained.inner.get_parameter(name), weight), name
 
 
-def test_sizes_that_the_text_part_leaves_out_are_those_of_its_type(tmp_path):
-    """As Gemma 3 with 4 billion weights is published: transformers writes only the differences of an inner model."""
-    text = GEMMA | {"vocab_size": VOCABULARY, "num_attention_heads": 8, "intermediate_size": 9216}
-    config = Gemma3Config(text_config=text, vision_config=IMAGES, mm_tokens_per_image=4)
-    torch.manual_seed(1)
-    published = Gemma3ForConditionalGeneration(config).eval()
-    published.save_pretrained(tmp_path)
-    whole = json.loads((tmp_path / "config.json").read_text())
-    del whole["text_config"]["num_attention_heads"], whole["text_config"]["intermediate_size"]
-    (tmp_path / "config.json").write_text(json.dumps(whole))
-    assert config_error(whole) is None
-    parameters = Settings(architecture=architecture_of(whole), attention="causal")
-    values = parameters.model_dump(exclude={"kind"})
-    model = AutoModelForMaskedLM.from_config(
-        PretrainedBackboneConfig(**values, vocab_size=VOCABULARY, pad_token_id=0)
-    ).eval()
-    Backbone(parameters, seed=0).load_weights(model, tmp_path)
-    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_no_default_is_taken_for_a_size_that_a_file_lacks(kind):
-    """Other code may have it by another name."""
-    fields = {name: value for name, value in PLAIN.items() if name != "num_attention_heads"} | {"model_type": kind}
-    assert "num_attention_heads" not in architecture_of(fields)
+def test_what_is_read_of_the_files_of_every_family():
+    for kind in FAMILIES:
+        plain = {name: value for name, value in PLAIN.items() if name != "num_attention_heads"} | {"model_type": kind}
+        assert "num_attention_heads" not in architecture_of(plain), kind  # other code may have it by another name
+        saved, known = AutoConfig.for_model(kind).to_dict(), declared.fields(kind)
+        unread = {name for name in saved if not name.startswith("_")} - known - {"output_attentions", "model_type"}
+        assert not unread, kind
+        assert {"rope_theta", "rope_scaling", "partial_rotary_factor"} <= known
+        assert transformers.MODEL_MAPPING[type(AutoConfig.for_model(kind))].__name__ in declared.classes(kind)
+        for value in ("rope", "rotary", "sans_pos"):  # as Ettin and mmBERT name their positions
+            fields = PLAIN | {"model_type": kind, "position_embedding_type": value}
+            rotary = "rope_parameters" in saved
+            assert (config_error(fields) is None) == rotary, kind
+            assert not rotary or "position_embedding_type" not in architecture_of(fields), kind
+    whole = {"model_type": "gemma3", "text_config": GEMMA | {"vocab_size": VOCABULARY}}
+    assert "quantization_config" in config_error(whole | {"quantization_config": {"quant_method": "gptq"}})
+    assert config_error(whole | {"quantization_config": None}) is None
 
 
 PLAIN = {name: ARCHITECTURE[name] for name in ARCHITECTURE if name not in ("model_type", "num_key_value_heads")}
@@ -351,7 +266,6 @@ ENCODERS = {
     "jina_embeddings_v3": {"type_vocab_size": 1},
     "ultrabert": {"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]},
 }
-every_encoder = pytest.mark.parametrize("kind", ENCODERS)
 PAD = 1
 
 
@@ -403,53 +317,29 @@ def logits_of(published, ids):
     return published(ids, **extra).logits[0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ENCODERS if FAMILIES[kind].head])
-@pytest.mark.parametrize("filler", [PAD, 7])
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_encoder):
+@pytest.mark.parametrize("kind", each(kind for kind in ENCODERS if FAMILIES[kind].head))
+def test_every_encoder_with_padding(kind, publish_encoder):
     published, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, vocabulary=VOCABULARY + 3)
     backbone.load_weights(model, folder)
-    ids, mask = padded(side, filler)
-    logits = model(ids, mask).logits[..., :VOCABULARY]
-    for found, real, document in zip(logits, mask.bool(), documents(), strict=True):
-        torch.testing.assert_close(found[real], logits_of(published, document))
-        torch.testing.assert_close(model(document).logits[0, :, :VOCABULARY], logits_of(published, document))
-    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    assert tied == (kind != "eurobert")
-
-
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_a_head_unlike_ours_stays_as_drawn(side, publish_encoder, caplog):
-    """UltraBERT's has two matrices before the scores."""
-    published, folder = publish_encoder("ultrabert")
-    backbone, model = own_encoder("ultrabert")
-    drawn = model.head.decoder.weight.clone()
-    with caplog.at_level(logging.INFO):
-        backbone.load_weights(model, folder)
-    assert "holds no head like the one that predicts tokens here" in caplog.text
-    assert torch.equal(model.head.decoder.weight, drawn)
-    ids, mask = padded(side, 7)
-    found = model.base_model(ids, mask).last_hidden_state
-    for own, real, document in zip(found, mask.bool(), documents(), strict=True):
-        torch.testing.assert_close(own[real], published.base_model(document).last_hidden_state[0])
-
-
-@every_encoder
-def test_states_of_all_layers_are_those_of_transformers(kind, publish_encoder):
-    published, folder = publish_encoder(kind)
-    backbone, model = own_encoder(kind)
-    backbone.load_weights(model, folder)
+    for side, filler in (("right", 7), ("left", PAD)):
+        ids, mask = padded(side, filler)
+        logits = model(ids, mask).logits[..., :VOCABULARY]
+        for found, real, document in zip(logits, mask.bool(), documents(), strict=True):
+            torch.testing.assert_close(found[real], logits_of(published, document))
     document = documents()[2]
+    torch.testing.assert_close(model(document).logits[0, :, :VOCABULARY], logits_of(published, document))
     extra = {"global_attention_mask": (document == 3).long()} if kind == "longformer" else {}
     expected = published.base_model(document, output_hidden_states=True, **extra).hidden_states
     found = model.base_model(document, output_hidden_states=True).hidden_states
     assert len(found) == len(expected) == 3
-    for own, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(own, theirs)
+    for states, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(states, theirs)
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    assert tied == (kind != "eurobert")
 
 
-def test_bigbird_reads_a_text_as_if_it_were_the_first(publish_encoder):
+def test_bigbird_after_a_short_text(publish_encoder):
     """Left alone, it attends fully for good after a short text, and draws weights meanwhile."""
     published, folder = publish_encoder("big_bird")
     backbone, model = own_encoder("big_bird")
@@ -466,74 +356,23 @@ def test_bigbird_reads_a_text_as_if_it_were_the_first(publish_encoder):
     torch.testing.assert_close(between, published(short).logits)
 
 
-def test_bigbird_draws_the_same_blocks_in_every_step(publish_encoder):
-    """The draw is keyed by the layer and the number of blocks alone; evaluation has none."""
-    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    _, folder = publish_encoder("big_bird", **changes)
-    backbone, model = own_encoder("big_bird", **changes)
-    backbone.load_weights(model, folder)
-    ids = (torch.arange(40) % 30 + 3)[None]
-    evaluated = model(ids).logits
-    trained = model.train()(ids).logits
-    assert not torch.allclose(evaluated, trained)
-    assert torch.equal(trained, model(ids).logits)
-
-
-@pytest.mark.parametrize(("kind", "activation"), [("bert", "relu"), ("big_bird", "gelu_new"), ("distilbert", "relu")])
-def test_a_head_keeps_its_activation(kind, activation, publish_encoder):
-    changes = {"activation" if kind == "distilbert" else "hidden_act": activation}
-    published, folder = publish_encoder(kind, **changes)
-    backbone, model = own_encoder(kind, **changes)
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS[:1] + 2).logits, published(IDS[:1] + 2).logits)
-
-
-@pytest.mark.parametrize("task", ["PreTraining", "SequenceClassification"])
-def test_the_discriminator_of_electra_has_no_head_that_predicts_tokens(task, publish_encoder, tmp_path, caplog):
-    published, folder = publish_encoder("electra")
-    other = getattr(transformers, f"ElectraFor{task}")(published.config)
-    other.electra.load_state_dict(published.electra.state_dict())
-    other.save_pretrained(folder)
-    backbone, model = own_encoder("electra")
-    with caplog.at_level(logging.INFO):
-        backbone.load_weights(model, folder)
-    assert "holds no head like the one that predicts tokens here" in caplog.text
-    states = published.eval().electra(IDS + 2).last_hidden_state
-    torch.testing.assert_close(model.base_model(IDS + 2).last_hidden_state, states)
-
-
-@every_encoder
-def test_an_encoder_of_another_architecture_or_task(kind, publish_encoder):
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "longformer"])
+def test_an_encoder_of_another_architecture(kind, publish_encoder):
     _, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, intermediate_size=48)
     name = FAMILIES[kind].names.get("intermediate_size", "intermediate_size")
-    with pytest.raises(RunError, match=f"config.json: another architecture.*{name} is 48, there 32"):
+    with pytest.raises(RunError, match=f"{name} is 48, there 32"):
         backbone.load_weights(model, folder)
     backbone, model = own_encoder(kind, AutoModelForTokenClassification)
     backbone.load_weights(model, folder)  # the head has nothing to take over
-
-
-@pytest.mark.parametrize("kind", ["xlm-roberta", "longformer"])
-def test_positions_that_begin_behind_another_padding_are_refused(kind, publish_encoder):
-    _, folder = publish_encoder(kind)
-    backbone, model = own_encoder(kind, pad=0)
-    with pytest.raises(RunError, match=r"config.json: .*\(pad_token_id is 0, there 1\). Use the published tokeniser"):
-        backbone.load_weights(model, folder)
-
-
-@pytest.mark.parametrize("kind", ["bert", "mpnet", "nystromformer"])
-def test_positions_that_begin_in_one_place_take_any_padding(kind, publish_encoder):
-    """MPNet's begin at 2, as if its padding were token 1."""
-    published, folder = publish_encoder(kind)
-    backbone, model = own_encoder(kind, pad=0)
-    backbone.load_weights(model, folder)
-    ids, mask = padded("left", 0)
-    for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
-        torch.testing.assert_close(found[real], logits_of(published, document))
+    if kind == "longformer":  # its positions begin behind the padding token
+        backbone, model = own_encoder(kind, pad=0)
+        with pytest.raises(RunError, match="pad_token_id is 0, there 1"):
+            backbone.load_weights(model, folder)
 
 
 @pytest.mark.parametrize("lack", ["head", "layer"])
-def test_an_encoder_without_a_head_like_ours_keeps_the_drawn_one(lack, publish_encoder, caplog):
+def test_an_encoder_without_a_head_or_a_layer(lack, publish_encoder, caplog):
     published, folder = publish_encoder("deberta-v2")
     if lack == "head":
         published.deberta.save_pretrained(folder)
@@ -543,20 +382,19 @@ def test_an_encoder_without_a_head_like_ours_keeps_the_drawn_one(lack, publish_e
     backbone, model = own_encoder("deberta-v2")
     drawn = model.head.dense.weight.clone()
     if lack == "layer":
-        with pytest.raises(RunError, match=r"4 weights are missing.*deberta.encoder.layer.1.output"):
+        with pytest.raises(RunError, match="deberta.encoder.layer.1.output"):
             backbone.load_weights(model, folder)
         return
     with caplog.at_level(logging.INFO):
         backbone.load_weights(model, folder)
-    assert "holds no head like the one that predicts tokens here, so it is random" in caplog.text
+    assert "random" in caplog.text
     assert torch.equal(model.head.dense.weight, drawn)
     words = published.deberta.get_input_embeddings().weight
     assert torch.equal(model.get_input_embeddings().weight, words)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("files", [1, 3])
-def test_weights_in_the_older_form_are_read(files, dtype, publish_encoder):
+@pytest.mark.parametrize(("files", "dtype"), [(1, torch.float16), (3, torch.float64)])
+def test_weights_in_the_older_form(files, dtype, publish_encoder):
     """As those of mDeBERTa v3 are published; in any precision they become float32."""
     published, folder = publish_encoder("deberta-v2")
     (folder / "model.safetensors").unlink()
@@ -575,150 +413,7 @@ def test_weights_in_the_older_form_are_read(files, dtype, publish_encoder):
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
 
 
-def test_an_encoder_without_a_dense_head_may_lack_it(publish_encoder, caplog):
-    """EuroBERT's decoder is not tied to its embeddings."""
-    published, folder = publish_encoder("eurobert")
-    published.model.save_pretrained(folder)
-    backbone, model = own_encoder("eurobert")
-    with caplog.at_level(logging.INFO):
-        backbone.load_weights(model, folder)
-    assert "holds no head like the one that predicts tokens here" in caplog.text
-    states = published.model(IDS + 2).last_hidden_state
-    torch.testing.assert_close(model.base_model(IDS + 2).last_hidden_state, states)
-
-
-@pytest.mark.parametrize(("kind", "other"), [("bert", "distilbert"), ("mpnet", "electra"), ("eurobert", "bert")])
-def test_weights_of_another_family_are_refused(kind, other, publish_encoder):
-    _, folder = publish_encoder(kind)
-    fields = (folder / "config.json").read_text()
-    publish_encoder(other)
-    (folder / "config.json").write_text(fields)
-    backbone, model = own_encoder(kind)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    with pytest.raises(RunError, match="published: .* weights are missing or left over"):
-        backbone.load_weights(model, folder)
-    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-
-
-def test_a_folder_without_weights_is_refused(publish_encoder):
-    _, folder = publish_encoder("distilbert")
-    (folder / "model.safetensors").unlink()
-    backbone, model = own_encoder("distilbert")
-    with pytest.raises(RunError, match=r"published: holds neither model\.safetensors nor"):
-        backbone.load_weights(model, folder)
-
-
 OLD = {
-    "distilbert": {
-        "activation": "gelu",
-        "architectures": ["DistilBertForMaskedLM"],
-        "attention_dropout": 0.1,
-        "dim": 16,
-        "dropout": 0.1,
-        "hidden_dim": 32,
-        "initializer_range": 0.02,
-        "max_position_embeddings": 64,
-        "n_heads": 4,
-        "n_layers": 2,
-        "pad_token_id": 1,
-        "qa_dropout": 0.1,
-        "seq_classif_dropout": 0.2,
-        "sinusoidal_pos_embds": False,
-        "tie_weights_": True,
-        "transformers_version": "4.10.0.dev0",
-    },
-    "electra": {
-        "architectures": ["ElectraForPreTraining"],
-        "attention_probs_dropout_prob": 0.1,
-        "embedding_size": 8,
-        "hidden_act": "gelu",
-        "position_embedding_type": "absolute",
-        "summary_activation": "gelu",
-        "summary_last_dropout": 0.1,
-        "summary_type": "first",
-        "summary_use_proj": True,
-        "type_vocab_size": 2,
-    },
-    "mpnet": {
-        "_name_or_path": "old_models/all-mpnet-base-v2/0_Transformer",
-        "architectures": ["MPNetForMaskedLM"],
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "layer_norm_eps": 1e-05,
-        "pad_token_id": 1,
-        "relative_attention_num_buckets": 32,
-        "transformers_version": "4.8.2",
-    },
-    "longformer": {
-        "attention_mode": "longformer",
-        "attention_window": [4, 4],
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "gradient_checkpointing": False,
-        "ignore_attention_mask": False,
-        "layer_norm_eps": 1e-05,
-        "pad_token_id": 1,
-        "sep_token_id": 2,
-        "type_vocab_size": 1,
-    },
-    "big_bird": {
-        "architectures": ["BigBirdForPreTraining"],
-        "attention_type": "block_sparse",
-        "block_size": 2,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "gradient_checkpointing": False,
-        "hidden_act": "gelu_new",
-        "num_random_blocks": 1,
-        "pad_token_id": 0,
-        "position_embedding_type": "absolute",
-        "rescale_embeddings": True,
-        "sep_token_id": 66,
-        "type_vocab_size": 2,
-        "use_bias": True,
-        "use_cache": True,
-    },
-    "nystromformer": {
-        "add_cross_attention": False,
-        "architectures": ["NystromformerForMaskedLM"],
-        "bos_token_id": 0,
-        "conv_kernel_size": 5,
-        "eos_token_id": 2,
-        "hidden_act": "gelu_new",
-        "inv_coeff_init_option": False,
-        "layer_norm_eps": 1e-05,
-        "num_landmarks": 64,
-        "pad_token_id": 1,
-        "segment_means_seq_len": 64,
-        "type_vocab_size": 2,
-    },
-    "eurobert": {
-        "architectures": ["EuroBertForMaskedLM"],
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "auto_map": {"AutoModelForMaskedLM": "modeling_eurobert.EuroBertForMaskedLM"},
-        "bos_token": "<|begin_of_text|>",
-        "bos_token_id": 0,
-        "clf_pooling": "late",
-        "eos_token": "<|end_of_text|>",
-        "eos_token_id": 2,
-        "head_dim": 4,
-        "hidden_act": "silu",
-        "hidden_dropout": 0.0,
-        "mask_token": "<|mask|>",
-        "mask_token_id": 3,
-        "mlp_bias": False,
-        "num_key_value_heads": 4,
-        "pad_token": "<|end_of_text|>",
-        "pad_token_id": 2,
-        "pretraining_tp": 1,
-        "rms_norm_eps": 1e-05,
-        "rope_scaling": None,
-        "rope_theta": 250000,
-        "tie_word_embeddings": False,
-        "torch_dtype": "bfloat16",
-        "use_cache": False,
-    },
     "modernbert": {
         "architectures": ["ModernBertForMaskedLM"],
         "bos_token_id": 2,
@@ -759,14 +454,12 @@ OLD = {
         "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
     },
 }
-"""Fields of `config.json` as they were published: by distilbert-base-uncased, google/electra-small-discriminator,
-sentence-transformers/all-mpnet-base-v2, allenai/longformer-base-4096, google/bigbird-roberta-base,
-uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, jhu-clsp/mmBERT-base, gpt2; with the sizes of a small model."""
+"""Fields of `config.json` as they were published: by jhu-clsp/mmBERT-base and gpt2; with the sizes of a small model."""
 
 
 @pytest.mark.parametrize("kind", OLD)
-def test_a_published_config_is_taken_as_it_is(kind, tmp_path):
-    sizes = {} if OLD[kind].keys() & {"dim", "n_embd"} else PLAIN
+def test_a_published_config(kind, tmp_path):
+    sizes = {} if kind == "gpt2" else PLAIN
     fields = {"model_type": kind} | sizes | OLD[kind] | {"vocab_size": VOCABULARY}
     auto = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
     torch.manual_seed(1)
@@ -785,43 +478,20 @@ def test_a_published_config_is_taken_as_it_is(kind, tmp_path):
 
 HARMLESS = {
     "_attn_implementation": "flash_attention_2",
-    "_attn_implementation_autoset": True,
     "_commit_hash": "0" * 40,
-    "_flash_attn_2_enabled": True,
-    "adapters": {"adapters": {}},
     "add_cross_attention": False,
-    "attn_implementation": "flash_attention_2",
     "auto_map": {"AutoConfig": "configuration_own.OwnConfig", "AutoTokenizer": ["tokenization_own.Own", None]},
-    "dtype": "bfloat16",
-    "finetuning_task": "mrpc",
     "gradient_checkpointing": True,
     "id2label": {"0": "LABEL_0"},
-    "label2id": {"LABEL_0": 0},
-    "language": "english",
     "matryoshka_dimensions": [64, 32],
-    "max_length": 20,
-    "model_max_length": 512,
-    "name": "Bert",
-    "num_beams": 4,
     "output_attentions": True,
     "output_hidden_states": True,
-    "output_past": True,
     "position_embedding_type": None,
-    "problem_type": "regression",
     "pruned_heads": {},
     "quantization_config": None,
-    "return_dict": False,
-    "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity",
     "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid", "version": "4.1.0.dev0"},
-    "temperature": 0.7,
-    "tf_legacy_loss": False,
     "tokenizer_class": "BertTokenizer",
     "torch_dtype": "float16",
-    "torchscript": False,
-    "unsloth_version": "2024.9",
-    "use_bfloat16": False,
-    "use_flash_attn": True,
-    "use_return_dict": True,
 }
 """Fields of published files that change no state."""
 
@@ -834,9 +504,10 @@ def with_fields(folder, fields):
     return changed
 
 
-@pytest.mark.parametrize("source", ["by hand", "copied by hand", "config.json"])
-@pytest.mark.parametrize("kind", ["bert", "distilbert", "modernbert", "longformer"])
-def test_fields_that_change_no_state_are_noted(kind, source, publish_encoder, caplog):
+@pytest.mark.parametrize(
+    ("kind", "source"), [("bert", "by hand"), ("distilbert", "copied by hand"), ("longformer", "config.json")]
+)
+def test_fields_that_change_no_state(kind, source, publish_encoder, caplog):
     published, folder = publish_encoder(kind)
     plain = architecture_of(json.loads((folder / "config.json").read_text()))
     fields = with_fields(folder, HARMLESS)
@@ -847,23 +518,12 @@ def test_fields_that_change_no_state_are_noted(kind, source, publish_encoder, ca
     backbone, model = own_encoder(kind, **changes)
     with caplog.at_level(logging.INFO):
         backbone.load_weights(model, folder)
-    assert re.search("transformers reads no .*_commit_hash.* sentence_transformers, .*tokenizer_class", caplog.text)
+    assert re.search("_commit_hash.* sentence_transformers, .*tokenizer_class", caplog.text)
     torch.testing.assert_close(model(IDS + 2).logits, logits_of_batch(published, IDS + 2))
 
 
 def logits_of_batch(published, ids):
     return torch.stack([logits_of(published, document[None]) for document in ids])
-
-
-def test_code_that_transformers_has_by_now_is_not_needed(publish):
-    """As Phi-3 is published."""
-    places = {"AutoConfig": "configuration_phi3.Phi3Config", "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"}
-    published, folder = publish(model_type="phi3", pad_token_id=0)
-    fields = with_fields(folder, {"auto_map": places, "attention_bias": False, "embd_pdrop": 0.0})
-    assert config_error(fields) is None
-    backbone, model = own(model_type="phi3")
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
 
 
 HARMFUL = {
@@ -877,7 +537,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("harm", HARMFUL)
-def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
+def test_fields_that_change_states(harm, publish_encoder):
     kind, name, value = HARMFUL[harm]
     _, folder = publish_encoder(kind)
     fields = with_fields(folder, {name: value} | ({} if name == "quantization_config" else HARMLESS | {name: value}))
@@ -893,39 +553,7 @@ def test_a_field_that_changes_states_is_refused(harm, publish_encoder):
         Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind, name: value})
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("value", ["rope", "rotary", "sans_pos"])
-def test_only_a_family_with_rotary_positions_may_name_them(kind, value):
-    """As Ettin and mmBERT do. DeBERTa's positions are distances, next to a table."""
-    fields = PLAIN | {"model_type": kind, "position_embedding_type": value}
-    rotary = "rope_parameters" in AutoConfig.for_model(kind).to_dict()
-    assert (config_error(fields) is None) == rotary
-    if rotary:
-        assert "position_embedding_type" not in architecture_of(fields)
-        Settings(architecture=fields)
-
-
-def test_a_file_without_a_type_is_of_the_type_of_the_backbone(publish_encoder):
-    """As that of google/bert_uncased_L-4_H-512_A-8."""
-    published, folder = publish_encoder("bert")
-    fields = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({name: fields[name] for name in fields if name != "model_type"}))
-    backbone, model = own_encoder("bert")
-    backbone.load_weights(model, folder)
-    torch.testing.assert_close(model(IDS + 2).logits, published(IDS + 2).logits)
-    backbone, model = own_encoder("bert", hidden_act="relu")
-    with pytest.raises(RunError, match="hidden_act is 'relu', there 'gelu'"):
-        backbone.load_weights(model, folder)
-
-
-def test_what_quantises_the_whole_concerns_the_text_model():
-    text = GEMMA | {"vocab_size": VOCABULARY}
-    whole = {"model_type": "gemma3", "text_config": text, "quantization_config": {"quant_method": "gptq"}}
-    assert "quantization_config = {'quant_method': 'gptq'}" in config_error(whole)
-    assert config_error(whole | {"quantization_config": None}) is None
-
-
-def test_weights_that_are_left_over_in_a_block_are_refused(publish_encoder):
+def test_weights_that_are_left_over_in_a_block(publish_encoder):
     _, folder = publish_encoder("bert")
     weights = load_file(folder / "model.safetensors") | {"cls.seq_relationship.weight": torch.zeros(2, 16)}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
@@ -933,24 +561,5 @@ def test_weights_that_are_left_over_in_a_block_are_refused(publish_encoder):
     backbone.load_weights(model, folder)
     weights["bert.encoder.layer.0.attention.self.layer_norm_q.weight"] = torch.ones(16)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(RunError, match=r"1 weights are missing or left over \(bert.*layer_norm_q.weight\)"):
-        backbone.load_weights(model, folder)
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_all_that_transformers_declares_is_read(kind):
-    saved = AutoConfig.for_model(kind).to_dict()
-    known = declared.fields(kind)
-    assert not {name for name in saved if not name.startswith("_")} - known - {"output_attentions", "model_type"}
-    assert {"rope_theta", "rope_scaling", "partial_rotary_factor"} <= known
-    assert transformers.MODEL_MAPPING[type(AutoConfig.for_model(kind))].__name__ in declared.classes(kind)
-
-
-@pytest.mark.parametrize("kind", ["opt", "recurrent_encoder"])
-def test_a_model_of_no_known_family_is_refused(kind, publish):
-    _, folder = publish()
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": kind}))
-    backbone, model = own()
-    with pytest.raises(RunError, match=rf"config.json: model_type is '{kind}'; expected 'pretrained_backbone'"):
+    with pytest.raises(RunError, match="layer_norm_q.weight"):
         backbone.load_weights(model, folder)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.tokens.batches import ClassificationCollator
 from lib.training.predictor import _collated
@@ -28,8 +27,8 @@ def states(model, types, mask=MASK):
     return model(ids, mask, token_type_ids=types).last_hidden_state
 
 
-@pytest.mark.parametrize("kind", ["bert", "electra", "nystromformer"])
-def test_the_second_segment_moves_states_and_padding_does_not(kind):
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+def test_states_of_the_second_segment(kind):
     model = made(kind, **({"embedding_size": 32} if kind == "electra" else {}))
     assert model.config.token_types == 2
     found, without = states(model, TYPES), states(model, torch.zeros_like(TYPES))
@@ -41,23 +40,7 @@ def test_the_second_segment_moves_states_and_padding_does_not(kind):
     assert torch.allclose(found[0, :6], alone[0], atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("config", "number"),
-    [
-        (EncoderConfig(), 0),
-        (EncoderConfig(type_vocab_size=2), 2),
-        (PretrainedBackboneConfig(), 0),
-        (
-            PretrainedBackboneConfig(architecture={"model_type": "distilbert", "max_position_embeddings": 32, **SIZES}),
-            0,
-        ),
-    ],
-)
-def test_a_model_says_how_many_segments_it_knows(config, number):
-    assert config.token_types == number
-
-
-def test_only_models_with_embeddings_of_segments_are_given_them():
+def test_models_without_segments():
     example = {"id": "a", "input_ids": [1, 2, 3], "token_type_ids": [0, 1, 1], "label": 0}
     collate = functools.partial(_collated, ClassificationCollator(0), False)
     assert collate(True, [example])["token_type_ids"].tolist() == [[0, 1, 1]]

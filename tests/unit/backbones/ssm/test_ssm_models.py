@@ -7,14 +7,12 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.attention.contract import mechanisms
-from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.ssm.backbone import Backbone
 from lib.backbones.ssm.configuration import SsmConfig
-from lib.backbones.ssm.model import STEPS, Mixer, SsmModel
+from lib.backbones.ssm.model import SsmModel
 from lib.backbones.ssm.scan import scan
 from lib.backbones.ssm.settings import Settings
 from lib.core.errors import RunError
@@ -29,7 +27,6 @@ SIZES = {
     "convolution": 3,
     "chunk_size": 4,
 }
-CHUNKS = (1, 3, 4, 11, 64)
 WINDOW, LSH = {"kind": "window", "width": 4}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}
 FAVOR, LINFORMER = {"kind": "favor", "nb_features": 8}, {"kind": "linformer", "rank": 4, "length": 40}
 
@@ -72,9 +69,8 @@ def recurrence(inputs, log_decay, write, read):
     return torch.stack(outputs, 1)
 
 
-@pytest.mark.parametrize("chunk_size", CHUNKS)
-@pytest.mark.parametrize("length", [1, 4, 11])
-def test_the_scan_is_its_recurrence_whatever_the_chunks(length, chunk_size):
+@pytest.mark.parametrize(("length", "chunk_size"), [(1, 4), (4, 4), (11, 1), (11, 3), (11, 64)])
+def test_the_scan_is_its_recurrence(length, chunk_size):
     values = drawn(2, length, 3, 6), -drawn(2, length, 3, seed=1).abs(), drawn(2, length, 5, seed=2)
     values = [each.requires_grad_() for each in (*values, drawn(2, length, 5, seed=3))]
     found, expected = scan(*values, chunk_size), recurrence(*values)
@@ -85,14 +81,7 @@ def test_the_scan_is_its_recurrence_whatever_the_chunks(length, chunk_size):
         close(one, other, atol=1e-11)
 
 
-def test_a_state_that_forgets_at_once_leaves_gradients_finite():
-    values = [drawn(1, 9, 2, 3), -1e5 * drawn(1, 9, 2, seed=1).abs(), drawn(1, 9, 4, seed=2), drawn(1, 9, 4, seed=3)]
-    values = [each.float().requires_grad_() for each in values]
-    scan(*values, 4).sum().backward()
-    assert all(each.grad.isfinite().all() for each in values)
-
-
-def test_a_strong_decay_leaves_the_tokens_after_it_exact():
+def test_tokens_after_a_strong_decay():
     values = [
         drawn(1, 32, 2, 3),
         -0.01 * drawn(1, 32, 2, seed=1).abs(),
@@ -131,7 +120,7 @@ def dense(mixer, states):
     return mixer.out_proj(outputs * gate * gate.sigmoid())
 
 
-@pytest.mark.parametrize("chunk_size", CHUNKS)
+@pytest.mark.parametrize("chunk_size", [1, 4, 64])
 def test_the_mixer_is_its_dense_form(chunk_size, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "float", lambda tensor: tensor)  # the whole in float64
     mixer, states = mixer_of(chunk_size=chunk_size), drawn(2, 11, 16)
@@ -150,7 +139,7 @@ def exchange(mixer):
         mixer.conv1d.weight.copy_(mixer.conv1d.weight.flip(2))
 
 
-def test_a_reversed_text_has_reversed_states_with_the_directions_exchanged():
+def test_a_reversed_text_and_exchanged_directions():
     model, ids = build(), token_ids(2, 9)
     states = model(ids).last_hidden_state
     assert not torch.allclose(model(ids.flip(1)).last_hidden_state.flip(1), states, atol=1e-3)
@@ -159,9 +148,12 @@ def test_a_reversed_text_has_reversed_states_with_the_directions_exchanged():
     close(model(ids.flip(1)).last_hidden_state.flip(1), states)
 
 
-def test_padding_may_stand_anywhere():
+def test_padding_anywhere():
     """At the beginning, between tokens, everywhere: what is real is read as if there were nothing else."""
     model, ids = build(), token_ids(4, 7)
+    with torch.no_grad():  # biases of norms begin as zeros, and then padding would be zero in all layers
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) / 10)
     mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [0] * 7, [1] * 7])
     outputs = model(ids, mask, output_hidden_states=True)
     for row in range(4):
@@ -173,27 +165,7 @@ def test_padding_may_stand_anywhere():
             close(outputs.last_hidden_state[row, real], alone)
 
 
-def test_every_token_reaches_every_other_one_past_chunks_and_convolution():
-    model = build(num_hidden_layers=1)
-    embedded = torch.randn(1, 30, 16, requires_grad=True)
-    states = model(inputs_embeds=embedded).last_hidden_state
-    for token in (0, 14, 29):
-        (gradient,) = torch.autograd.grad(states[0, token].square().sum(), embedded, retain_graph=True)
-        assert gradient[0].abs().sum(1).gt(0).all()
-
-
-def test_cost_grows_with_the_length_alone():
-    model = build(chunk_size=8)
-    counts = []
-    for length in (256, 512, 1024):
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            model(token_ids(1, length))
-        counts.append(counter.get_total_flops())
-    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
-    assert counts[1] == 2 * counts[0]
-
-
-def test_the_estimate_counts_what_torch_counts():
+def test_the_estimate_of_the_cost():
     sizes = {"hidden_size": 64, "num_hidden_layers": 3, "head_size": 16, "state_size": 32, "chunk_size": 16}
     model = build(**sizes)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -219,27 +191,7 @@ def test_counts_are_those_of_the_dimensions(changes):
     assert count_parameters(model) == {"total": backbone + head, "backbone": backbone, **parts, "head": head}
 
 
-def test_the_default_is_about_as_large_as_the_attention_encoder():
-    with torch.device("meta"):
-        layers = [model.layers for model in (SsmModel(SsmConfig()), EncoderModel(EncoderConfig()))]
-    own, other = (sum(weight.numel() for weight in each.parameters()) for each in layers)
-    assert own / other == pytest.approx(0.97, abs=0.005)
-
-
-def test_first_weights():
-    model = build(hidden_size=256, head_size=2, state_size=16, initializer_range=0.1)
-    for mixer in (layer.mixer for layer in model.layers):
-        steps = functional.softplus(mixer.dt_bias)
-        assert STEPS[0] * 0.99 < steps.min() < 0.002
-        assert 0.05 < steps.max() < STEPS[1] * 1.01
-        assert mixer.A_log.eq(0).all()
-        assert mixer.fc_D.bias.eq(1).all()
-        assert mixer.fc_D.weight.std().item() == pytest.approx(0.1, rel=0.05)
-        assert 0.55 < mixer.conv1d.weight.abs().max() <= 3**-0.5
-        assert mixer.norm.weight.eq(1).all()
-
-
-def test_the_scan_is_in_float32_whatever_the_precision(monkeypatch):
+def test_the_scan_under_autocast(monkeypatch):
     seen = []
 
     def spy(*arguments):
@@ -252,50 +204,15 @@ def test_the_scan_is_in_float32_whatever_the_precision(monkeypatch):
     assert set(seen) == {torch.float32}
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_model_of_half_precision_computes(dtype):
-    model, ids = build(), token_ids(2, 9)
-    expected = model(ids).last_hidden_state
-    states = model.to(dtype)(ids).last_hidden_state
-    assert states.dtype == dtype
-    close(states.float(), expected, atol=0.1)
-
-
-@pytest.mark.parametrize("field", ["embedding_dropout", "layer_dropout"])
-def test_each_dropout_acts_in_training_alone(field):
-    model = build(**{"embedding_dropout": 0.0, "layer_dropout": 0.0, field: 0.5}).train()
-    ids = token_ids(1, 9)
-    assert not torch.equal(*(model(ids).last_hidden_state for _ in range(2)))
-    model.eval()
-    assert torch.equal(*(model(ids).last_hidden_state for _ in range(2)))
-
-
-def test_what_the_study_asks_of_a_backbone():
-    parameters = Settings(num_hidden_layers=3)
-    assert parameters.family == "ssm"
-    assert parameters.blocks() == 3
-    assert parameters.longest() is None
-    assert parameters.abilities == {"states"}
-    assert not parameters.takes_mechanism
-    names = {name.rpartition(".")[2] for name, each in build().named_modules() if type(each) is torch.nn.Linear}
-    assert parameters.linear_layers == names
-    assert list(parameters.takeover_errors(Settings(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
-    assert list(parameters.takeover_errors(Settings())) == ["num_hidden_layers is 3, but the weights come from 7"]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"head_size": 48}, "head_size = 48 does not divide expansion x hidden_size = 1024"),
-        ({"convolution": 4}, "convolution = 4 is even"),
-        ({"state_size": 0}, "state_size"),
-        ({"attention_period": 1}, "attention_period = 1. Expected 2 to"),
-        (
-            {"attention_period": 8, "num_attention_heads": 8},
-            "attention_period = 8. Expected 2 to num_hidden_layers = 7",
-        ),
-        ({"attention_period": 2}, "num_attention_heads: missing"),
-        ({"attention_period": 2, "num_attention_heads": 7}, "num_attention_heads: 7 does not divide hidden_size = 512"),
+        ({"head_size": 48}, "head_size = 48"),
+        ({"convolution": 4}, "convolution = 4"),
+        ({"attention_period": 1}, "attention_period = 1"),
+        ({"attention_period": 8, "num_attention_heads": 8}, "attention_period = 8"),
+        ({"attention_period": 2}, "num_attention_heads"),
+        ({"attention_period": 2, "num_attention_heads": 7}, "num_attention_heads"),
         (
             {"attention_period": 3, "num_attention_heads": 8, "mechanism": [{"kind": "sdpa"}, WINDOW, WINDOW]},
             "3 entries for 2 layers",
@@ -321,7 +238,7 @@ def test_one_layer_of_a_period_attends():
     assert not list(mechanisms(build()))
 
 
-def test_a_layer_that_attends_is_attention_on_normalised_states():
+def test_a_layer_that_attends():
     layer = build(**hybrid({"kind": "sdpa"})).layers[1].double()
     states, real = drawn(2, 9, 16), torch.arange(9) < torch.tensor([[9], [5]])
     found = layer(states, real)
@@ -337,7 +254,7 @@ def test_a_layer_that_attends_is_attention_on_normalised_states():
         close(found[row, :length], states[row, :length] + mixed, atol=1e-9)
 
 
-def test_what_the_study_asks_of_layers_that_attend():
+def test_declarations_with_layers_that_attend():
     sizes = {"hidden_size": 64, "num_hidden_layers": 5, "attention_period": 2, "num_attention_heads": 4}
     states, attends = Settings(hidden_size=64, num_hidden_layers=5), Settings(**sizes, mechanism=[LINFORMER, LSH])
     assert attends.takes_mechanism
@@ -358,21 +275,11 @@ def test_what_the_study_asks_of_layers_that_attend():
     more = [each.products_per_token(4096, 0.0) - each.products_per_token(96, 0.0) for each in (own, attention)]
     assert more[0] == more[1] == 2 * 2 * 64 * 4000
     changed = Settings(**sizes | {"attention_period": 3}, mechanism=LSH)
-    assert next(changed.takeover_errors(attends)) == "attention_period is 3, but the weights come from 2"
+    assert "attention_period" in next(changed.takeover_errors(attends))
     assert list(states.takeover_errors(Settings(**sizes)))
 
 
-def test_settings_without_layers_that_attend_are_stored_as_before():
-    assert not {"mechanism", "attention_period", "num_attention_heads"} & Settings().model_dump().keys()
-
-
-def test_weights_of_layers_that_attend_are_counted_as_attention():
-    counts = count_parameters(build(SequenceClassification.on(SsmModel), **hybrid({"kind": "sdpa"})))
-    assert counts["attention"] == 2 * 4 * 16 * 16
-    assert counts["total"] == sum(count for part, count in counts.items() if part not in ("total", "backbone"))
-
-
-def test_features_are_drawn_by_seed_and_saved(tmp_path):
+def test_features_are_keyed_and_saved(tmp_path):
     one, other = (build(**hybrid(FAVOR), feature_seed=seed) for seed in (1, 2))
     features = [dict(model.named_buffers()) for model in (one, other)]
     assert features[0].keys() == features[1].keys() != set()
@@ -383,23 +290,9 @@ def test_features_are_drawn_by_seed_and_saved(tmp_path):
     assert torch.equal(loaded(ids).last_hidden_state, one(ids).last_hidden_state)
 
 
-def test_refusals():
-    model = build()
-    with pytest.raises(ValueError, match="output_attentions"):
-        model(token_ids(1, 3), output_attentions=True)
-    with pytest.raises(ValueError, match="input_ids and inputs_embeds"):
-        model()
-
-
-@pytest.mark.parametrize("changes", [{"state_size": 4}, {"convolution": 5}, {"head_size": 4}])
-def test_other_weights_are_refused(tmp_path, changes):
+def test_weights_that_do_not_fit(tmp_path):
     build(MaskedLM.on(SsmModel), seed=1).save_pretrained(tmp_path)
-    model = build(MaskedLM.on(SsmModel), seed=2, **changes)
-    ((name, value),) = changes.items()
-    with pytest.raises(RunError, match=f"{name} is {value}, but the weights come from {SIZES[name]}"):
-        Backbone(Settings(), seed=0).load_weights(model, tmp_path)
-
-
-def test_the_mixer_alone_is_a_module_for_other_models():
-    states = torch.randn(2, 5, 16)
-    assert Mixer(SsmConfig(**SIZES))(states, all_real(states)).shape == states.shape
+    for name, value in (("state_size", 4), ("convolution", 5), ("head_size", 4)):
+        model = build(MaskedLM.on(SsmModel), seed=2, **{name: value})
+        with pytest.raises(RunError, match=f"{name} is {value}"):
+            Backbone(Settings(), seed=0).load_weights(model, tmp_path)
