@@ -4,6 +4,8 @@ import time
 
 SECONDS = 15
 """From one line to the next, at least."""
+TOO_EARLY = 0.1
+"""Share of the tests from which on the time left is said: the longest come first."""
 
 
 class Progress:
@@ -25,12 +27,12 @@ class Progress:
         self.done += report.when == "teardown"
         if report.when == "teardown" and now - self.said >= SECONDS and self.done < self.total:
             self.said = now
-            left = (now - self.begun) * (self.total - self.done) / self.done
+            share = self.done / self.total
+            left = (now - self.begun) * (1 - share) / share
+            said = f", about {left // 60:.0f}:{left % 60:02.0f} left" if share > TOO_EARLY else ""
             terminal = self.plugins.get_plugin("terminalreporter")
             terminal.ensure_newline()
-            terminal.write_line(
-                f"{self.done / self.total:.0%} of {self.total:,} tests, about {left // 60:.0f}:{left % 60:02.0f} left"
-            )
+            terminal.write_line(f"{share:.0%} of {self.total:,} tests{said}")
 
 
 def pytest_configure(config):
