@@ -2,8 +2,6 @@
 
 import itertools
 import runpy
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +15,11 @@ from sklearn.metrics import f1_score
 from torch.nn import functional
 from transformers import AutoModel, AutoTokenizer
 
-from lib.core.attempts import read_heartbeat
 from lib.core.errors import DataError, RunError
 from lib.core.record import read_record
 from lib.evaluation.metrics import classification_metrics
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
-from lib.training import evaluate as evaluating
-from lib.training import evaluate_texts
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 
@@ -160,24 +155,6 @@ def test_candidates_chosen_on_validation(chosen):
     assert elsewhere.metrics["eval_f1_macro"] != record.metrics["eval_f1_macro"]
 
 
-@pytest.mark.extended
-def test_heartbeat_while_it_computes(values, tmp_path, monkeypatch):
-    compute = evaluate_texts.evaluate
-
-    def long_compute(run, folders):
-        begun, deadline = read_heartbeat(folders.work).updated, time.monotonic() + 30
-        while read_heartbeat(folders.work).updated == begun:
-            assert time.monotonic() < deadline, "no heartbeat"
-        return compute(run, folders)
-
-    monkeypatch.setattr(evaluating, "SECONDS", 0.05)
-    monkeypatch.setattr(evaluate_texts, "evaluate", long_compute)
-    threads = threading.active_count()
-    evaluate(RunSettings.model_validate(values), tmp_path / "out", tmp_path / "work")
-    assert read_record(tmp_path / "out").metrics["test_accuracy"] == 0.75
-    assert threading.active_count() == threads
-
-
 def test_evaluation_repeated_by_its_own_config(values, tmp_path):
     program(values, tmp_path / "one")
     config = yaml.safe_load((tmp_path / "one" / "config.yaml").read_text())
@@ -258,18 +235,6 @@ def test_scores_of_a_trained_model(name, precision, trained, tmp_path):
     assert record.parents["start"].path == str(folder / "model")
     assert set(record.parents) == {"start", "tokenizer", "validation", "test"}
     assert "torch" in record.versions
-
-
-@pytest.mark.extended
-def test_model_changed_where_it_is_evaluated(trained, tmp_path):
-    values, folder = trained("sdpa")
-    mechanism = {"mechanism": {"kind": "favor", "nb_features": 8}}
-    program(as_it_is(values, folder, backbone=values["backbone"] | mechanism), tmp_path / "out")
-    changed, same = (read_record(place) for place in (tmp_path / "out", folder))
-    assert changed.metrics["eval_loss"] != same.metrics["eval_loss"]
-    other = values["backbone"] | {"position_embedding_type": "learned"}
-    with pytest.raises(RunError, match="position_embedding_type"):
-        program(as_it_is(values, folder, backbone=other), tmp_path / "other")
 
 
 @pytest.mark.extended

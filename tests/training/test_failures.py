@@ -23,7 +23,6 @@ from lib.core.attempts import read_heartbeat
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
-from lib.tokens import stored as tokens
 from lib.training import trainer as module
 from lib.training.evaluate import evaluate
 from lib.training.interruptions import OutOfMemoryError
@@ -104,26 +103,6 @@ def test_signal_while_it_trains(number, step, run, undisturbed, tmp_path, monkey
     assert signal.getsignal(number) == signal.SIG_DFL
     train(rarely, tmp_path / "out")
     assert_alike(undisturbed, tmp_path / "out")
-
-
-class Signalling:
-    """A sequence whose length nothing learns, since a signal comes first; torch takes it for another type."""
-
-    def __len__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return 0
-
-    def __getitem__(self, place):
-        raise IndexError
-
-
-def test_signal_while_files_are_read(run, tmp_path, monkeypatch):
-    """It is no damage to them."""
-    monkeypatch.setattr(tokens, "load_from_disk", lambda *arguments: torch.tensor(Signalling()))
-    with pytest.raises(RunError, match="^ended by SIGTERM"):
-        train(run, tmp_path / "out")
-    heartbeat = read_heartbeat(attempt(tmp_path / "out"))
-    assert (heartbeat.state, heartbeat.error[:16]) == ("failed", "ended by SIGTERM")
 
 
 def test_signal_to_a_run_in_a_shared_process(start, undisturbed, tmp_path):
@@ -316,21 +295,3 @@ def test_evaluation_halved_until_it_fits(run_of, tmp_path, monkeypatch):
     expected, found = read_record(tmp_path / "undisturbed"), read_record(tmp_path / "out")
     assert found.steps == expected.steps == 4
     assert found.metrics == pytest.approx(expected.metrics, abs=1e-5)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_micro_batch_halved_on_a_gpu(run_of, tmp_path, caplog):
-    """A share of the memory that does not hold the activations of the whole batch."""
-    caplog.set_level(logging.INFO)
-    backbone = {"hidden_size": 64, "intermediate_size": 400_000, "num_hidden_layers": 1}
-    execution = {"device": "cuda", "auto_micro_batch": True}
-    run = run_of("finetune", backbone=backbone, recipe={"epochs": 1, "batch_size": 64}, execution=execution)
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(6e9 / total)
-    try:
-        train(run, tmp_path / "out")
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert "out of memory (CUDA out of memory" in caplog.text
-    assert read_record(tmp_path / "out").steps == 3

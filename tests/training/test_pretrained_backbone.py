@@ -11,7 +11,6 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
-from lib.study.run import Start
 from lib.tasks import masked_lm
 from lib.training.predict import predict
 from lib.training.predictor import assemble
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.extended
 
 def decoder(attention):
     return {"kind": "pretrained", "architecture": LLAMA, "attention": attention}
-
-
-@pytest.fixture(scope="module")
-def pretrained(run_of, tmp_path_factory):
-    out = tmp_path_factory.mktemp("decoder") / "out"
-    train(run_of("pretrain", model="llama", backbone=decoder("causal")), out)
-    return out
 
 
 @pytest.mark.parametrize("objective", ["mlm", "mntp"])
@@ -57,17 +49,6 @@ def test_next_tokens_without_sight_of_them(run_of, tmp_path):
     assert losses.iloc[-1] < losses.iloc[0]
     with pytest.raises(ValidationError, match="causal_lm"):
         run_of("pretrain", model="llama", backbone=decoder("bidirectional"), task=task)
-
-
-def started(run, folder):
-    return run.model_copy(update={"start": Start(run=str(folder), checkpoint=str(folder / "model"))})
-
-
-def test_decoder_after_its_opening(pretrained, run_of, tmp_path):
-    run = run_of("tapt", model="llama", backbone=decoder("gradual") | {"opening_steps": 6})
-    train(started(run, pretrained), tmp_path / "out")
-    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model")
-    assert (model.config.attention, model.base_model.opened) == ("gradual", 1)
 
 
 def test_scores_of_a_decoder_that_still_opens(run_of, corpus, tmp_path):

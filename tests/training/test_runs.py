@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from comparing import same, weights
+from comparing import same
 from transformers import pipeline
 
 from lib.core.errors import RunError
@@ -191,31 +191,6 @@ def test_words_told_by_their_context(tagging, tagged):
     assert [entry["entity"] for entry in found][1:] == ["low", "high", "low", "high", "high"]
 
 
-@pytest.mark.extended
-def test_prediction_by_models_that_classify_no_documents(tagging, stages, tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("bal bat ban\n")
-    for folder, kind in ((tagging, "TokenClassification"), (stages / "pretrain", "MaskedLM")):
-        with pytest.raises(RunError, match=f"EncoderFor{kind}"):
-            program("tools/predict")(
-                ["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")]
-            )
-    assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.extended
-def test_steps_of_parts_with_multipliers(run_of, tmp_path):
-    still = run_of("finetune", recipe={"epochs": 1, "backbone_lr_multiplier": 0.0, "head_lr_multiplier": 1.0})
-    train(still, tmp_path / "still")
-    train(run_of("finetune", recipe={"epochs": 1, "head_lr_multiplier": 0.0}), tmp_path / "moving")
-    still, moved = (weights(tmp_path / name / "model") for name in ("still", "moving"))
-    for name, weight in still.items():
-        if "bias" not in name:
-            assert not torch.equal(weight, moved[name]), name
-        if name.startswith("encoder.") and "norm" not in name and "bias" not in name:
-            assert float(weight.std()) == pytest.approx(0.02, rel=0.2), f"{name} left its initial spread"
-
-
 @pytest.mark.parametrize("stage", ["pretrain", pytest.param("tag", marks=pytest.mark.extended)])
 def test_held_out_loss_by_batches(stage, run_of, tmp_path):
     """One document to a batch or all at once: the mean over predicted tokens, or labelled words, is the same."""
@@ -225,16 +200,6 @@ def test_held_out_loss_by_batches(stage, run_of, tmp_path):
         train(run_of(stage, recipe=recipe, execution={"micro_batch_tokens": tokens}), tmp_path / str(tokens))
         losses.append(read_record(tmp_path / str(tokens)).metrics["eval_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-@pytest.mark.extended
-def test_starts_that_do_not_fit(run_of, stages, tmp_path):
-    start = {"run": str(stages / "pretrain"), "checkpoint": str(stages / "pretrain" / "model")}
-    with pytest.raises(RunError, match="queries and keys"):
-        train(run_of("finetune", start=start), tmp_path / "out")
-    with pytest.raises(RunError, match="manifest.json"):
-        train(run_of("pretrain", start=start | {"load_only_model_state": False}), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.extended

@@ -2,10 +2,8 @@
 
 import pandas as pd
 import pytest
-import torch
 from comparing import same
 from datasets import load_from_disk
-from killing import attempt, killed_at
 
 from lib.core.record import read_record
 from lib.tokens.stored import load_tokens
@@ -88,24 +86,3 @@ def test_rows_in_every_checkpoint(recipe, expected, run_of, tmp_path, monkeypatc
     assert saved.keys() >= set(expected)
     assert saved == {step: max((n for at, n in expected.items() if at <= step), default=0) for step in saved}
     assert max(expected) == max(saved)
-
-
-def tensors(state):
-    """Return the tensors in an optimiser's state of a weight, however deep."""
-    deep = [tensor for value in state.values() if isinstance(value, dict) for tensor in tensors(value)]
-    return [*deep, *(value for value in state.values() if isinstance(value, torch.Tensor))]
-
-
-def test_optimiser_of_8_bits_after_a_kill(run_of, tmp_path):
-    pytest.importorskip("bitsandbytes")
-    wide = {"hidden_size": 64, "intermediate_size": 128}  # smaller weights have moments of 32 bits anyway
-    run = run_of("pretrain", backbone=wide, recipe={"optimizer": "adamw_8bit"}, execution={"checkpoint_minutes": 1e-6})
-    with killed_at(9):
-        train(run, tmp_path / "out")
-    states = torch.load(attempt(tmp_path / "out") / "checkpoint-9" / "optimizer.pt", weights_only=True)["state"]
-    moments = [tensor for state in states.values() for tensor in tensors(state) if tensor.numel() >= 4096]
-    assert {moment.dtype for moment in moments} == {torch.uint8, torch.float32}
-    assert all(moment.shape[0] > 128 for moment in moments if moment.dtype == torch.float32)  # embeddings
-    train(run, tmp_path / "out")
-    train(run, tmp_path / "whole")
-    assert same(tmp_path / "out" / "model", tmp_path / "whole" / "model")

@@ -133,3 +133,46 @@ def test_shares_of_later_tokens():
         upper_triangle_share(causal.mT).tolist()
         == [pytest.approx(1 - float(causal[0].diagonal().square().sum() / causal[0].square().sum()))] * 2
     )
+
+
+def listed_directionality(matrix):
+    """Return directionality of the thesis' listing: by the excess over the threshold, with unbiased deviations."""
+    excess = []
+    for norms in (matrix.norm(dim=1), matrix.norm(dim=0)):
+        threshold = norms.mean() + 2 * norms.std()
+        excess.append(float((norms[norms > threshold] - threshold).sum()))
+    rows, columns = excess
+    return (rows - columns) / (rows + columns) if rows + columns else 0.0
+
+
+def listed_form(queries, keys, heads):
+    """Return W of a layer with grouped keys by the thesis' listing, from weights [out, D] of both projections."""
+    queries, keys = queries.T, keys.T
+    width = queries.shape[0] // heads  # its width of a head: hidden size over heads
+    keys = keys.view(keys.shape[0], width, keys.shape[1] // width)
+    repeats = (queries.shape[0] // width) // keys.shape[-1]
+    keys = keys.repeat_interleave(repeats, 0).view(queries.shape[0], queries.shape[0])
+    return queries @ keys.T
+
+
+def test_directionality_of_the_thesis_listing():
+    """docs/fidelity.md: its directionality is another number than its text's, here of one matrix."""
+    matrix = normal(12, 64, 64)
+    form = Form(torch.eye(64, dtype=torch.float64)[None], matrix[None])
+    assert listed_directionality(matrix) == pytest.approx(-0.536, abs=5e-4)
+    assert float(measure(form).directionality) == pytest.approx(0.006, abs=5e-4)
+
+
+@pytest.mark.parametrize(("heads", "groups", "share"), [(4, 2, 1 / 2), (24, 8, 1 / 6)])
+def test_groups_of_the_thesis_listing(heads, groups, share):
+    """Head h gets the keys of group h mod K instead of h div (H / K): few heads keep their own keys."""
+    width = 16
+    queries, keys = normal(1, heads * width, heads * width), normal(2, groups * width, heads * width)
+    right = sum(
+        queries[head * width :][:width].T @ keys[head // (heads // groups) * width :][:width] for head in range(heads)
+    )
+    tiled = sum(queries[head * width :][:width].T @ keys[head % groups * width :][:width] for head in range(heads))
+    listed = listed_form(queries, keys, heads)
+    assert listed == pytest.approx(tiled)
+    correlation = float((listed * right).sum() / (listed.norm() * right.norm()))
+    assert correlation == pytest.approx(share, abs=0.03)

@@ -8,7 +8,6 @@ import pytest
 import yaml
 from run_folders import finish
 
-from lib.core import files
 from lib.core.attempts import attempts, read_heartbeat, remove
 from lib.core.errors import DataError, RunError
 from lib.core.record import digest_of
@@ -191,19 +190,6 @@ def test_results_on_a_full_disk(begin, monkeypatch):
         folders.move_to_out(staged)
     assert (staged / "run.json").exists()
     assert not folders.out.exists()
-
-
-def test_rights_of_results(begin, monkeypatch):
-    """Weights too, which safetensors writes for their owner alone, and what trackers left."""
-    monkeypatch.setattr(files, "UMASK", 0o027)
-    with begin() as folders:
-        staged = finish(folders)
-        (staged / "model" / "weights").chmod(0o600)
-        (folders.trackers / "wandb").mkdir(parents=True, mode=0o700)
-        folders.move_to_out(staged)
-    found = {path.name: path.stat().st_mode & 0o777 for path in [folders.out, *folders.out.rglob("*")]}
-    assert {found.pop(name) for name in ("out", "model", "wandb")} == {0o750}
-    assert found == dict.fromkeys(("weights", "config.yaml", "run.json"), 0o640)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model-00001-of-00002.bin"])
