@@ -23,6 +23,8 @@ from lib.tokens.stored import load_tokens
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 
+pytestmark = pytest.mark.extensions("studies/hate_speech")
+
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = ["bad", "good", "odd"]
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
