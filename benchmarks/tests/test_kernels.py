@@ -12,13 +12,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.extended
+
 ROOT = Path(__file__).resolve().parents[2]
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
     "favor-m64": {"kind": "favor", "nb_features": 64},
 }
-WINDOW = {"window-w256-g1": {"kind": "window", "width": 256, "global_tokens": 1}}
 
 
 def program(*arguments, **environment):
@@ -39,7 +40,7 @@ def program(*arguments, **environment):
     ("architecture", "spilled"),
     [(90, 64), pytest.param(80, 320, marks=pytest.mark.slow)],  # 320: the gradients of LSH with dropout
 )
-def test_every_kernel_compiles_and_fits(architecture, spilled, tmp_path):
+def test_resources_of_kernels(architecture, spilled, tmp_path):
     """On Hopper hardly anything spills, and two programs at least share the memory of a processor."""
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     sizes = ("--length", "300", "--dropout", "0.1", "--architectures", str(architecture))
@@ -57,24 +58,9 @@ def test_every_kernel_compiles_and_fits(architecture, spilled, tmp_path):
     assert table["shared_kib"].max() <= 80
 
 
-@pytest.mark.parametrize("architecture", [90, pytest.param(80, marks=pytest.mark.slow)])
-def test_the_kernels_of_windows_compile_and_fit(architecture, tmp_path):
-    """They drop no weights, so they are compiled without dropout."""
-    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
-    options = ("--mechanisms", json.dumps(WINDOW), "--length", "300", "--architectures", str(architecture))
-    done = program(*options, "--out", str(tmp_path / "table.csv"))
-    assert done.returncode == 0, done.stderr
-    table = pd.read_csv(tmp_path / "table.csv")
-    table = table[table["mechanism"] != "ssm"]
-    few = {"_forward_of_few", "_backward_of_few", "_join"}
-    assert set(table["kernel"]) == few | {"_order", "_forward", "_query_gradients", "_key_gradients"}
-    assert table["spilled_bytes"].max() <= (64 if architecture == 90 else 320)
-    assert table["shared_kib"].max() <= 80
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
+def test_resources_of_wide_heads(dtype, tmp_path):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     many = {
         "lsh-h4-c128": {"kind": "lsh", "num_hashes": 4, "chunk_size": 128},
@@ -89,11 +75,3 @@ def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
         table = pd.read_csv(tmp_path / "table.csv")
         assert set(table["mechanism"]) == {*mechanisms, "ssm"}
         assert table["shared_kib"].max() <= 110
-
-
-def test_an_interpreter_cannot_compile(tmp_path):
-    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
-    done = program("--out", str(tmp_path / "table.csv"), TRITON_INTERPRET="1")
-    assert done.returncode == 1
-    assert "TRITON_INTERPRET is set, so that Triton does not compile. Unset it" in done.stderr
-    assert not (tmp_path / "table.csv").exists()

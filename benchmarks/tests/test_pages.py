@@ -7,12 +7,13 @@ import pytest
 import yaml
 
 from benchmarks.attention_cost import LENGTHS, attention_cases
-from benchmarks.compared import ENCODERS, EXTRA, FORWARD_ONLY
-from benchmarks.encoder_cost import ENCODER_LENGTHS, PEER_ENCODERS
-from benchmarks.summaries import PADDINGS, attention_summary, encoder_summary, training_summary
+from benchmarks.compared import EXTRA
+from benchmarks.summaries import PADDINGS, attention_summary, training_summary
 from benchmarks.tables import COLUMNS
 from benchmarks.training_cost import training_cases
 from lib.backbones.encoder.settings import Settings as Encoder
+
+pytestmark = pytest.mark.extended
 
 PLACE = {"device": "cpu", "dtype": "float32"}
 MADE = {
@@ -74,7 +75,7 @@ def shape(table):
     return list(table[0]), measured
 
 
-def test_the_page_shows_exactly_the_rows_of_attention_that_the_benchmark_measures(page, mechanisms):
+def test_rows_of_attention_on_the_page(page, mechanisms):
     cases = attention_cases(mechanisms | EXTRA, LENGTHS, heads=8, head_size=64, **PLACE)
     summary = attention_summary(
         attention_table(
@@ -96,7 +97,7 @@ def test_the_page_shows_exactly_the_rows_of_attention_that_the_benchmark_measure
         assert shape(table) == shape(measured[title])
 
 
-def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures(page, mechanisms):
+def test_rows_of_training_on_the_page(page, mechanisms):
     first_of_kind = {}
     for name, parameters in mechanisms.items():
         first_of_kind.setdefault(parameters["kind"], name)
@@ -123,25 +124,7 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     assert "All inputs are random ids." in page
 
 
-def test_the_page_shows_exactly_the_encoders_that_the_benchmark_measures(page):
-    owners = dict.fromkeys(ENCODERS, "ours") | dict.fromkeys(PEER_ENCODERS, "transformers")
-    summary = encoder_summary(
-        encoder_table(
-            {"implementation": owner, "model": name, "pass": kind, "length": length, "parameters": 12_600_000}
-            for length in ENCODER_LENGTHS
-            for name, owner in owners.items()
-            for kind in ("forward", "step")
-            if kind == "forward" or name not in FORWARD_ONLY
-        )
-    )
-    section = page.partition("## Whole encoders")[2].partition("<!-- end of encoder_cost -->")[0]
-    measured, shown = markdown_tables(summary), markdown_tables(section)
-    keys = ("implementation", "model")
-    assert [list(table[0]) for table in shown] == [list(table[0]) for table in measured]
-    assert [list(cells(table, keys)) for table in shown] == [list(cells(table, keys)) for table in measured]
-
-
-def test_the_page_of_a_gpu_has_a_row_for_every_mechanism_of_the_grid_by_kernels_too(repository, mechanisms):
+def test_rows_of_kernels_on_the_page_of_a_gpu(repository, mechanisms):
     page = (repository / "benchmarks/gpu.md").read_text()
     section = page.partition("<!-- end of attention_cost_gpu -->")[0]
     for table in markdown_tables(section):

@@ -17,6 +17,8 @@ from benchmarks.tables import COLUMNS
 from benchmarks.timing import interleaved
 from lib.core.errors import DataError
 
+pytestmark = pytest.mark.extended
+
 MECHANISMS = json.dumps(
     {
         "sdpa": {"kind": "sdpa"},
@@ -75,7 +77,7 @@ def run(repository):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.study) if name in OWN_PROCESSES else name for name in PROGRAMS]
 )
-def test_a_program_measures_its_table_which_is_summed_up_and_drawn(name, run, tmp_path):
+def test_tables_of_programs(name, run, tmp_path):
     file, summary = tmp_path / f"{name}.csv", tmp_path / f"{name}.md"
     run(name, *PROGRAMS[name], "--out", file)
     table = pd.read_csv(file)
@@ -94,7 +96,7 @@ def test_a_program_measures_its_table_which_is_summed_up_and_drawn(name, run, tm
         assert all(each.stat().st_size > 5_000 for each in drawn)
 
 
-def test_computations_take_turns():
+def test_turns_of_computations():
     calls = []
     each = {name: lambda name=name: calls.append(name) for name in "abc"}
     seconds = interleaved(each, {"a": 3, "b": 1, "c": 2}, torch.device("cpu"))
@@ -102,7 +104,7 @@ def test_computations_take_turns():
     assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 1, "c": 2}
 
 
-def test_a_summary_takes_its_place_in_a_page_and_nothing_else(run, tmp_path):
+def test_summary_in_a_page(run, tmp_path):
     page, summary = tmp_path / "page.md", tmp_path / "training_cost.md"
     begin, end = "<!-- training_cost: written by make bench-page -->", "<!-- end of training_cost -->"
     page.write_text(f"# Page\n{begin}\nold\n{end}\nrest\n")
@@ -113,37 +115,8 @@ def test_a_summary_takes_its_place_in_a_page_and_nothing_else(run, tmp_path):
         refresh(page.read_text(), {"other": "text"})
 
 
-@pytest.mark.study
-@pytest.mark.parametrize("name", ["attention_cost", "training_cost"])
-def test_a_gpu_asks_for_torch_transformers_pydantic_and_pandas_alone(repository, name, tmp_path):
-    """On a CPU, memory asks for one more package."""
-    command = [sys.executable, "tests/helpers/bare_python.py", "torch,transformers,pydantic,pandas,psutil"]
-    command += [f"benchmarks/{name}.py", *PROGRAMS[name], "--out", tmp_path / "table.csv"]
-    environment = os.environ | {"PYTHONPATH": str(repository)}
-    done = subprocess.run(list(map(str, command)), cwd=repository, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (pd.read_csv(tmp_path / "table.csv")["gemm_share"].dropna() > 0).any()
-
-
-def test_the_first_minutes_on_a_gpu_have_the_named_parts_alone_and_end_in_time(repository, tmp_path):
-    def parts(*names, **environment):
-        return subprocess.run(
-            ["bash", "benchmarks/gpu_first.sh", str(tmp_path), *names],
-            cwd=repository,
-            env=os.environ | {"TEST_DEVICE": "cpu", "PYTHON": "true"} | environment,
-            capture_output=True,
-            text=True,
-        ).stdout
-
-    assert [line.split(":")[0] for line in parts("scan", "machine").splitlines() if "status 0" in line] == [
-        "== machine",
-        "== scan",
-    ]
-    assert "== machine: no time is left" in parts(TOTAL="0")
-
-
 @pytest.mark.slow
-def test_the_first_minutes_on_a_gpu_run_to_their_end_without_one(repository, tmp_path):
+def test_first_minutes_on_a_gpu(repository, tmp_path):
     done = subprocess.run(
         ["bash", "benchmarks/gpu_first.sh", str(tmp_path / "out"), "all"],
         cwd=repository,

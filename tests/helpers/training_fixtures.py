@@ -5,7 +5,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-import yaml
 
 from lib.study.run import RunSettings
 from lib.tokens.tokenizer import TextTokenizer
@@ -177,18 +176,6 @@ def imitation(settings, tmp_path_factory):
         return settings("imitate", **own | changes)
 
     return make
-
-
-@pytest.fixture
-def config_file(settings, tmp_path):
-    """Write the settings of a run to a file and return its path."""
-
-    def write(stage, name="config.yaml", **changes):
-        path = tmp_path / name
-        path.write_text(yaml.safe_dump(settings(stage, **changes)))
-        return path
-
-    return write
 
 
 @pytest.fixture(scope="module")

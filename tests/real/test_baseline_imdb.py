@@ -18,8 +18,9 @@ LABELS = ["negative", "positive"]
 PUBLISHED = 0.8950
 
 
+@pytest.mark.extended
 @pytest.mark.real
-def test_macro_f1_is_near_the_published_one(tmp_path):
+def test_macro_f1_on_imdb(tmp_path):
     if not REVIEWS.is_dir():
         pytest.skip(f"no IMDb reviews at {REVIEWS}")
     files = {part: [REVIEWS / f"{part}.parquet"] for part in ("test", "train")}

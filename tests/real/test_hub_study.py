@@ -24,7 +24,7 @@ experiment:
 """
 
 
-def test_a_published_encoder_is_fine_tuned_from_the_hub(copy_of_repository, minilm, site, tmp_path):
+def test_published_encoder_from_the_hub(copy_of_repository, minilm, site, tmp_path):
     site.models[REPOSITORY] = {path.name: path.read_bytes() for path in minilm.iterdir() if path.is_file()}
     project = copy_of_repository("hub")
     project.environment |= {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}

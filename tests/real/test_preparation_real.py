@@ -5,7 +5,6 @@ import re
 import unicodedata
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,11 +18,12 @@ DATA = ROOT.parent / "shared" / "data"
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.extended,
     pytest.mark.skipif(not DATA.is_dir(), reason="the real corpora are not beside the repository (../shared/data)"),
 ]
 
 
-def test_imdb_has_its_published_sizes_and_duplicates(tmp_path):
+def test_sizes_and_duplicates_of_imdb(tmp_path):
     files = {part: [DATA / "imdb" / f"{part}.parquet"] for part in ("train", "test")}
     settings = Preparation(labels=["negative", "positive"], remove=r"<br\s*/?>", split=Split(join=["test", "train"]))
     prepare_dataset(files, tmp_path / "out", settings)
@@ -39,7 +39,7 @@ def test_imdb_has_its_published_sizes_and_duplicates(tmp_path):
     assert summary["splits"]["train"]["duplicate_texts"] == len(texts) - len(different) > 0
 
 
-def test_hyperpartisan_articles_in_their_original_xml(tmp_path):
+def test_hyperpartisan_articles_in_xml(tmp_path):
     folder = DATA / "hyperpartisan"
     files = {"train": [folder / "articles-training-byarticle-20181122.xml.gz"]}
     truth = {"train": [folder / "ground-truth-training-byarticle-20181122.xml.gz"]}
@@ -55,7 +55,7 @@ def test_hyperpartisan_articles_in_their_original_xml(tmp_path):
     assert "Money ( Image by 401(K) 2013) Permission" in texts["0000000"]
 
 
-def test_filter_of_wikipedia_is_its_definition(tmp_path):
+def test_filter_of_wikipedia(tmp_path):
     settings = load_study(read_layers([ROOT / "config" / "config.yaml"])).experiment.corpora["wikipedia"].filter
     keywords = set(settings.keywords)
     source = DATA / "wikipedia" / "en-sample.parquet"
@@ -79,19 +79,3 @@ def test_tweets_whose_classes_are_numbers(tmp_path):
     assert (part["read"], part["unlabelled"], part["empty"]) == (24_783, 19_190, 0)
     assert part["candidates"] == {"neutral": 4_163, "hateful": 1_430}
     assert part["kept"] == {"neutral": 3_575, "hateful": 1_430}
-
-
-def test_sentences_of_which_some_are_neither(tmp_path):
-    values = {"noHate": "neutral", "hate": "hateful", "relation": None, "idk/skip": None}
-    settings = Preparation(id="file_id", labels=["neutral", "hateful"], values=values)
-    path = DATA / "hate/stormfront_sentences.csv.gz"
-    prepare_dataset({"all": [path]}, tmp_path / "out", settings)
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    part = summary["parts"]["all"]
-    assert (part["read"], part["unlabelled"]) == (10_944, 168 + 73)
-    assert part["candidates"] == {"neutral": 9_507, "hateful": 1_196}
-    raw = pd.read_csv(path, keep_default_na=False, dtype=str).set_index("file_id")
-    for name in ("train", "validation", "test"):
-        for row in pq.read_table(tmp_path / "out" / f"{name}.parquet").to_pylist():
-            assert row["text"] == raw["text"][row["id"]]
-            assert row["label"] == ["noHate", "hate"].index(raw["label"][row["id"]])

@@ -9,49 +9,32 @@ import transformers
 from small_studies import reviews
 
 from lib.backbones.pretrained.backbone import Backbone
-from lib.core.errors import RunError
 from lib.study.configuration import load_study
 from lib.tokens.vocabularies import from_published
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 TEXTS = ["A dull film, saved by its last ten minutes.", "Good!"]
 
 
-@pytest.fixture(scope="module")
-def study(minilm):
-    return load_study(
-        [
-            (
-                "test",
-                {
-                    "experiment": {
-                        "seeds": [1],
-                        "published": {"minilm": {"folder": str(minilm)}},
-                        "datasets": {"imdb": reviews(200, 64)},
-                        "stages": {
-                            "finetune": {
-                                "task": {"kind": "sequence_classification"},
-                                "recipe": {
-                                    "epochs": 1,
-                                    "learning_rate": 1e-5,
-                                    "min_lr_ratio": 0.0,
-                                    "batch_size": 16,
-                                },
-                                "data": {"imdb": {}},
-                            }
-                        },
-                        "models": {"minilm": {"backbone": "minilm"}},
-                    }
-                },
-            )
-        ]
-    )
+EXPERIMENT = {
+    "seeds": [1],
+    "datasets": {"imdb": reviews(200, 64)},
+    "stages": {
+        "finetune": {
+            "task": {"kind": "sequence_classification"},
+            "recipe": {"epochs": 1, "learning_rate": 1e-5, "min_lr_ratio": 0.0, "batch_size": 16},
+            "data": {"imdb": {}},
+        }
+    },
+    "models": {"minilm": {"backbone": "minilm"}},
+}
 
 
 @pytest.fixture(scope="module")
-def make(study):
-    """Make a model on the backbone of the study, with random weights."""
-    (run,) = study.runs
+def make(minilm):
+    """Make a model on the backbone of a study, with random weights."""
+    published = {"published": {"minilm": {"folder": str(minilm)}}}
+    (run,) = load_study([("test", {"experiment": EXPERIMENT | published})]).runs
 
     def model(tokenizer, mechanism=None):
         backbone = Backbone(run.backbone.with_mechanism(mechanism), seed=1)
@@ -62,14 +45,16 @@ def make(study):
     return model
 
 
-@pytest.mark.parametrize("padding", ["right", "left"])
 @pytest.mark.parametrize(
-    "mechanism",
-    [None, {"kind": "sdpa"}, {"kind": "window", "width": 64, "global_tokens": 1}],
+    ("padding", "mechanism", "legacy"),
+    [
+        ("right", None, {"position_embedding_type": "absolute", "gradient_checkpointing": True}),
+        ("left", {"kind": "sdpa"}, {}),
+        ("right", {"kind": "window", "width": 64, "global_tokens": 1}, {}),
+    ],
     ids=["its own", "ours", "a window wider than the texts"],
 )
-@pytest.mark.parametrize("legacy", [{}, {"position_embedding_type": "absolute", "gradient_checkpointing": True}])
-def test_its_states_are_those_of_transformers(padding, mechanism, legacy, minilm, make, tmp_path):
+def test_states_of_a_published_model(padding, mechanism, legacy, minilm, make, tmp_path):
     copy = tmp_path / "minilm"
     shutil.copytree(minilm, copy)
     (copy / "config.json").chmod(0o644)
@@ -86,14 +71,3 @@ def test_its_states_are_those_of_transformers(padding, mechanism, legacy, minilm
             alone = tokenizer([text], return_tensors="pt", return_token_type_ids=False)
             theirs = reference(**alone).last_hidden_state[0]
             torch.testing.assert_close(states[mask.bool()], theirs, atol=1e-5, rtol=1e-5)
-
-
-def test_a_field_that_could_change_its_states_is_named(minilm, make, tmp_path):
-    copy = tmp_path / "minilm"
-    shutil.copytree(minilm, copy)
-    (copy / "config.json").chmod(0o644)
-    fields = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(fields | {"position_embedding_type": "relative_key"}))
-    backbone, model = make(from_published(minilm, tmp_path / "tokenizer").backend)
-    with pytest.raises(RunError, match="position_embedding_type = 'relative_key': transformers does not follow it"):
-        backbone.load_weights(model, copy)

@@ -85,7 +85,7 @@ def configuration(data):
     }
 
 
-def test_three_mechanisms_on_four_real_corpora(shared, copy_of_repository):
+def test_grid_on_four_real_corpora(shared, copy_of_repository):
     project = copy_of_repository("real")
     config = project.configure(configuration(shared / "data"))
     targets = [f"results/demo/tables/{name}.csv" for name in ("f1", "token_lengths")]

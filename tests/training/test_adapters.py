@@ -6,7 +6,6 @@ import torch
 from comparing import weights
 from killing import attempt, killed_at
 from peft import PeftModel
-from pydantic import ValidationError
 from safetensors.torch import load_file
 from training_fixtures import LLAMA
 
@@ -15,6 +14,8 @@ from lib.core.record import read_record
 from lib.training.evaluate import evaluate
 from lib.training.predictor import assemble
 from lib.training.run import train
+
+pytestmark = pytest.mark.extended
 
 DECODER = {"kind": "pretrained", "attention": "bidirectional", "architecture": LLAMA}
 LORA = {"r": 4, "alpha": 8}
@@ -33,9 +34,9 @@ def start(run_of, tmp_path_factory):
 def with_adapters(run_of, start):
     """Return settings of a run with adapters on that start."""
 
-    def make(stage, *, load_only_model_state=True, **changes):
+    def make(stage, **changes):
         recipe = RECIPE | changes.pop("recipe", {})
-        beginning = {"checkpoint": str(start), "load_only_model_state": load_only_model_state}
+        beginning = {"checkpoint": str(start)}
         return run_of(stage, **{"model": "llama", "backbone": DECODER, "recipe": recipe, "start": beginning} | changes)
 
     return make
@@ -50,7 +51,7 @@ def classifying(with_adapters, tmp_path_factory):
     return run, out
 
 
-def test_what_stands_still_is_what_the_run_started_from(classifying, start):
+def test_weights_that_stand_still(classifying, start):
     _, out = classifying
     before, after = weights(start), weights(out / "model")
     backbone = {name for name in before if name.startswith("pretrained.")}
@@ -61,64 +62,47 @@ def test_what_stands_still_is_what_the_run_started_from(classifying, start):
     assert parameters["total"] == sum(tensor.numel() for tensor in after.values())
     width, wide, rank = 32, 64, LORA["r"]
     assert parameters["trainable"] == 2 * rank * (4 * 2 * width + 3 * (width + wide)) + parameters["head"]
-
-
-def test_a_run_without_adapters_counts_no_trained_weights(start):
     assert "trainable" not in read_record(start.parent).parameters
 
 
-def test_later_runs_start_from_it_as_from_any_other(classifying, run_of, tmp_path):
-    _, out = classifying
-    same = {"model": "llama", "backbone": DECODER, "start": {"checkpoint": str(out / "model")}}
-    train(run_of("finetune", recipe={"epochs": 1}, **same), tmp_path / "plain")
-    train(run_of("finetune", recipe=RECIPE | {"epochs": 1}, **same), tmp_path / "more")
-    assert weights(tmp_path / "plain/model").keys() == weights(tmp_path / "more/model").keys()
-
-
-@pytest.mark.parametrize("name", ["best", "last"])
-def test_an_evaluation_of_what_is_kept_gives_the_figures_of_its_epoch(name, classifying, run_of, tmp_path):
+def test_models_kept_evaluated_and_with_their_adapters(classifying, tmp_path):
     run, out = classifying
     record, history = read_record(out), pd.read_csv(out / "history.csv")
     kept = {"best": record.metrics["best_epoch"], "last": len(history)}
+    folders = {"best": out / "model", "last": out / "model" / "last"}
     assert len(set(kept.values())) == 2, "this training shows nothing"
-    folder = out / "model" if name == "best" else out / "model" / "last"
-    settings = run.model_dump(exclude={"recipe"}) | {"start": {"checkpoint": str(folder)}}
-    evaluate(type(run).model_validate(settings), tmp_path / "out")
-    row = history.set_index("epoch").loc[kept[name]]
-    found = read_record(tmp_path / "out").metrics
-    assert found["eval_loss"] == pytest.approx(row["eval_loss"], abs=1e-5)
-    if name == "best":  # whose figures are those of the model that is saved, not of the one with adapters
-        assert {key: value for key, value in record.metrics.items() if key in found} == found
-
-
-def test_each_model_kept_has_its_adapters_alone(classifying, tmp_path):
-    run, out = classifying
-    folders = [out / "model", out / "model" / "last"]
-    for folder in folders:
+    for name, folder in folders.items():
+        settings = run.model_dump(exclude={"recipe"}) | {"start": {"checkpoint": str(folder)}}
+        evaluate(type(run).model_validate(settings), tmp_path / name)
+        found = read_record(tmp_path / name).metrics
+        row = history.set_index("epoch").loc[kept[name]]
+        assert found["eval_loss"] == pytest.approx(row["eval_loss"], abs=1e-5)
+        if name == "best":  # whose figures are those of the model that is saved, not of the one with adapters
+            assert {key: value for key, value in record.metrics.items() if key in found} == found
         start, merged = (assemble(run) for _ in range(2))
         start.backbone.load_weights(start.model, run.start.checkpoint)
         merged.backbone.load_weights(merged.model, folder, with_head=True)
         adapted = PeftModel.from_pretrained(start.model, folder / "adapter").eval()
         ids = torch.arange(10, 20)[None]
         torch.testing.assert_close(adapted(ids).logits, merged.model.eval()(ids).logits, rtol=0, atol=1e-5)
-    best, last = (load_file(folder / "adapter" / "adapter_model.safetensors") for folder in folders)
+    best, last = (load_file(folder / "adapter" / "adapter_model.safetensors") for folder in folders.values())
     assert any(not torch.equal(tensor, last[name]) for name, tensor in best.items())
 
 
-def test_adapters_of_a_merge_that_is_refused_are_kept_alone(with_adapters, run_of, tmp_path):
+def test_adapters_kept_without_a_merge(with_adapters, run_of, tmp_path):
     run = with_adapters("finetune", recipe={"lora": LORA | {"merge": False}, "epochs": 1})
     train(run, tmp_path / "out")
     model = tmp_path / "out" / "model"
     assert {path.name for path in model.glob("**/*.safetensors")} == {"adapter_model.safetensors"}
     assert len(pd.read_parquet(tmp_path / "out" / "predictions.parquet")) == 80
     beginning = {"checkpoint": str(model)}
-    with pytest.raises(RunError, match="holds adapters without the weights of their model"):
+    with pytest.raises(RunError, match="holds adapters"):
         train(run_of("finetune", model="llama", backbone=DECODER, start=beginning), tmp_path / "next")
 
 
 @pytest.mark.parametrize("quantized", [False, True])
-def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters, tmp_path, caplog):
-    """Working checkpoints hold no more, whatever bits the other weights have."""
+def test_killed_run_from_its_adapters(quantized, with_adapters, tmp_path, caplog):
+    """Working checkpoints hold no more than what trains, whatever bits the other weights have."""
     backbone = DECODER | {"quantization": "nf4"} if quantized else DECODER
     if quantized:
         pytest.importorskip("bitsandbytes")
@@ -139,58 +123,3 @@ def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters,
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
     metrics = [read_record(tmp_path / name).metrics for name in ("out", "whole")]
     assert metrics[0] == metrics[1]
-
-
-def test_a_checkpoint_with_adapters_is_no_start(with_adapters):
-    with pytest.raises(ValidationError, match="load_only_model_state:.*recipe.lora"):
-        with_adapters("finetune", load_only_model_state=False)
-
-
-def test_without_a_start_what_is_drawn_is_kept(run_of, tmp_path):
-    recipe = RECIPE | {"epochs": 1}
-    train(run_of("pretrain", model="llama", backbone=DECODER, recipe=recipe), tmp_path / "out")
-    assert read_record(tmp_path / "out").parents.keys() == {"train", "validation", "tokenizer"}
-    with pytest.raises(ValidationError, match=r"recipe\.lora\.merge: false"):
-        run_of("pretrain", model="llama", backbone=DECODER, recipe=recipe | {"lora": {"merge": False}})
-
-
-def test_a_multiplier_of_a_head_without_weights_is_refused_before_training(with_adapters, tmp_path):
-    run = with_adapters("tapt", recipe={"head_lr_multiplier": 2.0})
-    with pytest.raises(RunError, match="recipe.head_lr_multiplier: 2"):
-        train(run, tmp_path / "out")
-
-
-def test_the_encoder_takes_adapters_too(run_of, tmp_path):
-    train(run_of("pretrain"), tmp_path / "first")
-    beginning = {"checkpoint": str(tmp_path / "first" / "model")}
-    train(run_of("finetune", recipe=RECIPE, start=beginning), tmp_path / "out")
-    losses = pd.read_csv(tmp_path / "out" / "history.csv")["train_loss"]
-    assert losses.is_monotonic_decreasing
-
-
-def test_a_quantised_run_counts_the_weights_of_its_model(with_adapters, start, tmp_path):
-    pytest.importorskip("bitsandbytes")
-    backbone = DECODER | {"quantization": "nf4"}
-    recipe = {"lora": LORA | {"merge": False}, "epochs": 2}
-    train(with_adapters("finetune", recipe=recipe, backbone=backbone, precision="bf16"), tmp_path / "out")
-    record = read_record(tmp_path / "out")
-    assert record.parameters["backbone"] == sum(
-        tensor.numel() for name, tensor in weights(start).items() if name.startswith("pretrained.")
-    )
-    losses = pd.read_csv(tmp_path / "out" / "history.csv")["train_loss"]
-    assert losses.is_monotonic_decreasing
-
-
-@pytest.mark.parametrize(
-    "recipe",
-    [{"lora": LORA}, {"lora": None}],
-)
-def test_a_quantised_backbone_trains_adapters_that_are_not_merged(recipe, run_of, start):
-    with pytest.raises(ValidationError, match="the backbone pretrained is quantised, so that only adapters train"):
-        run_of(
-            "finetune",
-            model="llama",
-            backbone=DECODER | {"quantization": "nf4"},
-            recipe=recipe,
-            start={"checkpoint": str(start)},
-        )

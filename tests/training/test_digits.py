@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 
-def test_the_documented_variables_give_the_stored_weights(settings, repository, tmp_path):
+def test_weights_with_the_documented_variables(settings, repository, tmp_path):
     lock = (repository / "requirements.lock").read_text()
     locked, here = re.search(r"^torch==(.*)$", lock, re.MULTILINE)[1], torch.__version__.partition("+")[0]
     if here != locked:

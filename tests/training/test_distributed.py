@@ -20,23 +20,14 @@ from lib.core.record import read_record
 from lib.study.run import RunSettings
 from lib.training.run import train
 
-pytestmark = pytest.mark.extensions("studies/hate_speech")
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = 2
-SHARED = [
-    "-m",
-    "torch.distributed.run",
-    "--standalone",
-    "--local-addr",
-    "localhost",
-    "--nproc-per-node",
-    str(PROCESSES),
-]
+SHARED = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+SHARED += ["--nproc-per-node", str(PROCESSES)]
 DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_dropout": 0.0}
 ENCODER = DROPOUTS | {"mechanism": {"kind": "sdpa"}}
-LLAMA = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-T5 = {"model_type": "t5", "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
 
 # 192 documents in batches of 40, or of 7, which two processes cannot halve; the last batch of an epoch is not full.
 # With 32 tokens, a document is a micro-batch, of which the second process has none left now and then.
@@ -46,25 +37,6 @@ RUNS = {
         {"backbone": DROPOUTS | {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}},
         {"batch_size": 7, "evaluate_every": 14},
         {"micro_batch_tokens": 32},
-    ),
-    "mlm-recurrent": (
-        "pretrain",
-        {"backbone": {"kind": "recurrent", "hidden_size": 32, "embedding_dropout": 0.0, "layer_dropout": 0.0}},
-        {"batch_size": 7},
-        {"micro_batch_tokens": 64},
-    ),
-    "causal-pretrained": (
-        "pretrain",
-        {
-            "backbone": {
-                "kind": "pretrained",
-                "architecture": LLAMA | {"num_attention_heads": 2},
-                "attention": "causal",
-            },
-            "task": {"kind": "causal_lm"},
-        },
-        {"batch_size": 40},
-        {"micro_batch_tokens": 320},
     ),
     "classes-favor-frozen": (
         "finetune",
@@ -86,15 +58,6 @@ RUNS = {
         {"backbone": DROPOUTS, "task": {"layers": "all"}},
         {"batch_size": 7},
         {"micro_batch_tokens": 64},
-    ),
-    "texts": (
-        "finetune",
-        {
-            "backbone": {"kind": "encoder_decoder", "architecture": T5},
-            "task": {"kind": "text_to_text", "targets": ["bal", "kut kit kal"]},
-        },
-        {"batch_size": 40},
-        {"micro_batch_tokens": 320},
     ),
 }
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
@@ -128,8 +91,10 @@ def folder(settings, imitation, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_two_processes_train_as_one_does(name, folder):
+def test_two_processes_as_one(name, folder):
     one, two = (folder / number / name for number in ("one", "two"))
+    assert {path.name for path in two.iterdir()} == {path.name for path in one.iterdir()}
+    assert not list(two.parent.glob(".*")), "working checkpoints stay behind"
     alone, shared = read_record(one), read_record(two)
     assert (shared.steps, shared.epochs, shared.tokens) == (alone.steps, alone.epochs, alone.tokens)
     assert (alone.processes, shared.processes) == (1, PROCESSES)
@@ -153,16 +118,8 @@ def test_two_processes_train_as_one_does(name, folder):
                 assert all(np.array_equal(*pair) for pair in pairs), column
 
 
-def test_the_run_leaves_nothing_else(folder):
-    for name in RUNS:
-        assert {path.name for path in (folder / "two" / name).iterdir()} == {
-            path.name for path in (folder / "one" / name).iterdir()
-        }
-    assert not list((folder / "two").glob(".*")), "working checkpoints stay behind"
-
-
 @pytest.mark.slow
-def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
+def test_killed_run_of_two_processes(settings, tmp_path):
     """One of the processes is killed in the second epoch; with dropout, whose draws differ from process to process."""
     values = settings("finetune", recipe={"batch_size": 8}, execution={"device": "cpu", "checkpoint_minutes": 1e-6})
     config = tmp_path / "config.yaml"
@@ -201,34 +158,3 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
     assert same(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
     records = [read_record(tmp_path / name) for name in ("whole", "killed")]
     assert (records[0].tokens, records[0].metrics) == (records[1].tokens, records[1].metrics)
-
-
-SPARED = """
-import multiprocessing, os, signal, time
-from multiprocessing import forkserver
-from lib.study.execution import Training
-from lib.training.interruptions import SIGNALS, Interruption, explained_workers
-
-if __name__ == "__main__":
-    multiprocessing.set_start_method("forkserver")
-    with Interruption() as interruption, explained_workers(Training(workers=1), interruption):
-        interruption.waits = True
-        for _ in range(2):  # as in the evaluation before the checkpoint, whose workers are new
-            worker = multiprocessing.Process(target=time.sleep, args=(1,))
-            worker.start()
-            for number in SIGNALS:
-                for process in (worker.pid, forkserver._forkserver._forkserver_pid, os.getpid()):
-                    os.kill(process, number)
-            worker.join()
-            assert worker.exitcode == 0, worker.exitcode
-    assert interruption.heard
-"""
-
-
-def test_a_signal_to_all_processes_spares_the_workers_until_the_checkpoint(tmp_path):
-    """torchrun and Slurm send it to the workers, too, and to the server that they are forked from."""
-    (tmp_path / "spared.py").write_text(SPARED)
-    ended = subprocess.run(
-        [sys.executable, tmp_path / "spared.py"], env=environment(), capture_output=True, text=True, timeout=120
-    )
-    assert ended.returncode == 0, ended.stderr

@@ -1,11 +1,8 @@
 """Exported models give the same results in transformers alone, in a process that cannot import this project."""
 
 import json
-import re
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,7 +12,6 @@ from transformers import AutoConfig
 
 from lib.backbones.pretrained.export import DENSE
 from lib.backbones.pretrained.families import FAMILIES
-from lib.backbones.pretrained.fields import architecture_of
 from lib.backbones.stored import open_model
 from lib.core.errors import ConfigError
 from lib.tokens.cutting import note_cut
@@ -29,7 +25,6 @@ from lib.workflow.commands.sharing import _without_project
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 OTHER_TOKENS = ("qwen2", "qwen3")
 """Families whose own tokeniser transformers takes in any case, which is not that of the tests."""
-QUICK = ("bert", "roberta", "llama", "modernbert")
 """Families that `make test` exports; `make test-studies` exports the others."""
 KEYS = {"num_key_value_heads": 2}
 SPECIAL = {
@@ -151,24 +146,8 @@ def start(kind, corpus, folder):
     return folder
 
 
-ROWS = {}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def table():
-    """Print the result of each family."""
-    yield
-    print("\n| family | stage | loads | exported as | equal in plain transformers |\n| --- | --- | --- | --- | --- |")
-    print("\n".join(f"| {' | '.join(key)} | {' | '.join(row)} |" for key, row in ROWS.items()))
-
-
-@pytest.mark.parametrize("stage", AUTO)
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.study) for kind in FAMILIES]
-)
-def test_every_family_is_exported_with_equal_results_or_refused(
-    kind, stage, agree, run_of, corpus, padded_by_one, tmp_path
-):
+def assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path):
+    """Fail unless a model of a family is exported with equal results, or is refused by what is missing."""
     changes = {"task": {"classifier_pooling": "cls"}} if stage == "finetune" else {}
     if kind == "mpnet" and stage != "tag":
         corpus = padded_by_one
@@ -180,30 +159,44 @@ def test_every_family_is_exported_with_equal_results_or_refused(
     if stage != "tag":  # whose tokeniser is another one
         changes["start"] = {"checkpoint": str(start(kind, corpus, tmp_path / "start"))}
     train(run_of(stage, model=kind, backbone=backbone(kind), recipe={"epochs": 1}, **changes), tmp_path / "out")
-    model, said = tmp_path / "out" / "model", ""
+    model, said, name = tmp_path / "out" / "model", "", ""
     try:
         export(model, tmp_path / "plain")
     except ConfigError as error:
-        ROWS[kind, stage] = "yes", "refused", "-"
         said = str(error)
         assert not (tmp_path / "plain").exists()
+        assert "import lib" in said or "--encoder" in said
         if "--encoder" in said and kind not in OTHER_TOKENS:
             export(model, tmp_path / "plain", encoder=True)
-            ROWS[kind, stage] = "yes", f"{agree(model, tmp_path / 'plain', 'AutoModel')} alone", "1e-6"
+            agree(model, tmp_path / "plain", "AutoModel")
     else:
-        ROWS[kind, stage] = "yes", agree(model, tmp_path / "plain", AUTO[stage]), "1e-6"
-    assert ROWS[kind, stage][1].endswith(("refused", "alone")) == any(
-        way in said for way in ("import lib", "--encoder")
-    )
+        name = agree(model, tmp_path / "plain", AUTO[stage])
     if stage == "finetune":
-        assert ("ForSequenceClassification" in ROWS[kind, stage][1]) == (kind in DENSE)
+        assert ("ForSequenceClassification" in name) == (kind in DENSE)
 
 
-@pytest.mark.parametrize("quantized", [False, True])
-@pytest.mark.parametrize("merge", [True, False])
-def test_adapters_fit_the_published_model_that_they_name(merge, quantized, alone, agree, run_of, corpus, tmp_path):
-    if quantized and merge:
-        pytest.skip("four bits take no merged adapters")
+def test_exported_family_in_plain_transformers(agree, run_of, corpus, tmp_path):
+    """It knows its classes by their names."""
+    assert_exported("bert", "finetune", agree, run_of, corpus, None, tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path / "plain").id2label == {0: "low", 1: "high"}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("kind", "stage"), [("llama", "pretrain"), ("roberta", "tag"), ("modernbert", "pretrain")])
+def test_exported_families_of_other_stages(kind, stage, agree, run_of, corpus, tmp_path):
+    assert_exported(kind, stage, agree, run_of, corpus, None, tmp_path)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("stage", AUTO)
+def test_every_exported_family(stage, agree, run_of, corpus, padded_by_one, tmp_path):
+    for kind in FAMILIES:
+        assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path / kind)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("merge", "quantized"), [(True, False), (False, True)])
+def test_exported_adapters_on_their_base(merge, quantized, alone, agree, run_of, corpus, tmp_path):
     if quantized:
         pytest.importorskip("bitsandbytes")
     base = start("bert", corpus, tmp_path / "start")
@@ -231,46 +224,11 @@ def test_adapters_fit_the_published_model_that_they_name(merge, quantized, alone
     assert settings["base_model_name_or_path"] == "owner/name"
 
 
-@pytest.mark.parametrize(("stage", "kind"), [("finetune", "bert"), ("tag", "llama")])
-def test_adapters_fit_with_the_labels_and_the_direction_of_the_run(
-    stage, kind, agree, run_of, corpus, tagged, tmp_path
-):
-    """Three labels, of which the base knows nothing, and a decoder that was opened."""
-    base = start(kind, tagged if stage == "tag" else corpus, tmp_path / "start")
-    run = run_of(
-        stage,
-        model=kind,
-        backbone=backbone(kind),
-        task={"classifier_pooling": "cls"} if stage == "finetune" else {},
-        labels=["low", "high", "highest"],
-        recipe={"epochs": 1, "learning_rate": 1e-2, "lora": {"r": 4, "alpha": 8}},
-        start={"checkpoint": str(base)},
-    )
-    train(run, tmp_path / "out")
-    model, plain = tmp_path / "out" / "model", tmp_path / "plain"
-    export(model, plain)
-    assert AutoConfig.from_pretrained(plain).num_labels == 3
-    agree(model, plain, AUTO[stage])
-    agree(model, plain, AUTO[stage], base=base)
-
-
-def test_longer_positions_are_exported(agree, run_of, corpus, tmp_path):
-    longer = backbone("bert", positions={"length": 96, "fill": "tiled"})
-    task = {"classifier_pooling": "cls", "classifier_head": "roberta"}
-    begin = {"checkpoint": str(start("bert", corpus, tmp_path / "start"))}
-    train(
-        run_of("finetune", model="bert", backbone=longer, task=task, recipe={"epochs": 1}, start=begin),
-        tmp_path / "out",
-    )
-    export(tmp_path / "out" / "model", tmp_path / "plain")
-    assert AutoConfig.from_pretrained(tmp_path / "plain").max_position_embeddings == 96
-    agree(tmp_path / "out" / "model", tmp_path / "plain", AUTO["finetune"])
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("kind", "exported"), [("llama", "LlamaForCausalLM"), ("modernbert-decoder", "ModernBertDecoderForCausalLM")]
 )
-def test_a_causal_decoder_stays_one(kind, exported, agree, run_of, tmp_path):
+def test_exported_causal_decoder(kind, exported, agree, run_of, tmp_path):
     causal = backbone(kind, attention="causal")
     train(run_of("pretrain", backbone=causal, task={"kind": "causal_lm"}, recipe={"epochs": 1}), tmp_path / "out")
     model = tmp_path / "out" / "model"
@@ -279,79 +237,28 @@ def test_a_causal_decoder_stays_one(kind, exported, agree, run_of, tmp_path):
     assert name == exported
 
 
-REFUSED = {
-    "our own encoder": ({}, {}, "its backbone is of kind encoder, which transformers does not have"),
+OTHERS = {
+    "our own encoder": ({}, {}, "of kind encoder"),
     "another attention": (
         backbone("bert", mechanism={"kind": "favor", "nb_features": 8}, attention_dropout=0.0),
         {},
-        "holds favor in place of the attention of bert",
+        "holds favor",
     ),
-    "the mean": (backbone("bert"), {}, "cannot compute its head. Expected classifier_pooling: cls"),
-    "no dense layer": (
-        backbone("bert"),
-        {"classifier_pooling": "cls", "classifier_head": "none"},
-        "cannot compute its head. Expected classifier_pooling: cls",
-    ),
+    "no dense layer": (backbone("bert"), {"classifier_pooling": "cls", "classifier_head": "none"}, "classifier_head"),
+    "its own cut": (backbone("bert"), {"classifier_pooling": "cls"}, "head_tail"),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_exported_is_named_by_the_program_and_the_card(name, run_of, tmp_path):
-    chosen, task, message = REFUSED[name]
+@pytest.mark.extended
+@pytest.mark.parametrize("name", OTHERS)
+def test_models_that_transformers_does_not_have(name, run_of, tmp_path):
+    chosen, task, named = OTHERS[name]
     train(run_of("finetune", backbone=chosen, task=task, recipe={"epochs": 1}), tmp_path / "out")
     model = tmp_path / "out" / "model"
-    with pytest.raises(ConfigError, match=message):
+    if name == "its own cut":
+        note_cut(model, "head_tail")
+    with pytest.raises(ConfigError, match=named):
         export(model, tmp_path / "plain")
-    assert re.search(message, _without_project(model))
-    if chosen == backbone("bert"):
-        export(model, tmp_path / "plain", encoder=True)
-
-
-def test_a_tokeniser_that_cuts_in_its_own_way_is_refused(run_of, tmp_path):
-    run = run_of("finetune", backbone=backbone("bert"), task={"classifier_pooling": "cls"}, recipe={"epochs": 1})
-    train(run, tmp_path / "out")
-    note_cut(tmp_path / "out" / "model", "head_tail")
-    with pytest.raises(ConfigError, match="cut is head_tail, but transformers keeps the first tokens"):
-        export(tmp_path / "out" / "model", tmp_path / "plain")
-
-
-def test_a_folder_that_is_there_is_not_overwritten(tmp_path):
-    with pytest.raises(ConfigError, match="is there already"):
-        export(tmp_path / "model", tmp_path)
-
-
-def test_minilm_is_read_by_others(alone, run_of, corpus, tmp_path):
-    folder = Path(__file__).parents[3] / "shared" / "models" / "minilm"
-    if not folder.is_dir():
-        pytest.skip("the published model is not next to the repository")
-    sources = {split: corpus / f"{split}.parquet" for split in ("train", "validation", "test")}
-    tokenizer = TextTokenizer.load(folder)
-    tokens = tmp_path / "tokens"
-    tokenize_dataset(sources, tokenizer, max_tokens=32, folder=tokens, lengths=tmp_path / "lengths.json")
-    architecture = architecture_of(json.loads((folder / "config.json").read_text()))
-    run = run_of(
-        "finetune",
-        model="minilm",
-        backbone={"kind": "pretrained", "architecture": architecture},
-        task={"classifier_pooling": "cls"},
-        tokenizer=str(folder),
-        data={split: str(tokens / split) for split in sources},
-        recipe={"epochs": 1, "learning_rate": 5e-5},
-        start={"checkpoint": str(folder)},
-    )
-    train(run, tmp_path / "out")
-    model, plain, encoder = tmp_path / "out" / "model", tmp_path / "plain", tmp_path / "encoder"
-    export(model, plain)
-    texts = pd.read_parquet(corpus / "test.parquet")["text"].tolist()[:4]
-    for out, auto in ((plain, AUTO["finetune"]), (encoder, "AutoModel")):
-        if not out.exists():
-            export(model, out, encoder=True)
-        _, longest, found = alone(out, auto, texts)
-        assert longest == 32
-        for (row, theirs), (expected, own) in zip(found, ours(model, auto, texts), strict=True):
-            assert row == expected
-            assert theirs == pytest.approx(own, abs=1e-5)  # states are up to 10
-    if find_spec("sentence_transformers"):
-        from sentence_transformers import SentenceTransformer
-
-        assert SentenceTransformer(str(encoder)).encode(texts).shape == (4, 384)
+    assert not (tmp_path / "plain").exists()
+    if name != "its own cut":
+        assert named in _without_project(model)

@@ -12,8 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import psutil
 import pytest
 import torch
@@ -22,22 +20,18 @@ from killing import attempt
 from ready import TRAINING, ready
 
 from lib.core.attempts import read_heartbeat
-from lib.core.errors import DataError, RunError
+from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
-from lib.tokens import stored as tokens
-from lib.tokens.stored import load_tokens
-from lib.training import run as training_run
 from lib.training import trainer as module
 from lib.training.evaluate import evaluate
-from lib.training.interruptions import Interruption, OutOfMemoryError, explained_workers
+from lib.training.interruptions import OutOfMemoryError
 from lib.training.predictor import Predictor
 from lib.training.run import train
 from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
-from studies.hate_speech.teaching import teach
 
-pytestmark = pytest.mark.extensions("studies/hate_speech")
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = (sys.executable, "-m", "lib.workflow.start")
@@ -86,9 +80,8 @@ def await_step(process, work, step):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-@pytest.mark.parametrize("step", [EPOCH + 5, 2 * EPOCH - 1])
-def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undisturbed, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("number", "step"), [(signal.SIGTERM, 2 * EPOCH - 1), (signal.SIGUSR1, EPOCH + 5)])
+def test_signal_while_it_trains(number, step, run, undisturbed, tmp_path, monkeypatch):
     """Also in the last step of an epoch: after the evaluation, whose row would be lost."""
     rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
     with monkeypatch.context() as context:
@@ -100,7 +93,7 @@ def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undistu
             return train_on(self, *arguments)
 
         context.setattr(Trainer, "training_step", warn)
-        with pytest.raises(RunError, match=f"ended by {number.name}. .* resumes from the last checkpoint"):
+        with pytest.raises(RunError, match=f"ended by {number.name}"):
             train(rarely, tmp_path / "out")
     left = attempt(tmp_path / "out")
     assert (left / f"checkpoint-{step + 1}" / "manifest.json").is_file()
@@ -112,56 +105,20 @@ def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undistu
     assert_alike(undisturbed, tmp_path / "out")
 
 
-def test_a_signal_while_a_run_predicts_ends_it_at_once(run, undisturbed, tmp_path, monkeypatch):
-    with monkeypatch.context() as context:
-        context.setattr(training_run, "predict_splits", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
-        with pytest.raises(RunError, match="ended by SIGTERM"):
-            train(run, tmp_path / "out")
-    train(run, tmp_path / "out")
-    assert_alike(undisturbed, tmp_path / "out")
-
-
-class Signalling:
-    """A sequence whose length nothing learns: a signal comes first."""
-
-    def __len__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return 0
-
-    def __getitem__(self, place):
-        raise IndexError
-
-
-@pytest.mark.parametrize(
-    "loading",
-    [lambda *arguments: os.kill(os.getpid(), signal.SIGTERM), lambda *arguments: torch.tensor(Signalling())],
-    ids=["what we take for a damaged file", "what torch takes for another type"],
-)
-def test_a_signal_while_files_are_read_is_no_damage_to_them(loading, run, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokens, "load_from_disk", loading)
-    with pytest.raises(RunError, match="^ended by SIGTERM"):
-        train(run, tmp_path / "out")
-    heartbeat = read_heartbeat(attempt(tmp_path / "out"))
-    assert (heartbeat.state, heartbeat.error[:16]) == ("failed", "ended by SIGTERM")
-
-
-def test_an_error_before_any_signal_stays_what_it_is(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokens, "load_from_disk", lambda *arguments: torch.tensor("text"))
-    with pytest.raises(DataError, match="not a tokenised split"):
-        train(run, tmp_path / "out")
-
-
-def test_a_signal_reaches_a_run_in_a_shared_process(start, tmp_path):
+def test_signal_to_a_run_in_a_shared_process(start, undisturbed, tmp_path):
     process, log = start(sys.executable, ROOT / "scripts" / "preloaded.py", *SHARED)
     await_step(process, tmp_path / "work", EPOCH + 5)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 1
-    assert "ended by SIGUSR1. The next start" in log.read_text()
+    assert "ended by SIGUSR1" in log.read_text()
     assert "Traceback" not in log.read_text()
     assert "runs in its own process" not in log.read_text()
+    again, log = start(sys.executable, ROOT / "scripts" / "preloaded.py", *SHARED)
+    assert again.wait(120) == 0
+    assert_alike(undisturbed, tmp_path / "out")
 
 
-def test_two_processes_on_one_run_end_in_one_right_result(start, undisturbed, tmp_path):
+def test_two_processes_on_one_run(start, undisturbed, tmp_path):
     """A node that Slurm holds for dead while its process lives on; later the workflow takes this for a failed job."""
     first, first_log = start()
     await_step(first, tmp_path / "work", EPOCH + 5)
@@ -183,12 +140,11 @@ def test_two_processes_on_one_run_end_in_one_right_result(start, undisturbed, tm
     assert_alike(undisturbed, tmp_path / "out")
 
 
-def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, undisturbed, tmp_path):
+def test_full_disk(start, run, undisturbed, tmp_path):
     """The limit on a file's size stands for the limit of the disk: the same system call fails."""
     process, log = start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
     assert process.wait(120) == 1
     assert "checkpoint-1: cannot be written" in log.read_text()
-    assert "The next start resumes from the one before" in log.read_text()
     assert "Traceback" not in log.read_text()
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "work").glob("*/*/checkpoint-*"))
@@ -196,26 +152,7 @@ def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, u
     assert_alike(undisturbed, tmp_path / "out")
 
 
-def test_a_connection_that_breaks_before_the_signal_of_a_dead_worker_names_the_worker(run):
-    """Which of the two a process sees first depends on its load."""
-
-    def hear(number, frame):
-        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
-
-    before = signal.signal(signal.SIGALRM, hear)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        named = pytest.raises(RunError, match="a data loader worker died.*pid 7")
-        with named, explained_workers(run.execution, Interruption()):
-            raise ConnectionResetError
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    with pytest.raises(ConnectionResetError), explained_workers(run.execution, Interruption()):
-        raise ConnectionResetError
-
-
-def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
+def test_worker_that_dies(run, tmp_path, monkeypatch):
     step = Trainer.training_step
     others = psutil.Process().children()
     workers = []
@@ -229,13 +166,13 @@ def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "training_step", kill_worker)
     run = run.model_copy(update={"execution": run.execution.model_copy(update={"workers": 1})})
-    with pytest.raises(RunError, match="data loader worker.*execution.job.mem_mb"):
+    with pytest.raises(RunError, match="execution.job.mem_mb"):
         train(run, tmp_path / "out")
     assert list(attempt(tmp_path / "out").glob("checkpoint-*"))
 
 
 @pytest.mark.parametrize("where", ["loss", "gradients"])
-def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, corpus, tmp_path, monkeypatch):
+def test_steps_that_are_no_numbers(where, run, corpus, tmp_path, monkeypatch):
     seen = []
 
     def spoil(self, batch, number):
@@ -252,7 +189,7 @@ def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, c
     monkeypatch.setattr(Trainer, "training_step", spoil)
     monkeypatch.setattr(module, "NON_FINITE_STEPS", 4)
     rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
-    with pytest.raises(RunError, match=rf"NaN or inf since step {EPOCH + 3}, 4 in a row.*Lower") as raised:
+    with pytest.raises(RunError, match=f"step {EPOCH + 3}, 4 in a row") as raised:
         train(rarely, tmp_path / "out")
     names = str(raised.value).split(": ")[-1].split(", ")
     assert len(set(names)) == seen[0] == 8
@@ -260,7 +197,7 @@ def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, c
     assert raised.value.diverged
 
 
-def test_weights_that_are_no_numbers_are_not_saved(run, tmp_path, monkeypatch):
+def test_weights_that_are_no_numbers(run, tmp_path, monkeypatch):
     step = Trainer.training_step
 
     def spoil(self, batch, number):
@@ -270,7 +207,7 @@ def test_weights_that_are_no_numbers_are_not_saved(run, tmp_path, monkeypatch):
         return step(self, batch, number)
 
     monkeypatch.setattr(Trainer, "training_step", spoil)
-    with pytest.raises(RunError, match=rf"NaN or inf since step {EPOCH + 3}, 1 in a row"):
+    with pytest.raises(RunError, match=f"step {EPOCH + 3}, 1 in a row"):
         train(run, tmp_path / "out")
     assert max(int(path.name.split("-")[1]) for path in attempt(tmp_path / "out").glob("checkpoint-*")) == EPOCH + 2
 
@@ -289,17 +226,17 @@ class Memory:
         monkeypatch.setattr(Trainer, "training_step", allocate)
 
 
-def test_memory_that_does_not_suffice_ends_in_a_message(run, tmp_path, monkeypatch):
+def test_memory_that_does_not_suffice(run, tmp_path, monkeypatch):
     Memory(monkeypatch, tokens=4 * 26)
-    with pytest.raises(RunError, match="of memory.*208 tokens.*up to 26 .*to 104.*auto_micro_batch"):
+    with pytest.raises(RunError, match="208 tokens.*to 104.*auto_micro_batch"):
         train(run, tmp_path / "out")
     Memory(monkeypatch, tokens=0)
     one = run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 1})})
-    with pytest.raises(RunError, match=r"with 1 document of up to 26 tokens at once.*cut documents shorter"):
+    with pytest.raises(RunError, match="max_tokens"):
         train(one, tmp_path / "out")
 
 
-def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_path, monkeypatch, caplog):
+def test_micro_batch_halved_until_it_fits(run_of, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     dropouts = dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
     task = {"classifier_dropout": 0.0}
@@ -334,80 +271,27 @@ def evaluating_with(monkeypatch, most):
     return tried
 
 
-@pytest.fixture
-def documents_one_by_one(run_of, corpus):
-    """Return settings of a training by single documents, whose evaluations take many at once."""
+def test_evaluation_halved_until_it_fits(run_of, tmp_path, monkeypatch):
+    """The batches of the training, single documents, have nothing to do with it; nor has a model trained before."""
 
-    def make(**execution):
+    def documents_one_by_one(**execution):
         return run_of("finetune", recipe={"epochs": 1, "steps": 4, "batch_size": 1}, execution=execution)
 
-    return make
-
-
-def test_an_evaluation_that_memory_does_not_hold_is_named(documents_one_by_one, tmp_path, monkeypatch):
-    """The batch of the training has nothing to do with it."""
-    evaluating_with(monkeypatch, most=10)
-    expected = r"in an evaluation, with up to 800 tokens at once, in documents of up to \d+ .*: 800.* Lower it to 400"
-    with pytest.raises(OutOfMemoryError, match=expected) as raised:
-        train(documents_one_by_one(micro_batch_tokens=800), tmp_path / "out")
-    assert raised.value.fitting == 400
-
-
-def test_an_evaluation_halves_its_batches_until_they_fit(documents_one_by_one, tmp_path, monkeypatch):
     train(documents_one_by_one(), tmp_path / "undisturbed")
     tried = evaluating_with(monkeypatch, most=10)
+    with pytest.raises(OutOfMemoryError, match="evaluation") as raised:
+        train(documents_one_by_one(micro_batch_tokens=800), tmp_path / "named")
+    assert raised.value.fitting == 400
+    tried.clear()
     train(documents_one_by_one(auto_micro_batch=True), tmp_path / "out")
     assert max(tried) == 40 > tried[-1]
+    start = Start(run="undisturbed", checkpoint=str(tmp_path / "undisturbed" / "model"))
+    tried.clear()
+    trained = documents_one_by_one(auto_micro_batch=True).model_copy(update={"recipe": None, "start": start})
+    evaluate(trained, tmp_path / "evaluated")
+    assert tried[0] > 10 >= tried[-1]
+    again, first = (read_record(tmp_path / name).metrics for name in ("evaluated", "undisturbed"))
+    assert again["test_loss"] == pytest.approx(first["test_loss"], abs=1e-5)
     expected, found = read_record(tmp_path / "undisturbed"), read_record(tmp_path / "out")
     assert found.steps == expected.steps == 4
     assert found.metrics == pytest.approx(expected.metrics, abs=1e-5)
-
-
-@pytest.fixture(params=["evaluate", "teach"])
-def predicted(request, run, undisturbed, corpus, tmp_path):
-    """Return a function that makes a trained model predict without a training, and returns the results."""
-
-    def scored(name, **execution):
-        changed = run.model_copy(update={"execution": run.execution.model_copy(update=execution)})
-        if request.param == "teach":
-            teach(changed, undisturbed / "model", corpus / "tokens/train", tmp_path / name)
-            return np.ravel(load_tokens(tmp_path / name)["teacher_logits"])
-        start = Start(run=str(undisturbed), checkpoint=str(undisturbed / "model"))
-        evaluate(changed.model_copy(update={"recipe": None, "start": start}), tmp_path / name)
-        return np.ravel(pd.read_parquet(tmp_path / name / "predictions.parquet")["probabilities"].tolist())
-
-    return scored
-
-
-def test_predictions_without_a_training_halve_their_batches_too(predicted, monkeypatch):
-    expected = predicted("whole")
-    tried = evaluating_with(monkeypatch, most=10)
-    with pytest.raises(OutOfMemoryError, match=r"of memory .* in an evaluation, with up to .*auto_micro_batch"):
-        predicted("out")
-    tried.clear()
-    assert predicted("out", auto_micro_batch=True) == pytest.approx(expected, abs=1e-5)
-    assert tried[0] > 10 >= tried[-1]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_micro_batch_halves_on_a_gpu_of_little_memory(run_of, tmp_path, caplog):
-    """A share of the memory that does not hold the activations of the whole batch."""
-    caplog.set_level(logging.INFO)
-    backbone = {"hidden_size": 64, "intermediate_size": 400_000, "num_hidden_layers": 1}
-    execution = {"device": "cuda", "auto_micro_batch": True}
-    run = run_of("finetune", backbone=backbone, recipe={"epochs": 1, "batch_size": 64}, execution=execution)
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(6e9 / total)
-    try:
-        train(run, tmp_path / "out")
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert "out of memory (CUDA out of memory" in caplog.text
-    assert read_record(tmp_path / "out").steps == 3
-
-
-def test_a_model_that_no_memory_holds_ends_in_a_message(run_of, tmp_path):
-    wide = {"kind": "recurrent", "cell": "gru", "hidden_size": 10**6}
-    with pytest.raises(RunError, match=r"out of memory \(.*before any document was read.*take a smaller backbone"):
-        train(run_of("pretrain", backbone=wide), tmp_path / "out")

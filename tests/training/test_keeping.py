@@ -14,7 +14,6 @@ from lib.core.files import write_json
 from lib.core.record import read_record
 from lib.study.run import Start
 from lib.training.checkpoints import STATE, read_state, seal
-from lib.training.predict import predict
 from lib.training.predictor import Observer
 from lib.training.run import train
 from studies.hate_speech.schedule import learning_rates
@@ -61,9 +60,8 @@ def kept(worsening, tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
-@pytest.mark.parametrize(("first", "second"), [("best", "last"), ("last", "best")])
-def test_the_first_named_is_the_model_and_the_other_lies_in_it(first, second, stage, kept):
+@pytest.mark.parametrize(("stage", "first", "second"), [("pretrain", "best", "last"), ("finetune", "last", "best")])
+def test_models_in_the_order_of_their_names(stage, first, second, kept):
     both = kept(stage, first, second) / "model"
     assert same(both, kept(stage, first) / "model")
     assert same(both / second, kept(stage, second) / "model")
@@ -77,9 +75,16 @@ def test_the_first_named_is_the_model_and_the_other_lies_in_it(first, second, st
             assert torch.equal(model.state_dict()[name], weight), name
 
 
-@pytest.mark.parametrize(("stage", "metric", "sign"), [("pretrain", "eval_loss", -1), ("finetune", "eval_f1_macro", 1)])
-@pytest.mark.parametrize("names", [("best",), ("last",), ("best", "last"), ("last", "best"), ("best", "state")])
-def test_metrics_and_predictions_are_those_of_the_first_named(names, stage, metric, sign, kept):
+@pytest.mark.parametrize(
+    ("names", "stage", "metric", "sign"),
+    [
+        (("best",), "pretrain", "eval_loss", -1),
+        (("last", "best"), "finetune", "eval_f1_macro", 1),
+        (("best",), "finetune", "eval_f1_macro", 1),
+        (("last",), "pretrain", "eval_loss", -1),
+    ],
+)
+def test_figures_of_the_first_model_kept(names, stage, metric, sign, kept):
     out = kept(stage, *names)
     rows, record = history(out), read_record(out)
     best, last = (sign * rows[metric]).idxmax(), len(rows) - 1
@@ -96,31 +101,19 @@ def test_metrics_and_predictions_are_those_of_the_first_named(names, stage, metr
         assert row["test_f1_macro"] == pytest.approx(record.metrics["test_f1_macro"])
 
 
-@pytest.mark.parametrize(("first", "second"), [("best", "last"), ("last", "best")])
-def test_both_models_predict_new_documents(first, second, kept, corpus, tmp_path):
-    out = kept("finetune", first, second)
-    predict(out / "model", corpus / "test.parquet", tmp_path / "first.csv")
-    predict(out / "model" / second, corpus / "test.parquet", tmp_path / "second.csv")
-    recorded = pd.read_parquet(out / "predictions.parquet").query("split == 'test'").set_index("id")
-    order = pd.read_parquet(corpus / "test.parquet")["id"]
-    expected = [probabilities[1] for probabilities in recorded.loc[order, "probabilities"]]
-    found, other = (pd.read_csv(tmp_path / name)["high"].tolist() for name in ("first.csv", "second.csv"))
-    assert found == pytest.approx(expected, abs=1e-6)
-    assert other != pytest.approx(expected, abs=1e-4)
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize(("stage", "name"), [("pretrain", "last"), ("finetune", "best")])
-def test_a_recipe_that_does_not_say_keeps_what_the_task_says(stage, name, worsening, kept, tmp_path):
+def test_model_of_a_recipe_that_does_not_say(stage, name, worsening, kept, tmp_path):
     train(worsening(stage), tmp_path / "out")
     assert same(tmp_path / "out" / "model", kept(stage, name) / "model")
     assert not [path for path in (tmp_path / "out" / "model").iterdir() if path.is_dir()]
 
 
-def test_the_state_kept_is_the_last_whatever_model_is_kept(kept):
-    for names in (("best", "state"), ("last", "state")):
-        model = kept("finetune", *names) / "model"
-        assert same(model / "state", kept("finetune", "last") / "model")
-        assert same(model, kept("finetune", names[0]) / "model")
+@pytest.mark.extended
+def test_state_beside_the_best_model(kept):
+    model = kept("finetune", "best", "state") / "model"
+    assert same(model / "state", kept("finetune", "last") / "model")
+    assert same(model, kept("finetune", "best") / "model")
 
 
 def go_on(run, folder, *, weights_only=False, **recipe):
@@ -129,12 +122,12 @@ def go_on(run, folder, *, weights_only=False, **recipe):
     return run.model_copy(update={"start": start, "recipe": run.recipe.model_copy(update=recipe)})
 
 
-@pytest.fixture(scope="module", params=["pretrain", "finetune"])
-def halves(request, run_of, tmp_path_factory):
+@pytest.fixture(scope="module")
+def halves(run_of, tmp_path_factory):
     """Settings of two epochs, and the folders of these and of four epochs in one go, at a constant learning rate."""
-    folder = tmp_path_factory.mktemp(f"halves-{request.param}")
+    folder = tmp_path_factory.mktemp("halves")
     run = run_of(
-        request.param,
+        "finetune",
         recipe=CONSTANT | {"keep": ["last", "state"]},
         backbone={"mechanism": {"kind": "favor", "nb_features": 8, "redraw_interval": 4}},
     )
@@ -143,7 +136,9 @@ def halves(request, run_of, tmp_path_factory):
     return run, folder / "half", folder / "whole"
 
 
-def test_a_finished_training_goes_on_as_if_it_had_never_stopped(halves, tmp_path):
+@pytest.mark.extended
+def test_finished_training_that_goes_on(halves, tmp_path):
+    """As if it had never stopped, and on again."""
     run, half, whole = halves
     assert not same(half / "model", whole / "model")
     train(go_on(run, half, epochs=4), tmp_path / "out")
@@ -157,7 +152,6 @@ def test_a_finished_training_goes_on_as_if_it_had_never_stopped(halves, tmp_path
     assert records[0].metrics == pytest.approx(records[1].metrics)
     assert records[0].tokens == records[1].tokens
     assert records[0].parents["start"].path == str(half / "model" / "state")
-    # and on again
     train(go_on(run, tmp_path / "out", epochs=5), tmp_path / "further")
     assert history(tmp_path / "further")["step"].tolist() == [6, 12, 18, 24, 30]
 
@@ -188,10 +182,15 @@ class Steps(Observer):
         }
 
 
-@pytest.mark.parametrize("decays", [(0.01, 0.3), (0.0, 0.3), (0.01, 0.0)])
-@pytest.mark.parametrize("after", ["cosine", "one_cycle"])
-@pytest.mark.parametrize("before", ["cosine", "one_cycle"])
-def test_a_training_goes_on_by_the_recipe_that_it_has_now(before, after, decays, run_of, tmp_path):
+@pytest.mark.parametrize(
+    ("before", "after", "decays"),
+    [
+        ("cosine", "one_cycle", (0.01, 0.3)),
+        ("one_cycle", "cosine", (0.0, 0.3)),
+        pytest.param("cosine", "cosine", (0.01, 0.0), marks=pytest.mark.extended),
+    ],
+)
+def test_recipe_of_a_training_that_goes_on(before, after, decays, run_of, tmp_path):
     run = run_of(
         "finetune",
         recipe={"schedule": before, "min_lr_ratio": 0.0, "weight_decay": decays[0], "keep": ["last", "state"]},
@@ -209,66 +208,36 @@ def test_a_training_goes_on_by_the_recipe_that_it_has_now(before, after, decays,
         assert all(torch.equal(continued.first[name][key], value) for key, value in moments.items()), name
 
 
-def test_weights_alone_start_a_training_anew(halves, tmp_path):
+@pytest.mark.extended
+def test_training_anew_and_best_of_the_new_epochs(halves, tmp_path):
+    """Weights alone start anew; a state goes on, and forgets which epoch was the best so far."""
     run, half, whole = halves
-    train(go_on(run, half, weights_only=True, epochs=2), tmp_path / "out")
-    assert history(tmp_path / "out")["step"].tolist() == [6, 12]
-    assert not same(tmp_path / "out" / "model", whole / "model")
-
-
-def test_the_best_of_a_training_that_goes_on_is_one_of_the_new_epochs(halves, tmp_path):
-    run, half, _ = halves
+    train(go_on(run, half, weights_only=True, epochs=2), tmp_path / "anew")
+    assert history(tmp_path / "anew")["step"].tolist() == [6, 12]
+    assert not same(tmp_path / "anew" / "model", whole / "model")
     train(go_on(run, half, epochs=4, keep=["best", "last"]), tmp_path / "out")
     rows, best = history(tmp_path / "out"), int(read_record(tmp_path / "out").metrics["best_epoch"])
-    column, sign = ("eval_loss", -1) if run.stage == "pretrain" else ("eval_f1_macro", 1)
-    assert best == (sign * rows[column][2:]).idxmax() + 1
+    assert best == rows["eval_f1_macro"][2:].idxmax() + 1
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_a_training_that_has_nothing_left_to_do_says_so(epochs, halves, tmp_path):
+@pytest.mark.extended
+def test_states_that_no_training_goes_on_from(halves, corpus, tmp_path):
+    """Nothing left to do, epochs of another number of steps, moments of another optimiser or none at all."""
     run, half, _ = halves
-    with pytest.raises(RunError, match="state: was trained for 2 epochs.*Raise recipe.epochs"):
-        train(go_on(run, half, epochs=epochs), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("change", ["batch size", "documents"])
-@pytest.mark.parametrize("factor", [2, 0.5])
-def test_a_training_whose_epochs_would_have_other_steps_is_refused(factor, change, halves, corpus, tmp_path):
-    """As they count from the beginning, it would do too many or none."""
-    run, half, _ = halves
-    size, documents = 32, 192
-    if change == "batch size":
-        size = round(factor * size)
-        longer = go_on(run, half, epochs=4, batch_size=size)
-    else:
-        documents = round(factor * documents)
-        tokens = load_from_disk(corpus / "tokens/train")
-        tokens.select([row % 192 for row in range(documents)]).save_to_disk(tmp_path / "train")
-        longer = go_on(run, half, epochs=4).model_copy(update={"data": run.data | {"train": str(tmp_path / "train")}})
-    expected = rf"state: its epochs have 6 .*{documents} documents in batches of {size} make {documents // size}"
-    with pytest.raises(RunError, match=expected):
-        train(longer, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_state_of_another_optimiser_is_refused(halves, tmp_path):
-    """Its moments are rounded to 8 bits and have other names."""
-    run, half, _ = halves
-    state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
+    load_from_disk(corpus / "tokens/train").select(range(96)).save_to_disk(tmp_path / "train")
+    fewer = go_on(run, half, epochs=4).model_copy(update={"data": run.data | {"train": str(tmp_path / "train")}})
+    state = shutil.copytree(half / "model" / "state", tmp_path / "other" / "model" / "state")
     write_json(state / STATE, read_state(state) | {"optimizer": "adamw_8bit"})
     seal(state)
-    with pytest.raises(RunError, match="has the moments of adamw_8bit, but recipe.optimizer is adamw. Set it to"):
-        train(go_on(run, tmp_path, epochs=4), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    weights_alone = go_on(run, tmp_path, epochs=4).start.model_copy(update={"load_only_model_state": True})
-    train(go_on(run, tmp_path, epochs=1).model_copy(update={"start": weights_alone}), tmp_path / "out")
-
-
-def test_a_state_without_its_optimiser_is_refused(halves, tmp_path):
-    run, half, _ = halves
-    state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
-    (state / "optimizer.pt").unlink()
-    with pytest.raises(RunError, match="its optimizer.pt cannot be read .No such file.*load_only_model_state"):
-        train(go_on(run, tmp_path, epochs=4), tmp_path / "out")
+    lacking = shutil.copytree(half / "model" / "state", tmp_path / "lacking" / "model" / "state")
+    (lacking / "optimizer.pt").unlink()
+    for refused, named in (
+        (go_on(run, half, epochs=2), "recipe.epochs"),
+        (go_on(run, half, epochs=4, batch_size=64), "batches of 64 make 3"),
+        (fewer, "96 documents"),
+        (go_on(run, tmp_path / "other", epochs=4), "adamw_8bit"),
+        (go_on(run, tmp_path / "lacking", epochs=4), "optimizer.pt"),
+    ):
+        with pytest.raises(RunError, match=named):
+            train(refused, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -6,31 +6,25 @@ import torch
 from comparing import weights
 from pydantic import ValidationError
 from training_fixtures import LLAMA
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTokenClassification
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
-from lib.study.run import Start
 from lib.tasks import masked_lm
 from lib.training.predict import predict
 from lib.training.predictor import assemble
 from lib.training.run import train
+
+pytestmark = pytest.mark.extended
 
 
 def decoder(attention):
     return {"kind": "pretrained", "architecture": LLAMA, "attention": attention}
 
 
-@pytest.fixture(scope="module")
-def pretrained(run_of, tmp_path_factory):
-    out = tmp_path_factory.mktemp("decoder") / "out"
-    train(run_of("pretrain", model="llama", backbone=decoder("causal")), out)
-    return out
-
-
 @pytest.mark.parametrize("objective", ["mlm", "mntp"])
-def test_losses_are_those_of_the_causal_model_of_transformers(objective, run_of):
+def test_losses_as_of_transformers(objective, run_of):
     """The same weights give the same loss, of next tokens and of masked ones."""
     task, _, tokenizer, model = assemble(run_of("pretrain", backbone=decoder("causal"), task={"kind": "causal_lm"}))
     published = AutoModelForCausalLM.from_config(model.config.inner()).eval()
@@ -48,39 +42,18 @@ def test_losses_are_those_of_the_causal_model_of_transformers(objective, run_of)
     torch.testing.assert_close(model(**batch).loss, torch.nn.functional.cross_entropy(logits, tokens))
 
 
-def test_next_tokens_are_learnt_only_without_sight_of_them(run_of, tmp_path):
+def test_next_tokens_without_sight_of_them(run_of, tmp_path):
     task = {"kind": "causal_lm"}
     train(run_of("pretrain", model="llama", backbone=decoder("causal"), task=task), tmp_path / "out")
     losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
     assert losses.iloc[-1] < losses.iloc[0]
-    with pytest.raises(ValidationError, match="the backbone pretrained cannot train the task causal_lm"):
+    with pytest.raises(ValidationError, match="causal_lm"):
         run_of("pretrain", model="llama", backbone=decoder("bidirectional"), task=task)
 
 
-def started(run, folder):
-    return run.model_copy(update={"start": Start(run=str(folder), checkpoint=str(folder / "model"))})
-
-
-def test_an_opened_decoder_goes_on_from_the_causal_one(pretrained, run_of, tmp_path):
-    train(started(run_of("tapt", model="llama", backbone=decoder("bidirectional")), pretrained), tmp_path / "out")
-    record = read_record(tmp_path / "out")
-    assert record.parents["start"].path == str(pretrained / "model")
-    before, after = (weights(folder / "model") for folder in (pretrained, tmp_path / "out"))
-    assert before.keys() == after.keys()
-    assert not torch.equal(before["pretrained.inner.norm.weight"], after["pretrained.inner.norm.weight"])
-
-
-def test_an_opening_decoder_is_open_when_it_is_done(pretrained, run_of, tmp_path):
-    run = run_of("tapt", model="llama", backbone=decoder("gradual") | {"opening_steps": 6})
-    train(started(run, pretrained), tmp_path / "out")
-    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model")
-    assert (model.config.attention, model.base_model.opened) == ("gradual", 1)
-
-
-@pytest.mark.parametrize("opening_steps", [12, 100])
-def test_a_decoder_that_is_still_opening_is_scored_as_it_is_kept(opening_steps, run_of, corpus, tmp_path):
-    """It has 12 steps, so that none sees all."""
-    backbone = decoder("gradual") | {"opening_steps": opening_steps}
+def test_scores_of_a_decoder_that_still_opens(run_of, corpus, tmp_path):
+    """It has 12 steps, so that none sees all; the scores are those of the model that is kept."""
+    backbone = decoder("gradual") | {"opening_steps": 100}
     run = run_of("finetune", model="llama", backbone=backbone, recipe={"keep": ["last"], "learning_rate": 0.01})
     train(run, tmp_path / "out")
     predict(tmp_path / "out" / "model", corpus / "test.parquet", tmp_path / "test.csv")
@@ -92,31 +65,20 @@ def test_a_decoder_that_is_still_opening_is_scored_as_it_is_kept(opening_steps, 
     assert scores["eval_loss"].iloc[-1] == pytest.approx(read_record(tmp_path / "out").metrics["eval_loss"])
 
 
-@pytest.mark.parametrize("family", ["olmo2", "smollm3", "phi3", "gpt2"])
-def test_every_family_trains_and_is_loaded_again(family, run_of, tmp_path):
-    architecture = LLAMA | {"model_type": family, "num_key_value_heads": 2}
-    backbone = {"kind": "pretrained", "architecture": architecture, "attention": "gradual", "opening_steps": 3}
-    train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
-    losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
-    assert losses.iloc[-1] < losses.iloc[0]
-    model, saved = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model"), weights(tmp_path / "out" / "model")
-    assert all(torch.equal(model.get_parameter(name), weight) for name, weight in saved.items())
-
-
-ENCODERS = {
-    "distilbert": {},
+FAMILY_FIELDS = {
+    "phi3": {"num_key_value_heads": 2},
+    "gpt2": {"num_key_value_heads": 2},
     "electra": {"embedding_size": 16},
-    "mpnet": {},
     "longformer": {"attention_window": [4, 8]},
-    "big_bird": {"block_size": 2, "num_random_blocks": 1},
     "nystromformer": {"conv_kernel_size": 5},
-    "eurobert": {},
 }
 
 
-@pytest.mark.parametrize("family", ENCODERS)
-def test_every_encoder_trains_and_is_loaded_again(family, run_of, tmp_path):
-    backbone = {"kind": "pretrained", "architecture": LLAMA | {"model_type": family} | ENCODERS[family]}
+@pytest.mark.parametrize("family", FAMILY_FIELDS)
+def test_trained_families_loaded_again(family, run_of, tmp_path):
+    opening = {"attention": "gradual", "opening_steps": 3} if family in ("phi3", "gpt2") else {}
+    architecture = LLAMA | {"model_type": family} | FAMILY_FIELDS[family]
+    backbone = {"kind": "pretrained", "architecture": architecture} | opening
     train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
     losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
     assert losses.iloc[-1] < losses.iloc[0]
@@ -124,18 +86,9 @@ def test_every_encoder_trains_and_is_loaded_again(family, run_of, tmp_path):
     assert all(torch.equal(model.get_parameter(name), weight) for name, weight in saved.items())
 
 
-def test_a_fine_tuned_decoder_is_loaded_by_transformers(run_of, tmp_path):
-    train(run_of("tag", model="llama", backbone=decoder("bidirectional")), tmp_path / "out")
-    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out" / "model")
-    ids = torch.arange(10, 20)[None]
-    changed = ids.clone()
-    changed[0, -1] = 5
-    assert not torch.equal(model(ids).logits[0, 0], model(changed).logits[0, 0])
-
-
-def test_a_release_that_stays_causal_is_refused_before_training(run_of, tmp_path, monkeypatch):
+def test_release_that_stays_causal(run_of, tmp_path, monkeypatch):
     """As llm2vec's users met it after an upgrade: nothing failed, and the model was causal."""
     monkeypatch.setitem(FAMILIES, "llama", Family({"causal": {}, "bidirectional": {}}))
-    with pytest.raises(ConfigError, match=r"layers\.0 of LlamaModel: a token does not see the one 1 after it"):
+    with pytest.raises(ConfigError, match="LlamaModel"):
         train(run_of("pretrain", model="llama", backbone=decoder("bidirectional")), tmp_path / "out")
     assert not (tmp_path / "out").exists()

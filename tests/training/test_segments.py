@@ -4,15 +4,15 @@ import pandas as pd
 import pytest
 import torch
 from comparing import weights
-from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
 
 from lib.study.run import Start
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.training.evaluate import evaluate
 from lib.training.predict import predict
-from lib.training.predictor import assemble
 from lib.training.run import train
+
+pytestmark = pytest.mark.extended
 
 BERT = {"model_type": "bert", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 BERT |= {"num_attention_heads": 2, "max_position_embeddings": 16}
@@ -41,7 +41,7 @@ def trained(run_of, tmp_path_factory):
     return out
 
 
-def test_segments_learn_and_predict_by_hand_as_in_their_run(trained, corpus, tmp_path):
+def test_segments_predicted_by_hand(trained, corpus, tmp_path):
     """Documents of 32 tokens by an encoder that has 16 positions."""
     assert pd.read_csv(trained / "history.csv")["eval_f1_macro"].max() > 0.9
     predict(trained / "model", corpus / "test.parquet", tmp_path / "found.csv", batch_size=5)
@@ -51,7 +51,7 @@ def test_segments_learn_and_predict_by_hand_as_in_their_run(trained, corpus, tmp
     )
 
 
-def test_an_encoder_adapted_by_itself_goes_on_in_segments(run_of, corpus, tmp_path):
+def test_segments_of_an_adapted_encoder(run_of, corpus, tmp_path):
     short = {"max_tokens": 16, "data": {}}
     tokenize_dataset(
         {split: corpus / f"{split}.parquet" for split in ("train", "validation")},
@@ -70,19 +70,7 @@ def test_an_encoder_adapted_by_itself_goes_on_in_segments(run_of, corpus, tmp_pa
     assert all(torch.equal(before[name], after[f"hierarchical.encoder.{name}"]) for name in inner)
 
 
-def test_a_published_encoder_goes_on_in_segments(run_of, corpus, tmp_path):
-    size = len(TextTokenizer.load(corpus / "tokenizer").backend)
-    torch.manual_seed(1)
-    source = BertModel(BertConfig(**BERT, vocab_size=size))
-    source.save_pretrained(tmp_path / "published")
-    run = run_of("finetune", backbone=segments(pooling="max"), recipe={"epochs": 1, "backbone_lr_multiplier": 0})
-    train(started(run, tmp_path / "published"), tmp_path / "out")
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model")
-    own = model.base_model.encoder.base_model.inner.state_dict()
-    assert all(torch.equal(own[name], weight) for name, weight in source.state_dict().items() if name in own)
-
-
-def test_a_run_on_segments_is_evaluated_again_and_trained_on(trained, run_of, tmp_path):
+def test_segments_evaluated_again(trained, run_of, tmp_path):
     start = {"run": str(trained), "checkpoint": str(trained / "model")}
     run = run_of("finetune", model="segments", backbone=segments(group=3), recipe=None, start=start)
     evaluate(run, tmp_path / "again")
@@ -90,22 +78,3 @@ def test_a_run_on_segments_is_evaluated_again_and_trained_on(trained, run_of, tm
     more = run_of("finetune", model="segments", backbone=segments(), recipe={"epochs": 1, "learning_rate": 1e-5})
     train(started(more, trained / "model", trained), tmp_path / "more")
     assert pd.read_csv(tmp_path / "more" / "history.csv")["eval_f1_macro"].iloc[-1] > 0.9
-
-
-def test_adapters_in_segments_are_merged(trained, run_of, tmp_path):
-    lora = {"lora": {"r": 2, "alpha": 4}, "epochs": 1}
-    run = run_of("finetune", model="segments", backbone=segments(pooling="transformer"), recipe=lora)
-    train(run, tmp_path / "out")
-    read = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model")
-    assert not [name for name in read.state_dict() if "lora" in name]
-    assert (tmp_path / "out" / "model" / "adapter").is_dir()
-
-
-def test_freezing_holds_the_lower_blocks_of_the_encoder(run_of, tmp_path):
-    recipe = {"epochs": 1, "freeze_layers": 1, "freeze_epochs": 1}
-    run = run_of("finetune", model="segments", backbone=segments(), recipe=recipe)
-    train(run, tmp_path / "out")
-    first, last = assemble(run).model.state_dict(), weights(tmp_path / "out" / "model")
-    moved = {name for name, weight in last.items() if not torch.equal(first[name], weight)}
-    assert any(".layer.1." in name for name in moved)
-    assert not any(".layer.0." in name or "embeddings" in name for name in moved)

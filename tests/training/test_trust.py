@@ -44,7 +44,7 @@ def killed(run_of, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
-def test_a_checkpoint_with_code_is_passed_over(name, killed, tmp_path, caplog):
+def test_code_in_a_checkpoint(name, killed, tmp_path, caplog):
     run, checkpoint = killed
     torch.save({"state": Touch(tmp_path / "code_ran")}, checkpoint / name)
     seal(checkpoint)  # as whoever makes such a file would
@@ -74,7 +74,7 @@ def published(run_of, corpus, tmp_path):
     return model, folder
 
 
-def test_pickled_weights_are_read_as_tensors_alone(published, tmp_path):
+def test_code_in_pickled_weights(published, tmp_path):
     model, folder = published
     load_published(model, folder)
     weights = torch.load(folder / "pytorch_model.bin", weights_only=True)
@@ -92,7 +92,7 @@ def with_code(folder, name, key, value, tmp_path):
     path.write_text(json.dumps(fields | {"auto_map": {key: value}}))
 
 
-def test_code_beside_a_model_does_not_run(published, tmp_path):
+def test_code_beside_a_model(published, tmp_path):
     model, folder = published
     with_code(folder, "config.json", "AutoModelForMaskedLM", "code.Own", tmp_path)
     with pytest.raises(RunError, match="auto_map"):
@@ -107,7 +107,7 @@ def test_code_beside_a_model_does_not_run(published, tmp_path):
     assert not (tmp_path / "code_ran").exists()
 
 
-def test_code_beside_a_tokeniser_does_not_run(corpus, tmp_path):
+def test_code_beside_a_tokeniser(corpus, tmp_path):
     folder = tmp_path / "tokenizer"
     TextTokenizer.load(corpus / "tokenizer").backend.save_pretrained(folder)
     with_code(folder, "tokenizer_config.json", "AutoTokenizer", ["code.Own", "code.Own"], tmp_path)

@@ -9,7 +9,6 @@ from lib.backbones.heads.model import squared_error
 from lib.core.errors import RunError
 from studies.conversion.attention.hedgehog import reference as hedgehog
 from studies.conversion.attention.lolcats import reference as lolcats
-from studies.conversion.backbones.heads.imitation import cross_entropy_of_weights
 
 FAVOR = {"kind": "favor", "nb_features": 8}
 LENGTHS = (9, 1, 5, 7)
@@ -53,7 +52,7 @@ def assert_learns(student, optimiser, steps):
     assert losses[-1] < losses[0]
 
 
-def test_the_loss_is_the_mean_squared_error_at_real_tokens(student):
+def test_loss_of_states_document_by_document(student):
     """Document by document, without padding, in plain arithmetic."""
     (teacher,) = student.own_teacher
     values, errors = batch(), []
@@ -73,14 +72,12 @@ def test_the_loss_is_the_mean_squared_error_at_real_tokens(student):
     assert doubled.item() == pytest.approx(found.loss.item() / 2)
 
 
-@pytest.mark.parametrize("padding", [1, 30])
-@pytest.mark.parametrize("filler", [0, 7])
-def test_neither_amount_nor_content_of_padding_moves_the_loss(student, padding, filler):
-    plain, padded = student(**batch()).loss, student(**batch(padding, filler)).loss
+def test_loss_of_states_with_other_padding(student):
+    plain, padded = student(**batch()).loss, student(**batch(30, 7)).loss
     assert padded.item() == pytest.approx(plain.item(), rel=1e-5)
 
 
-def test_padding_gets_no_gradient(student):
+def test_gradient_of_padding(student):
     states = {}
     layer = student.base_model.layers[-1]
     layer.register_forward_hook(lambda module, inputs, output: states.update(last=output) or output.retain_grad())
@@ -90,13 +87,7 @@ def test_padding_gets_no_gradient(student):
     assert torch.equal(gradient > 0, values["attention_mask"].bool())
 
 
-def test_given_places_of_labels_are_those_that_are_looked_for(student):
-    values = batch()
-    scored = (values["labels"].flatten() != -100).nonzero().squeeze(1)
-    assert torch.equal(student(**values, scored=scored).loss, student(**values).loss)
-
-
-def test_a_student_with_the_teachers_mechanism_and_weights_has_no_loss():
+def test_loss_of_a_student_like_its_teacher():
     for every_layer in (False, True):
         student = model(seed=3, every_layer=every_layer)
         student.learn_from(model(seed=3))
@@ -105,7 +96,7 @@ def test_a_student_with_the_teachers_mechanism_and_weights_has_no_loss():
             assert student(**batch()).loss.item() < 1e-12
 
 
-def test_the_teacher_is_neither_a_part_nor_trained_nor_changed(student):
+def test_teacher_after_training(student):
     (teacher,) = student.own_teacher
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     assert student.state_dict().keys() - teacher.state_dict().keys() == {
@@ -118,28 +109,15 @@ def test_the_teacher_is_neither_a_part_nor_trained_nor_changed(student):
     assert all(torch.equal(tensor, before[name]) for name, tensor in teacher.state_dict().items())
 
 
-def test_mixed_precision_gives_about_the_same_loss(student):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = student(**batch()).loss
-    assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(student(**batch()).loss.item(), rel=0.1)
-
-
-def test_a_teacher_of_another_size_is_refused():
-    with pytest.raises(RunError, match="its hidden_size is 32.*16"):
+def test_teacher_of_another_size():
+    with pytest.raises(RunError, match="hidden_size is 32"):
         model().learn_from(model(hidden_size=32))
-    with pytest.raises(RunError, match="its num_hidden_layers is 1.*is 3..*task.layers: all"):
+    with pytest.raises(RunError, match="num_hidden_layers is 1"):
         model(every_layer=True).learn_from(model(num_hidden_layers=1))
     model().learn_from(model(num_hidden_layers=1))
 
 
-def test_states_need_no_teacher_but_a_loss_does():
-    assert model()(batch()["input_ids"]).last_hidden_state.shape == (4, 9, 16)
-    with pytest.raises(ValueError, match="there is no teacher"):
-        model()(**batch())
-
-
-def test_parts_of_a_batch_add_up():
+def test_squared_error_of_parts_of_a_batch():
     generator = torch.Generator().manual_seed(0)
     states, targets = torch.randn(2, 6, 3, generator=generator)
     whole = squared_error(states, targets)
@@ -198,10 +176,16 @@ def recomputed(student, teacher, match, reference):
     return torch.cat(found)
 
 
-@pytest.mark.parametrize("match", ["outputs", "weights"])
-@pytest.mark.parametrize("name", LEARNED)
-@pytest.mark.parametrize("training", [False, True])
-def test_the_loss_of_attention_is_that_of_dense_weights(name, match, training):
+@pytest.mark.parametrize(
+    ("name", "match", "training"),
+    [
+        ("hedgehog", "outputs", False),
+        ("hedgehog", "weights", True),
+        ("exp", "weights", False),
+        ("lolcats", "outputs", True),
+    ],
+)
+def test_loss_of_attention_by_dense_weights(name, match, training):
     student, teacher = matching(match, name)
     student.train(training)
     found = student(**batch())
@@ -221,18 +205,15 @@ def test_the_loss_of_attention_is_that_of_dense_weights(name, match, training):
         torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-3)
 
 
-@pytest.mark.parametrize("match", ["outputs", "weights"])
-@pytest.mark.parametrize(("padding", "filler"), [(3, 0), (30, 7)])
-@pytest.mark.parametrize("name", ["hedgehog", "lolcats"])
-def test_padding_does_not_move_the_loss_of_attention(match, padding, filler, name):
+@pytest.mark.parametrize(("match", "name"), [("outputs", "hedgehog"), ("weights", "lolcats")])
+def test_loss_of_attention_with_other_padding(match, name):
     student, _ = matching(match, name)
-    plain, padded = student(**batch()).loss, student(**batch(padding, filler)).loss
+    plain, padded = student(**batch()).loss, student(**batch(30, 7)).loss
     assert padded.item() == pytest.approx(plain.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("match", ["outputs", "weights"])
-def test_matched_attention_trains_mechanisms_alone(match):
-    student, teacher = matching(match)
+def test_weights_that_matched_attention_trains():
+    student, teacher = matching("outputs")
     before = {name: tensor.clone() for name, tensor in student.state_dict().items()}
     optimiser = torch.optim.AdamW([each for each in student.train().parameters() if each.requires_grad], lr=3e-2)
     assert_learns(student, optimiser, 8)
@@ -241,42 +222,16 @@ def test_matched_attention_trains_mechanisms_alone(match):
     assert not any(each.requires_grad or each.grad is not None for each in teacher.base_model.parameters())
 
 
-@pytest.mark.parametrize("match", ["outputs", "weights"])
-def test_mixed_precision_gives_about_the_same_loss_of_attention(match):
-    student, _ = matching(match)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = student(**batch()).loss
-    assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(student(**batch()).loss.item(), rel=0.1)
-
-
-def test_weights_that_are_zero_leave_the_loss_finite():
-    weights = torch.tensor([[[[1.0, 0.0]]]], requires_grad=True)
-    loss = cross_entropy_of_weights(weights, torch.tensor([[[[0.5, 0.5]]]]))
-    assert loss.shape == (1, 1)
-    loss.sum().backward()
-    assert loss.isfinite().all()
-    assert weights.grad.isfinite().all()
-
-
-def test_the_cross_entropy_is_least_at_the_targets():
-    targets = torch.rand(1, 2, 3, 3).softmax(-1)
-    entropy = -(targets * targets.log()).sum(-1).mean(1)
-    torch.testing.assert_close(cross_entropy_of_weights(targets, targets), entropy)
-    assert (cross_entropy_of_weights(torch.full_like(targets, 1 / 3), targets) >= entropy).all()
-
-
 @pytest.mark.parametrize(
     ("student", "teacher", "message"),
     [
-        (FAVOR, None, "match: outputs trains the weights of attention mechanisms, but the model has none"),
-        (LEARNED["hedgehog"][0], FAVOR, "layers.0.attention.mechanism has no exact attention"),
-        (LEARNED["hedgehog"][0], {"num_hidden_layers": 2}, "layers.2.attention.mechanism has no exact attention"),
-        (LEARNED["hedgehog"][0], {"num_attention_heads": 4}, "has 4 heads 4 wide, but .* 2 heads 8 wide"),
-        (LEARNED["hedgehog"][0], {"position_embedding_type": "alibi"}, "no exact attention without ALiBi"),
+        (FAVOR, None, "match: outputs"),
+        (LEARNED["hedgehog"][0], FAVOR, "layers.0"),
+        (LEARNED["hedgehog"][0], {"num_attention_heads": 4}, "4 heads"),
+        (LEARNED["hedgehog"][0], {"position_embedding_type": "alibi"}, "ALiBi"),
     ],
 )
-def test_attention_that_does_not_fit_is_refused(student, teacher, message):
+def test_attention_that_does_not_fit(student, teacher, message):
     made = model(student)
     made.match = "outputs"
     other = model(teacher) if teacher and "kind" in teacher else model(**(teacher or {}))

@@ -91,7 +91,7 @@ def mechanism(folder):
     return json.loads((folder / "model/config.json").read_text())["mechanism"]["kind"]
 
 
-def test_the_error_falls_while_the_states_are_learnt(finished):
+def test_error_while_states_are_learnt(finished):
     rows = pd.read_csv(run(finished, "imitate", "transferred") / "history.csv")
     assert rows["step"].is_monotonic_increasing
     assert len(rows) >= 4
@@ -100,7 +100,7 @@ def test_the_error_falls_while_the_states_are_learnt(finished):
     assert rows["eval_document_cosine"].iloc[-1] > rows["eval_document_cosine"].iloc[0]
 
 
-def test_the_teacher_is_the_pretraining_that_the_student_starts_from(finished):
+def test_teacher_of_the_student(finished):
     folder = run(finished, "imitate", "transferred")
     parents = read_record(folder).parents
     assert parents["teacher"] == parents["start"]
@@ -109,7 +109,7 @@ def test_the_teacher_is_the_pretraining_that_the_student_starts_from(finished):
     assert not run(finished, "pretrain", "transferred").exists(), "it shares the pretraining"
 
 
-def test_the_next_stage_starts_from_what_was_learnt(finished):
+def test_start_of_the_next_stage(finished):
     places = ("imitate/transferred", "pretrain/sdpa")
     for model, place in zip(("transferred", "sdpa"), places, strict=True):
         start = read_record(run(finished, "classify", model)).parents["start"].path
@@ -117,14 +117,14 @@ def test_the_next_stage_starts_from_what_was_learnt(finished):
     assert mechanism(run(finished, "classify", "transferred")) == "favor"
 
 
-def test_tables_and_figures_show_the_recovery(finished):
+def test_tables_and_figures_of_the_recovery(finished):
     tables = finished.results / "tables"
     assert pd.read_csv(tables / "recovery.csv")["transferred"].is_monotonic_decreasing
     assert list(pd.read_csv(tables / "distance.csv")["model"]) == ["transferred"]
     assert (finished.results / "figures/recovery.svg").stat().st_size > 5_000
 
 
-def test_nothing_is_made_twice_and_a_new_setting_makes_only_what_follows(finished):
+def test_stale_runs_after_a_new_setting(finished):
     assert finished.stale("transfer.yaml") == {}
     layers = {"experiment": {"stages": {"imitate": {"task": {"layers": "all"}}}}}
     after = finished.configure({"extends": "transfer.yaml"} | layers, "layers.yaml")

@@ -1,7 +1,10 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_the_small_study_of_conversions_can_be_planned(project):
+
+@pytest.mark.extended
+def test_plan_of_the_small_study(project):
     project.touch("wikipedia/en-sample.parquet", "arxiv/archives11.parquet")
     project.touch("imdb/train.parquet", "imdb/test.parquet")
     jobs = project.jobs_of(

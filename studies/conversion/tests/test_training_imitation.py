@@ -4,7 +4,6 @@ import logging
 import math
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -12,12 +11,12 @@ from comparing import assert_alike, weights
 from killing import killed_at
 from transformers import AutoModel
 
-from lib.core.errors import ProjectError, RunError
 from lib.core.record import digest_of, read_record
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
-from lib.training.evaluate import evaluate
 from lib.training.run import train
+
+pytestmark = pytest.mark.extended
 
 SDPA = {"kind": "sdpa"}
 DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_dropout": 0.0}
@@ -49,7 +48,7 @@ def history(folder):
     return pd.read_csv(folder / "history.csv")
 
 
-def test_the_error_falls_from_evaluation_to_evaluation(imitated):
+def test_error_from_evaluation_to_evaluation(imitated):
     _, folder = imitated
     rows = history(folder)
     assert rows["step"].tolist() == [*range(6, 49, 6)]
@@ -61,7 +60,7 @@ def test_the_error_falls_from_evaluation_to_evaluation(imitated):
     assert rows[SCORES].notna().all(axis=None)
 
 
-def test_the_scores_are_those_of_the_two_models_that_lie_on_the_disk(imitated):
+def test_scores_by_the_two_models_on_the_disk(imitated):
     """By plain arithmetic, document by document, without padding."""
     values, folder = imitated
     student, teacher = (
@@ -86,7 +85,7 @@ def test_the_scores_are_those_of_the_two_models_that_lie_on_the_disk(imitated):
     assert metrics["eval_document_cosine"] == pytest.approx(cosines.mean().item(), rel=1e-5)
 
 
-def test_the_teacher_is_recorded_unchanged_and_no_part_of_what_is_left(imitated):
+def test_teacher_in_the_record(imitated):
     values, folder = imitated
     record, teacher = read_record(folder), values["task"]["teacher_weights"]
     assert record.parents["teacher"].path == teacher
@@ -96,7 +95,7 @@ def test_the_teacher_is_recorded_unchanged_and_no_part_of_what_is_left(imitated)
     assert sorted(names) == sorted(name for name in weights(Path(teacher)) if name.startswith("encoder."))
 
 
-def test_a_student_with_the_teachers_own_mechanism_has_nothing_to_learn(imitation, train_by):
+def test_student_with_the_mechanism_of_its_teacher(imitation, train_by):
     """Before the first step that moves it: a warm-up begins at 0, so that one step alone scores a model as it is."""
     folder = train_by(imitation(backbone=DROPOUTS | {"mechanism": SDPA}, recipe={"epochs": 1, "steps": 1}))
     metrics = read_record(folder).metrics
@@ -108,11 +107,14 @@ def test_a_student_with_the_teachers_own_mechanism_has_nothing_to_learn(imitatio
     assert swapped["eval_unexplained_variance"] > 0.1
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("layers", ["last", "all"])
-def test_it_goes_on_where_it_was_killed(imitation, layers, precision, tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("task", "precision"), [({"layers": "last"}, "bf16"), ({"layers": "all"}, "fp32"), ({"match": "weights"}, "fp32")]
+)
+def test_killed_imitation(imitation, task, precision, tmp_path, caplog):
     """With dropout, whose draws the teacher must not disturb."""
-    values = imitation(task={"layers": layers}, precision=precision, execution={"checkpoint_minutes": 1e-6})
+    backbone = {"mechanism": HEDGEHOG} if "match" in task else {}
+    often = {"checkpoint_minutes": 1e-6}
+    values = imitation(task=task, precision=precision, execution=often, backbone=backbone)
     run = RunSettings.model_validate(values)
     digest = digest_of(Path(values["task"]["teacher_weights"]))
     train(run, tmp_path / "whole")
@@ -126,64 +128,12 @@ def test_it_goes_on_where_it_was_killed(imitation, layers, precision, tmp_path, 
     assert digest_of(Path(values["task"]["teacher_weights"])) == digest
 
 
-@pytest.mark.parametrize("stage", ["tapt", "finetune"])
-def test_later_stages_start_from_what_it_leaves(imitated, settings, stage, train_by):
-    values, folder = imitated
-    start = {"run": str(folder), "checkpoint": str(folder / "model")}
-    later = train_by(
-        settings(stage, backbone=values["backbone"], start=start, recipe={"epochs": 1, "learning_rate": 1e-12})
-    )
-    found, expected = weights(later / "model"), weights(folder / "model")
-    for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=1e-6, msg=name)
-
-
-def test_adapters_learn_states_too(imitation, train_by):
-    values = imitation(recipe=RECIPE | {"learning_rate": 1e-2, "lora": {"r": 4}}, backbone=DROPOUTS)
-    rows = history(train_by(values))
-    assert rows["eval_loss"].iloc[-1] < rows["eval_loss"].iloc[0]
-
-
-def test_the_best_evaluation_is_the_one_that_explains_most(imitation, train_by):
-    folder = train_by(imitation(recipe=RECIPE | {"keep": ["best"], "learning_rate": 1e-2}))
-    rows, record = history(folder).set_index("epoch"), read_record(folder)
-    assert record.metrics["best_epoch"] == rows["eval_unexplained_variance"].idxmin()
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ({"teacher_backbone": None}, "sdpa names a model of a study, but this run holds no teacher_backbone"),
-        ({"teacher_weights": "nowhere"}, "nowhere: cannot be read"),
-    ],
-)
-def test_a_run_without_a_whole_teacher_ends_before_its_first_step(imitation, train_by, task, message):
-    with pytest.raises(ProjectError, match=message):
-        train_by(imitation(task=task))
-
-
-def test_a_teacher_of_another_size_is_refused_before_the_first_step(imitation, train_by):
-    """Here the student does not start from the teacher's weights."""
-    for sizes, layers, message in (
-        ({"hidden_size": 64}, "last", "its hidden_size is 32, but that of the model which learns from it is 64"),
-        ({"num_hidden_layers": 1}, "all", "its num_hidden_layers is 2, .* is 1. Expected the same for task.layers"),
-    ):
-        values = imitation(backbone=sizes, task={"layers": layers}, start=None)
-        with pytest.raises(RunError, match=message):
-            train_by(values)
-    train_by(imitation(backbone={"num_hidden_layers": 1}, start=None, recipe={"epochs": 1}))
-
-
 HEDGEHOG = {"kind": "hedgehog"}
 LOLCATS = {"kind": "lolcats", "block_size": 4, "window_blocks": 1}
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "match"), [(HEDGEHOG, "outputs"), (HEDGEHOG, "weights"), (LOLCATS, "outputs"), (LOLCATS, "weights")]
-)
-def test_attention_is_learnt_by_mechanisms_alone_and_moves_states_towards_the_teachers(
-    mechanism, match, imitation, train_by
-):
+@pytest.mark.parametrize(("mechanism", "match"), [(HEDGEHOG, "outputs"), (LOLCATS, "weights")])
+def test_attention_learnt_by_mechanisms_alone(mechanism, match, imitation, train_by):
     recipe = RECIPE | {"learning_rate": 2e-2}
     values = imitation(task={"match": match}, backbone=DROPOUTS | {"mechanism": mechanism}, recipe=recipe)
     folder = train_by(values)
@@ -199,19 +149,7 @@ def test_attention_is_learnt_by_mechanisms_alone_and_moves_states_towards_the_te
     assert not any(torch.equal(tensor, torch.eye(tensor.shape[-1]).expand_as(tensor)) for tensor in maps.values())
 
 
-def test_learnt_attention_resumes_where_it_was_killed(imitation, tmp_path):
-    values = imitation(
-        task={"match": "weights"}, backbone={"mechanism": HEDGEHOG}, execution={"checkpoint_minutes": 1e-6}
-    )
-    run = RunSettings.model_validate(values)
-    train(run, tmp_path / "whole")
-    with killed_at(9):
-        train(run, tmp_path / "out")
-    train(run, tmp_path / "out")
-    assert_alike(tmp_path / "whole", tmp_path / "out")
-
-
-def test_adapters_follow_on_learnt_attention_which_then_stands_still(imitation, settings, train_by):
+def test_adapters_after_learnt_attention(imitation, settings, train_by):
     """The two steps of LoLCATs: first the mechanisms alone, then adapters in the layers around them."""
     backbone = DROPOUTS | {"mechanism": LOLCATS}
     values = imitation(task={"match": "outputs"}, backbone=backbone, recipe={"epochs": 1, "learning_rate": 1e-2})
@@ -232,21 +170,3 @@ def test_adapters_follow_on_learnt_attention_which_then_stands_still(imitation, 
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert {name.rpartition(".")[0].rpartition(".")[2] for name in moved} >= {"query", "key", "value"}
     assert read_record(later).parameters["trainable"] < read_record(later).parameters["total"] / 2
-
-
-def test_a_hybrid_is_evaluated_without_its_linear_branch(imitation, settings, train_by, tmp_path):
-    """With BigBird's window in its place, which has no weights, so that all others are taken over."""
-    backbone = imitation(backbone=DROPOUTS | {"mechanism": LOLCATS})["backbone"]
-    first = train_by(settings("finetune", backbone=backbone, recipe={"epochs": 1, "learning_rate": 1e-2}))
-    start = {"run": str(first), "checkpoint": str(first / "model")}
-    window = LOLCATS | {"kind": "bigbird", "global_blocks": 0, "random_blocks": 0}
-    found = {}
-    for name, mechanism in {"with": LOLCATS, "without": window}.items():
-        values = settings("finetune", backbone=backbone | {"mechanism": mechanism}, start=start) | {"recipe": None}
-        evaluate(RunSettings.model_validate(values), tmp_path / name)
-        found[name] = pd.read_parquet(tmp_path / name / "predictions.parquet")
-    trained = pd.read_parquet(first / "predictions.parquet")
-    for name, same in (("with", True), ("without", False)):
-        assert found[name]["id"].tolist() == trained["id"].tolist()
-        distances = [*(found[name]["probabilities"] - trained["probabilities"])]
-        assert bool(np.abs(distances).max() < 1e-5) == same

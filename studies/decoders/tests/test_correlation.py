@@ -1,8 +1,9 @@
 import pytest
 from run_records import scope_of, write_geometry, write_run
 
-from lib.core.errors import DataError
 from studies.decoders.results.kinds.geometry import CorrelationTable
+
+pytestmark = pytest.mark.extended
 
 MODELS = {  # F1, symmetry and directionality of two layers at the end
     "causal": (0.50, (0.1, 0.1), (0.0, 0.0)),
@@ -37,7 +38,7 @@ def table(tmp_path, base=None, models=MODELS):
     return settings.make(scope_of(folders, {"finetune": ["posts"]}, list(models)))
 
 
-def test_differences_from_the_base_correlate(tmp_path):
+def test_correlation_of_differences(tmp_path):
     """By hand: symmetry rises by 0.1, 0.2, 0.3, 0.4 with F1 by 2, 4, 6, 8 points; directionality by 1, 3, 0, 2."""
     made = table(tmp_path)
     frame = made.frame.set_index("difference in")
@@ -51,13 +52,7 @@ def test_differences_from_the_base_correlate(tmp_path):
     assert "0.0000: less than 0.00005." in made.note
 
 
-def test_what_does_not_vary_is_named(tmp_path):
-    flat = {model: (f1, (0.1, 0.1), (0.0, 0.0)) for model, (f1, _, _) in MODELS.items()}
-    with pytest.raises(DataError, match="symmetry of 4 pairs has no correlation"):
-        table(tmp_path, models=flat)
-
-
-def test_pairs_with_the_same_runs_are_no_points_and_equal_pairs_are_one(tmp_path):
+def test_correlation_of_equal_pairs(tmp_path):
     base = {**dict.fromkeys(list(MODELS)[1:], "causal"), "twin": "causal", "opened_again": "causal"}
     folders = table_folders(tmp_path)
     settings = CorrelationTable(kind="correlation", stage="finetune", base=base)
@@ -67,10 +62,3 @@ def test_pairs_with_the_same_runs_are_no_points_and_equal_pairs_are_one(tmp_path
     assert made.frame["pairs"].tolist() == [4, 4, 4]
     expected = table(tmp_path).frame
     assert made.frame.drop(columns="pairs").equals(expected.drop(columns="pairs"))
-
-
-def test_models_of_the_base_share_the_runs_of_a_row(tmp_path):
-    folders = table_folders(tmp_path)
-    settings = CorrelationTable(kind="correlation", stage="finetune", base=dict.fromkeys(list(MODELS)[1:], "same"))
-    shown = scope_of(folders, {"finetune": ["posts"]}, list(MODELS), row_of={"same": "causal"})
-    assert settings.make(shown).frame.equals(table(tmp_path).frame)

@@ -2,15 +2,15 @@
 
 import json
 
+import pytest
 from small_plans import key, plan
-from small_studies import DELETE
 
 from lib.workflow.staleness.digests import reached
 
-LSTM = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
+pytestmark = pytest.mark.extended
 
 
-def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_keys():
+def test_runs_that_measure_geometry():
     changes = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
     without, made = plan(*changes), plan(*changes, ("stages/finetune/geometry", {"every": 50}))
     measured, others = key("finetune", "sdpa"), [key("finetune", "lstm"), key("finetune", "tfidf"), key("tapt", "sdpa")]
@@ -25,7 +25,7 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
         assert made.code(made.run(other)) == without.code(without.run(other))
 
 
-def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
+def test_code_of_runs_that_measure_nothing():
     modules = ["lib.tasks.masked_lm", "lib.backbones.encoder.backbone"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
     assert not found & {
@@ -41,16 +41,3 @@ def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
         "studies.decoders.evaluation.attention_geometry",
         "studies.decoders.training.projections",
     }
-
-
-def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
-    """Not every task has a head of its own name."""
-    spans = [
-        ("datasets/imdb/label_per", "span"),
-        ("stages/finetune/data", {"imdb": {}}),
-        ("stages/finetune/task", {"kind": "span_detection"}),
-        ("models/tfidf", DELETE),
-    ]
-    found = modules_of(plan(*spans, *LSTM), key("finetune", "lstm"))
-    assert {"lib.backbones.heads.token_classification", "lib.backbones.recurrent.model"} <= found
-    assert not [name for name in found if name.startswith("lib.tasks.token_classification")]

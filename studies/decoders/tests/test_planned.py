@@ -1,7 +1,11 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
+pytestmark = pytest.mark.extended
+
+
+def test_plan_of_the_study_on_a_cluster(project):
     project.touch("unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json")
     output = project.snakemake(
         "-n", "-p", "--profile", "slurm", "--configfile", "studies/decoders/decoders.yaml"
@@ -11,7 +15,7 @@ def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
     assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
 
 
-def test_the_small_study_of_decoders_can_be_planned(project):
+def test_plan_of_the_small_study(project):
     project.touch("wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/decoders/decoders_small.yaml").stdout)
     seeds, arms = 3, 9 + 9 + 1  # English, posts, and an encoder that has read nothing

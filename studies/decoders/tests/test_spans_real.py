@@ -12,7 +12,7 @@ from lib.reading.spans import marked, token_labels
 from lib.tokens.vocabularies import train_wordpiece
 from studies.decoders.evaluation.spans import character_counts, character_values, span_metrics
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def prepared(shared, tmp_path_factory):
     return {split: pd.read_parquet(folder / f"{split}.parquet") for split in ("train", "validation", "test")}
 
 
-def test_posts_are_split_by_their_folds_and_their_spans_lie_in_them(prepared):
+def test_folds_and_spans_of_posts(prepared):
     assert {split: len(posts) for split, posts in prepared.items()} == {"train": 2_293, "validation": 764, "test": 765}
     for posts in prepared.values():
         for text, spans in zip(posts["text"], posts["label"], strict=True):
@@ -42,14 +42,7 @@ def test_posts_are_split_by_their_folds_and_their_spans_lie_in_them(prepared):
     assert sum(len(spans) for posts in prepared.values() for spans in posts["label"]) == 8_978 - 1 - 92
 
 
-def test_finding_everything_has_the_f1_that_the_share_of_characters_gives(prepared):
-    inside = np.concatenate([marked(row.label, len(row.text)) for row in prepared["test"].itertuples()])
-    scores = span_metrics(character_counts(np.ones_like(inside), inside))
-    assert scores["f1"] == pytest.approx(2 * inside.mean() / (1 + inside.mean()))
-    assert 0.35 < scores["f1"] < 0.42
-
-
-def test_tokens_cost_next_to_nothing(prepared, tmp_path):
+def test_cost_of_reading_by_tokens(prepared, tmp_path):
     """Labels of tokens, put together from windows, hold nearly all characters of spans, and hardly any other."""
     tokenizer = train_wordpiece(tmp_path / "tokenizer", prepared["train"]["text"].tolist(), 8_000, strip_accents=False)
     posts = prepared["validation"]

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from run_records import write_predictions, write_run, write_spans
+from run_records import write_run, write_spans
 
-from lib.core.errors import DataError
 from lib.reading.spans import parse_spans
+
+pytestmark = pytest.mark.extended
 
 TOOL = runpy.run_path(str(Path(__file__).resolve().parents[3] / "studies/decoders/scripts/submission.py"))
 write_submission = TOOL["write_submission"]
 
 
-def test_a_submission_holds_the_spans_of_test(tmp_path):
+def test_submission_of_a_run(tmp_path):
     folder = write_spans(write_run(tmp_path, "find", "sdpa", "posts"), [(3, 1, 0), (0, 0, 2)])
     frame = pd.read_parquet(folder / "predictions.parquet")
     pd.concat([frame, frame.assign(split="validation", id=["v0", "v1"])]).to_parquet(folder / "predictions.parquet")
@@ -22,15 +23,8 @@ def test_a_submission_holds_the_spans_of_test(tmp_path):
     assert (tmp_path / "submission.csv").read_text() == 'id,trigger_words\nd0,"[(0, 4)]"\nd1,[]\n'
 
 
-def test_a_run_that_finds_no_spans_is_refused(tmp_path):
-    folder = write_predictions(write_run(tmp_path, "finetune", "sdpa", "imdb"), ["no", "yes"], [0, 1], [0, 1])
-    with pytest.raises(DataError, match=r"predictions\.parquet"):
-        write_submission(folder, tmp_path / "submission.csv")
-    assert not (tmp_path / "submission.csv").exists()
-
-
 @pytest.mark.real
-def test_the_solution_of_the_shared_task_comes_back(shared, tmp_path):
+def test_submission_of_the_solution(shared, tmp_path):
     solution = pd.read_csv(shared / "data" / "unlp2025" / "solution.csv", keep_default_na=False)
     spans = solution["trigger_words"].map(parse_spans)
     folder = write_spans(write_run(tmp_path, "find", "sdpa", "posts"), [(1, 0, 0)] * len(solution))

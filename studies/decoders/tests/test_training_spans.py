@@ -20,6 +20,8 @@ from lib.training.evaluate import evaluate
 from lib.training.run import train
 from studies.decoders.evaluation.spans import character_counts, span_metrics, spans_of
 
+pytestmark = pytest.mark.extended
+
 SIZES = {"train": 240, "validation": 30, "test": 30}
 
 
@@ -75,7 +77,7 @@ def trained(posts, tmp_path_factory):
     return out
 
 
-def test_phrases_are_learnt(trained):
+def test_scores_of_learnt_phrases(trained):
     record, history = read_record(trained), pd.read_csv(trained / "history.csv")
     assert record.metrics["test_f1"] > 0.9
     best = history["eval_f1"].idxmax()
@@ -85,7 +87,7 @@ def test_phrases_are_learnt(trained):
     assert 0.1 <= record.metrics["eval_threshold"] <= 0.5
 
 
-def test_there_is_one_prediction_per_document_whatever_its_windows(trained, posts):
+def test_predictions_of_documents_in_windows(trained, posts):
     record, predictions = read_record(trained), pd.read_parquet(trained / "predictions.parquet")
     assert len(load_tokens(posts / "tokens" / "test")) > SIZES["test"]
     for split, prefix in (("validation", "eval"), ("test", "test")):
@@ -105,7 +107,7 @@ def test_there_is_one_prediction_per_document_whatever_its_windows(trained, post
         assert scores == pytest.approx({name: record.metrics[f"{prefix}_{name}"] for name in scores})
 
 
-def test_a_trained_model_is_evaluated_as_it_is(trained, tmp_path):
+def test_trained_detector_evaluated(trained, tmp_path):
     """Its threshold is chosen anew, on the same validation."""
     settings = read_mapping(trained / "config.yaml") | {"recipe": None, "start": {"checkpoint": str(trained / "model")}}
     evaluate(RunSettings.model_validate(settings), tmp_path / "again")
@@ -114,7 +116,7 @@ def test_a_trained_model_is_evaluated_as_it_is(trained, tmp_path):
     assert {name: after[name] for name in names} == pytest.approx({name: before[name] for name in names})
 
 
-def test_a_killed_detection_ends_as_if_it_had_not_been(posts, trained, tmp_path):
+def test_killed_detection(posts, trained, tmp_path):
     """The threshold and what a document's windows found are no part of a checkpoint."""
     with killed_in(training_run, "predict_splits"):
         train(detector(posts), tmp_path / "out")
@@ -125,7 +127,7 @@ def test_a_killed_detection_ends_as_if_it_had_not_been(posts, trained, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["everything", "tfidf_spans"])
-def test_baselines_leave_the_same(posts, tmp_path, kind):
+def test_baselines_of_detection(posts, tmp_path, kind):
     evaluate(run_of(posts, backbone={"kind": kind}), tmp_path / kind)
     metrics, predictions = (
         read_record(tmp_path / kind).metrics,

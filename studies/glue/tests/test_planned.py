@@ -1,7 +1,11 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_glue_can_be_planned_without_a_network(project):
+pytestmark = pytest.mark.extended
+
+
+def test_plan_without_a_network(project):
     jobs = project.jobs_of(
         project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "studies/glue/glue.yaml").stdout
     )

@@ -72,7 +72,7 @@ def import_runs(project, out):
     )
 
 
-def test_imported_runs_become_tables(copy_of_repository):
+def test_tables_of_imported_runs(copy_of_repository):
     project = copy_of_repository("imported")
     study = project.configure(STUDY)
     theirs = [{"run": "a_1", "attention": "mha"}, LSH | {"run": "b_2", "mask_within_chunks": False}]

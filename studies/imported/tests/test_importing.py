@@ -1,9 +1,11 @@
 """Foreign run records as ours: names, scores, searches, and what is refused."""
 
+import itertools
 import json
 import logging
 import math
 import re
+import shutil
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -68,7 +70,7 @@ def bring(tmp_path):
     return run
 
 
-def test_runs_stand_where_ours_would_with_the_scores_of_the_best_epoch(bring, tmp_path):
+def test_places_and_scores_of_runs(bring, tmp_path):
     records = bring(PRETRAINED, ADAPTED, TUNED)
     assert list(records) == [
         "pretrain/sdpa/wikipedia/seed-420", "tapt/sdpa/imdb/seed-420", "finetune/sdpa/imdb/seed-420"
@@ -90,16 +92,7 @@ def test_runs_stand_where_ours_would_with_the_scores_of_the_best_epoch(bring, tm
     assert records["tapt/sdpa/imdb/seed-420"]["metrics"] == {"eval_loss": 4.0, "train_loss": 1.0}
 
 
-def test_what_is_not_known_is_null(bring):
-    record = bring(PRETRAINED)["pretrain/sdpa/wikipedia/seed-420"]
-    unknown = [name for name, value in record.items() if value in (None, {})]
-    assert unknown == [
-        "variant", "parents", "parameters", "steps", "tokens", "tokens_per_second", "precision", "instruction_set",
-        "kernels", "approximated", "shared", "chosen", "versions", "git_commit", "code", "files",
-    ]  # fmt: skip
-
-
-def test_our_code_reads_what_was_imported(bring, tmp_path):
+def test_imported_records_read_by_our_code(bring, tmp_path):
     records = bring(PRETRAINED, ADAPTED, TUNED)
     runs = load_runs(tmp_path / "out/runs" / place for place in records)
     histories = load_tables(runs, HISTORY)
@@ -111,18 +104,7 @@ def test_our_code_reads_what_was_imported(bring, tmp_path):
     assert tuned["test_f1_macro"].tolist() == TEST
 
 
-def test_settings_are_kept_as_far_as_they_are_known(bring, tmp_path):
-    bring(PRETRAINED, ADAPTED, TUNED)
-    settings = yaml.safe_load((tmp_path / "out/runs/finetune/sdpa/imdb/seed-420/config.yaml").read_text())
-    assert settings == {
-        "stage": "finetune", "model": "sdpa", "dataset": "imdb", "seed": 420,
-        "task": {"kind": "sequence_classification", "classifier_dropout": 0.5, "classifier_pooling": "cls"},
-        "backbone": {"mechanism": {"kind": "sdpa"}},
-        "recipe": {"epochs": 3, "learning_rate": 2e-5, "batch_size": 32, "freeze_layers": 1},
-    }  # fmt: skip
-
-
-def test_a_model_is_called_by_every_mechanism_on_its_way(bring):
+def test_names_of_models(bring):
     masked = PRETRAINED | LSH | {"run": "E2_pre_mask_dd", "mask_within_chunks": True}
     unmasked = PRETRAINED | LSH | {"run": "E2_pre_ee"}
     hybrid = ADAPTED | FAVOR | {"run": "E3_tapt_ff"}
@@ -136,7 +118,7 @@ def searched(pooling, seed, run):
     return TUNED | {"pooling": pooling, "seed": seed, "run": f"E1_search_{run}"}
 
 
-def test_runs_with_several_settings_are_a_search_and_those_of_the_other_models_count(bring, caplog):
+def test_runs_of_a_search(bring, caplog):
     others = [
         ADAPTED | LSH | {"run": "E2_tapt_hh", "starts_from": None},
         TUNED | LSH | {"run": "E2_fine_ii", "starts_from": "E2_tapt", "pooling": "mean"},
@@ -157,44 +139,30 @@ def test_runs_with_several_settings_are_a_search_and_those_of_the_other_models_c
     assert records["finetune/sdpa/imdb/seed-1"]["variant"] == {}
 
 
-def test_a_search_whose_choice_nothing_tells_counts_as_nothing_else(bring):
-    records = bring(PRETRAINED, ADAPTED, searched("cls", 1, "x"), searched("mean", 1, "y"))
-    assert not [name for name in records if name.startswith("finetune")]
-    assert len([name for name in records if name.startswith("search")]) == 2
-
-
 @pytest.mark.parametrize(
     ("runs", "message"),
     [
-        ([PRETRAINED | {"runtime_s": None}], "E1_pre_mha_aa: no value of runtime_s"),
-        ([PRETRAINED, PRETRAINED], "E1_pre_mha_aa: duplicated"),
-        ([PRETRAINED | {"stage": "warm"}], "stage 'warm' is none of pretrain, tapt, finetune"),
-        (
-            [PRETRAINED | {"attention": "linear"}],
-            "E1_pre_mha_aa: attention and its parameters make no mechanism .'linear' is none of mha, lsh, favor",
-        ),
-        (
-            [PRETRAINED | {"attention": "favor"}],
-            "E1_pre_mha_aa: attention and its parameters make no mechanism .no value of nb_features",
-        ),
-        ([ADAPTED], "E1_tapt_mha_bb: starts from E1_pre_mha, which is not there"),
-        (
-            [PRETRAINED, PRETRAINED | {"run": "E1_pre_mha_zz", "seed": 1}, ADAPTED],
-            "starts from E1_pre_mha, which is E1_pre_mha_aa, E1_pre_mha_zz",
-        ),
-        (
-            [PRETRAINED, PRETRAINED | {"run": "another"}],
-            "pretrain/sdpa/wikipedia/seed-420: E1_pre_mha_aa, another are the same run",
-        ),
+        ([PRETRAINED | {"runtime_s": None}], "runtime_s"),
+        ([PRETRAINED | {"runtime_s": -5.0}], "runtime_s is -5.0"),
+        ([PRETRAINED | {"seed": -1}], "seed is -1"),
+        ([PRETRAINED | {"classifier_dropout": 5.0}], "classifier_dropout is 5.0"),
+        ([PRETRAINED | {"epochs": 10**9}], "epochs"),
+        ([PRETRAINED, PRETRAINED], "duplicated"),
+        ([PRETRAINED | {"stage": "warm"}], "'warm'"),
+        ([PRETRAINED | {"attention": "linear"}], "'linear'"),
+        ([PRETRAINED | {"attention": "favor"}], "nb_features"),
+        ([ADAPTED], "starts from E1_pre_mha"),
+        ([PRETRAINED, PRETRAINED | {"run": "E1_pre_mha_zz", "seed": 1}, ADAPTED], "E1_pre_mha_aa, E1_pre_mha_zz"),
+        ([PRETRAINED, PRETRAINED | {"run": "another"}], "E1_pre_mha_aa, another"),
     ],
 )
-def test_unclear_runs_are_refused_and_nothing_is_written(bring, tmp_path, runs, message):
-    with pytest.raises(DataError, match=f"{message}.*nothing was imported"):
-        bring(*runs)
+def test_runs_that_are_unclear(bring, tmp_path, runs, message):
+    with pytest.raises(DataError, match=message):
+        bring(*runs, history=rows_of(PRETRAINED) if "epochs" in message else None)
     assert not (tmp_path / "out/runs").exists()
 
 
-def test_every_gap_in_a_history_is_named(bring, tmp_path):
+def test_gaps_in_a_history(bring, tmp_path):
     rows = rows_of(PRETRAINED) + rows_of(ADAPTED) + rows_of(TUNED)
     holes = [
         row
@@ -212,102 +180,54 @@ def test_every_gap_in_a_history_is_named(bring, tmp_path):
     assert not (tmp_path / "out/runs").exists()
 
 
-def test_a_missing_column_is_named(bring, tmp_path):
-    with pytest.raises(DataError, match=r"runs.parquet: .*attention, epochs"):
-        bring(
-            {key: value for key, value in PRETRAINED.items() if key not in ("attention", "epochs")},
-            history=rows_of(PRETRAINED),
-        )
-
-
-def test_runs_that_are_there_are_not_replaced(bring):
+def test_runs_that_are_there(bring):
     bring(PRETRAINED)
     with pytest.raises(DataError, match="out/runs"):
         bring(PRETRAINED)
 
 
-HOSTILE = {
-    "above": "../../../../escaped",
-    "absolute": "/tmp/escaped",
-    "above alone": "..",
-    "hidden": ".a",
-    "folder": "a/b",
-    "key": "imdb\nseed: 7",
-    "newline at the end": "imdb\n",
-    "carriage return": "a\rb",
-    "nul": "a\0b",
-    "colon": "a: b",
-    "quote": "a'b\"c",
-    "anchor": "&a",
-    "alias": "*a",
-    "tag": "!!python/object:os.system",
-    "line separator": "a\u2028b",
-    "next line": "a\x85b",
-    "direction": "a\u202eb",
-    "space": "a b",
-    "empty": "",
-    "long": "a" * 5000,
-}
+HOSTILE = [
+    "../../../../escaped", "/tmp/escaped", "..", ".a", "a/b", "imdb\nseed: 7", "imdb\n", "a\rb", "a\0b", "a'b\"c",
+    "&a", "!!python/object:os.system", "a\u2028b", "a\u202eb", "", "a" * 5000,
+]  # fmt: skip
+"""Names that leave a folder, break a line or a configuration, or run code where it is read."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("column", ["dataset", "pooling", "stage", "attention", "starts_from"])
-@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
-def test_a_name_that_no_configuration_would_take_is_refused_and_writes_nothing(value, column, bring, tmp_path):
+def test_hostile_names_in_columns(column, bring, tmp_path):
+    """Each is refused, and nothing is written."""
     before = {tmp_path / "runs.parquet", tmp_path / "history.parquet"}
-    with pytest.raises(ProjectError) as error:
-        bring(PRETRAINED, ADAPTED, TUNED | {column: value}, searched("mean", 1, "x"))
-    assert len(str(error.value)) < 2000
-    assert str(error.value).isprintable()
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert not (tmp_path / "out/runs").exists()
+    for value in HOSTILE:
+        with pytest.raises(ProjectError) as error:
+            bring(PRETRAINED, ADAPTED, TUNED | {column: value}, searched("mean", 1, "x"))
+        assert len(str(error.value)) < 2000
+        assert str(error.value).isprintable()
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+        assert not (tmp_path / "out/runs").exists()
 
 
-@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
-def test_what_foreign_code_calls_a_run_is_data(value, bring, tmp_path):
-    records = bring(PRETRAINED | {"run": value}, ADAPTED | {"starts_from": value or None})
-    assert records["pretrain/sdpa/wikipedia/seed-420"]["imported"] == value
-    assert not value or records["tapt/sdpa/imdb/seed-420"]["parents"]["start"]["path"] == value
-    text = (tmp_path / "out/runs/pretrain/sdpa/wikipedia/seed-420/config.yaml").read_text()
-    assert list(yaml.safe_load(text)) == ["stage", "model", "dataset", "seed", "task", "backbone", "recipe"]
-    assert len(text.split("\n")) == len(text.splitlines()) + 1
+def test_hostile_names_of_runs(bring, tmp_path):
+    """What foreign code calls a run is data."""
+    for value in HOSTILE:
+        records = bring(PRETRAINED | {"run": value}, ADAPTED | {"starts_from": value or None})
+        assert records["pretrain/sdpa/wikipedia/seed-420"]["imported"] == value
+        assert not value or records["tapt/sdpa/imdb/seed-420"]["parents"]["start"]["path"] == value
+        text = (tmp_path / "out/runs/pretrain/sdpa/wikipedia/seed-420/config.yaml").read_text()
+        assert list(yaml.safe_load(text)) == ["stage", "model", "dataset", "seed", "task", "backbone", "recipe"]
+        assert len(text.split("\n")) == len(text.splitlines()) + 1
+        shutil.rmtree(tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"seed": -1}, "E1_pre_mha_aa: seed is -1"),
-        ({"seed": 2**40}, "E1_pre_mha_aa: seed is 1099511627776"),
-        ({"runtime_s": float("inf")}, "E1_pre_mha_aa: runtime_s is inf"),
-        ({"runtime_s": -5.0}, "E1_pre_mha_aa: runtime_s is -5.0"),
-        ({"runtime_s": "an hour"}, "E1_pre_mha_aa: runtime_s is 'an hour'"),
-        ({"peak_gpu_mem_mb": float("-inf")}, "E1_pre_mha_aa: peak_gpu_mem_mb is -inf"),
-        ({"classifier_dropout": 5.0}, "E1_pre_mha_aa: classifier_dropout is 5.0"),
-        ({"run": 7}, "row 1: run is 7"),
-        ({"run": None}, "row 1: no value of run"),
-        ({"dataset": ["imdb"]}, "E1_pre_mha_aa: dataset is .'imdb'."),
-        ({"dataset": b"imdb"}, "E1_pre_mha_aa: dataset is b'imdb'"),
-    ],
-)
-def test_values_of_another_kind_are_refused(changes, message, bring, tmp_path):
-    with pytest.raises(DataError, match=message):
-        bring(PRETRAINED | changes, history=rows_of(PRETRAINED))
-    assert not (tmp_path / "out/runs").exists()
-
-
-@pytest.mark.parametrize("metric", ["train/avg_epoch_loss", "eval/f1_macro", "test/class_1_f1"])
-def test_an_epoch_with_two_values_of_a_metric_is_refused_and_the_same_value_twice_is_one(metric, bring, tmp_path):
+def test_epoch_with_two_values_of_a_metric(bring, tmp_path):
+    """It is refused; the same value twice is one."""
+    metric = "eval/f1_macro"
     rows = rows_of(TUNED | {"starts_from": None})
     changed = next(row for row in rows if metric in row)
-    with pytest.raises(DataError, match=f"E1_fine_mha_cc: {metric} of epoch 1 has several values"):
+    with pytest.raises(DataError, match=f"{metric} of epoch 1"):
         bring(TUNED | {"starts_from": None}, history=[*rows, changed | {metric: 0.625}])
     assert not (tmp_path / "out/runs").exists()
     assert bring(TUNED | {"starts_from": None}, history=[*rows, changed])
-
-
-@pytest.mark.parametrize("epochs", [0, -1, 10**9])
-def test_epochs_that_the_history_lacks_are_refused_at_once(epochs, bring):
-    with pytest.raises(DataError, match="E1_pre_mha_aa: "):
-        bring(PRETRAINED | {"epochs": epochs}, history=rows_of(PRETRAINED))
 
 
 VALUES = [
@@ -349,13 +269,11 @@ WHOLE = [
 ]
 
 
-def test_complete_tables_are_imported(tmp_path):
-    assert outcome(tmp_path, [COMPLETE], WHOLE) is None
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-def test_whatever_a_run_holds_is_imported_or_refused_by_run_and_column(column, tmp_path_factory):
-    for value in VALUES:
+@pytest.mark.extended
+def test_any_value_in_a_run(tmp_path_factory):
+    """It is imported, or refused by run and column."""
+    assert outcome(tmp_path_factory.mktemp("complete"), [COMPLETE], WHOLE) is None
+    for column, value in itertools.product(COLUMNS, VALUES):
         message = outcome(tmp_path_factory.mktemp("value"), [COMPLETE | {column: value}], WHOLE)
         if message is not None:
             run = value if isinstance(value, str) else "row 1"
@@ -363,63 +281,19 @@ def test_whatever_a_run_holds_is_imported_or_refused_by_run_and_column(column, t
             assert column in message or column.replace("_", " ") in message or column == "run", value
 
 
-@pytest.mark.parametrize("column", [*WHOLE[0], "any other", "eval/", "train/x/y"])
-def test_whatever_a_history_holds_is_imported_or_refused_by_run_and_column(column, tmp_path_factory):
-    ours = column.replace("/", "_").replace("avg_epoch_loss", "loss")
-    for value in VALUES:
+@pytest.mark.extended
+def test_any_value_in_a_history(tmp_path_factory):
+    """It is imported, or refused by run and column."""
+    for column, value in itertools.product([*WHOLE[0], "any other", "eval/", "train/x/y"], VALUES):
+        ours = column.replace("/", "_").replace("avg_epoch_loss", "loss")
         message = outcome(tmp_path_factory.mktemp("value"), [COMPLETE], [row | {column: value} for row in WHOLE])
         if message is not None:
             assert COMPLETE["run"] in message, value
             assert column in message or ours in message or (column == "run" and "history has none" in message), value
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("train/epoch", "one", "train/epoch is 'one'"),
-        ("elapsed_s", "an hour", "elapsed_s is 'an hour'"),
-        ("elapsed_s", None, "no elapsed_s of epoch 1"),
-        ("eval/note", "good", "eval/note is 'good'"),
-        ("eval/note", date(2024, 1, 2), "eval/note is datetime.date(2024, 1, 2)"),
-        ("eval/note", [1.0], "eval/note is [1.0]"),
-        ("eval/f1_macro", math.inf, "eval/f1_macro is inf"),
-        ("test/f1_macro", 93.5, "test/f1_macro is 93.5"),
-        ("test/epoch", 9, "train/epoch, eval/epoch, test/epoch of one row are 1, 9"),
-    ],
-)
-def test_what_is_no_number_or_cannot_be_is_refused(column, value, message, tmp_path):
-    found = outcome(tmp_path, [COMPLETE], [row | {column: value} for row in WHOLE])
-    assert f"{COMPLETE['run']}: {message}" in found
-    assert "nothing was imported" in found
-
-
-def test_rows_of_runs_that_were_taken_out_and_other_columns_are_not_read(tmp_path):
-    rows = [row | {"eval/note": "5", "host": "gpu-1"} for row in WHOLE]
-    assert outcome(tmp_path, [COMPLETE], [*rows, WHOLE[0] | {"run": "failed", "eval/note": "bad"}]) is None
-
-
-def test_a_time_that_runs_backwards_is_refused(tmp_path):
-    rows = [row | {"elapsed_s": 100.0 - row["elapsed_s"] / 10} for row in WHOLE]
-    assert f"{COMPLETE['run']}: elapsed_s decreases" in outcome(tmp_path, [COMPLETE], rows)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        ("eval/avg_prediction_confidence", "eval/mean_confidence"),
-        ("train/avg_epoch_loss", "train/loss"),
-        ("test/class_1_f1", "test/f1_class_1"),
-    ],
-    ids=" ".join,
-)
-def test_metrics_of_one_name_are_refused(columns, tmp_path):
-    message = outcome(tmp_path, [COMPLETE], [row | dict.fromkeys(columns, 0.5) for row in WHOLE])
-    assert all(column in message for column in columns)
-
-
-@pytest.mark.parametrize("table", ["runs", "history"])
-@pytest.mark.parametrize("fault", ["no rows", "several", "cannot be read", "no such file"])
-def test_a_table_without_rows_or_with_doubled_columns_or_none_at_all_is_named(table, fault, tmp_path):
+@pytest.mark.parametrize(("table", "fault"), [("runs", "several"), ("history", "no rows"), ("runs", "cannot be read")])
+def test_tables_without_rows_or_with_doubled_columns(table, fault, tmp_path):
     *paths, out = written(tmp_path, [COMPLETE], WHOLE)
     path = tmp_path / f"{table}.parquet"
     found = pa.parquet.read_table(path)
@@ -427,18 +301,17 @@ def test_a_table_without_rows_or_with_doubled_columns_or_none_at_all_is_named(ta
         pa.parquet.write_table(found.slice(0, 0), path)
     elif fault == "several":
         pa.parquet.write_table(found.append_column("run", found["run"]), path)
-    elif fault == "cannot be read":
-        path.write_text("run,stage\n")
     else:
-        path.unlink()
-    with pytest.raises(DataError, match=rf"{table}.parquet: .*{fault}|{table}.parquet.*No such file"):
+        path.write_text("run,stage\n")
+    with pytest.raises(DataError, match=rf"{table}.parquet: .*{fault}"):
         import_runs(*paths, out)
     assert not out.exists()
 
 
+@pytest.mark.extended
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.integers(0, 4), min_size=5, max_size=5))
-def test_runs_that_start_in_a_circle_are_refused_and_no_others(tmp_path_factory, starts):
+def test_runs_that_start_in_a_circle(tmp_path_factory, starts):
     folder = tmp_path_factory.mktemp("circles")
     runs = [
         COMPLETE | {"run": f"run{index}", "seed": index, "starts_from": None if start is None else f"run{start}"}
@@ -454,12 +327,3 @@ def test_runs_that_start_in_a_circle_are_refused_and_no_others(tmp_path_factory,
     named = set(re.findall(r"(run\d): starts", message or ""))
     assert bool(named) == (message is not None) == bool(circles)
     assert named <= circles
-
-
-def test_a_model_with_too_many_mechanisms_on_its_way_is_refused_by_name(tmp_path):
-    runs = [
-        COMPLETE | {"run": f"run{index}", "chunk_size": 64 + index, "starts_from": f"run{index - 1}" if index else None}
-        for index in range(12)
-    ]
-    message = outcome(tmp_path, runs, [row | {"run": run["run"]} for run in runs for row in WHOLE])
-    assert "run11: starts_from gives the model the name lsh-h2-c64-then-" in message

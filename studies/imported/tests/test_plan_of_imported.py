@@ -9,11 +9,13 @@ import pytest
 import yaml
 from small_studies import study
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.core.record import read_record
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
 from studies.imported.importing import import_runs
+
+pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT = {"tables": {"loss": {"stage": "pretrain", "columns": ["loss"]}}}
@@ -40,13 +42,13 @@ def pretrained(plan):
     return [run for run in plan.runs if run.id.stage == "pretrain"]
 
 
-def test_only_runs_that_are_shown_have_to_be_there(plan):
+def test_plan_of_runs_that_are_shown(plan):
     for run in pretrained(plan):
         bring(plan, run)
     plan.check()
 
 
-def test_missing_runs_are_named(plan):
+def test_plan_of_missing_runs(plan):
     for run in pretrained(plan)[2:]:
         bring(plan, run)
     with pytest.raises(DataError) as error:
@@ -55,14 +57,7 @@ def test_missing_runs_are_named(plan):
     assert "runs/pretrain/sdpa/wikipedia/seed-1: no record" in str(error.value)
 
 
-def test_long_lists_are_cut():
-    values = {"tables": {"f1": {"stage": ["tapt", "finetune"], "columns": ["f1"]}}}
-    layer = {"report": values, "execution": {"runs": "imported", "results": "nowhere"}}
-    with pytest.raises(DataError, match=r"no record; and 14 more\. Import"):
-        Plan(study(layers=[("imported.yaml", layer)])).check()
-
-
-def test_runs_with_other_settings_are_refused(plan):
+def test_plan_of_runs_with_other_settings(plan):
     for run in pretrained(plan):
         bring(plan, run)
     bring(plan, pretrained(plan)[0], recipe={"epochs": 3}, backbone={"mechanism": {"kind": "favor"}})
@@ -70,17 +65,6 @@ def test_runs_with_other_settings_are_refused(plan):
         DataError, match=r"config.yaml: backbone.mechanism.kind is favor, in the study sdpa; .*recipe.epochs is 3, .* 2"
     ):
         plan.check()
-
-
-def test_what_needs_more_than_records_is_refused():
-    report = {
-        "tables": {"each": {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}},
-        "analyses": {"look": {"kind": "heads", "stage": "tapt", "dataset": "imdb"}},
-    }
-    with pytest.raises(ConfigError) as error:
-        study(layers=[("imported.yaml", {"report": report, "execution": {"runs": "imported"}})])
-    assert "report.tables.each: needs predictions, which imported runs do not leave" in str(error.value)
-    assert "report.analyses.look: needs models, which imported runs do not leave" in str(error.value)
 
 
 # All records of the reproduced study
@@ -141,7 +125,7 @@ def all_imported(tmp_path):
     return Plan(load_study([*layers, ("test", {"execution": {"results": str(tmp_path / "results")}})])), folders
 
 
-def test_one_study_shows_all_records_of_the_reproduced_study(all_imported):
+def test_records_of_the_reproduced_study(all_imported):
     plan, folders = all_imported
     plan.check()
     runs = {Path(plan.paths.record(run.id)) for run in plan.runs}

@@ -4,11 +4,13 @@ import itertools
 
 import pandas as pd
 import pytest
-from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, kinds_of, lines, titles
+from drawn_analyses import FAMILIES, assert_drawn, assert_said, draw, lines, titles
 
 from lib.analysis.settings import ANALYSES
 from lib.analysis.table import read_analysis
 from studies.published.analysis.relations import NAMES as RELATIONS
+
+pytestmark = pytest.mark.extended
 
 
 def reliance():
@@ -54,7 +56,7 @@ def relations():
     return pd.DataFrame(rows)
 
 
-def test_curves_of_each_measure_stand_beside_the_whole_document():
+def test_curves_of_reliance():
     figure = draw("reliance", reliance())
     assert len(figure.axes) == 2 * 4
     assert titles(figure)[:2] == ["strongest words removed", "strongest words alone"]
@@ -68,7 +70,7 @@ def test_curves_of_each_measure_stand_beside_the_whole_document():
     }  # fmt: skip
 
 
-def test_examples_are_escaped_shaded_and_underlined_for_print(tmp_path):
+def test_examples_of_reliance_for_print(tmp_path):
     reliance().to_csv(tmp_path / "table.csv", index=False)
     table = ANALYSES.load("reliance", "figure").summarise(read_analysis(tmp_path / "table.csv"))
     table.write([tmp_path / "table.html", tmp_path / "table.md"])
@@ -88,7 +90,7 @@ def test_examples_are_escaped_shaded_and_underlined_for_print(tmp_path):
 FOUND = {"determiner, offset": 50, "determiner, sdpa, before": 40, "determiner, favor-m64, after": 90}
 
 
-def test_chosen_heads_stand_beside_the_chosen_offset():
+def test_heads_beside_the_offset():
     (axes,) = draw("relations", relations()).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(RELATIONS.values())
     found = {gid: points[0][0] for gid, points in lines(axes).items() if gid in FOUND}
@@ -96,10 +98,6 @@ def test_chosen_heads_stand_beside_the_chosen_offset():
 
 
 FRAMES = {"reliance": reliance, "relations": relations}
-
-
-def test_every_kind_of_analysis_is_drawn():
-    assert kinds_of("studies.published") == set(FRAMES)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +121,10 @@ def test_every_kind_of_analysis_is_drawn():
         ),
     ],
 )
-def test_summaries(kind, lines):
+def test_summaries_of_analyses(kind, lines):
     assert_said(kind, FRAMES[kind](), lines)
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_the_program_draws_from_the_table_alone(kind, tmp_path):
+def test_figures_from_tables_alone(kind, tmp_path):
     assert_drawn(kind, FRAMES[kind](), tmp_path)

@@ -4,7 +4,7 @@ import pytest
 from small_plans import analyses, key
 from small_studies import DELETE
 
-from lib.core.errors import ConfigError
+pytestmark = pytest.mark.extended
 
 FIRST = "results/runs"
 
@@ -12,7 +12,7 @@ FIRST = "results/runs"
 RELIANCE = {"kind": "reliance", "stage": "finetune", "dataset": "arxiv", "models": ["sdpa"]}
 
 
-def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a_row():
+def test_plan_of_reliance_beside_tfidf():
     made = analyses(words=RELIANCE)
     assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
     folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
@@ -26,8 +26,3 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     without = analyses(("models/tfidf", DELETE), words=RELIANCE)
     assert without.report.text_arguments("words") == []
     assert "texts" not in without.report.analysis_inputs("words")
-
-
-def test_words_are_asked_of_models_that_classify_documents():
-    with pytest.raises(ConfigError, match="sdpa learns masked_lm at tapt, but the analysis needs sequence_class"):
-        analyses(words=RELIANCE | {"stage": "tapt"})

@@ -1,7 +1,11 @@
 """What Snakemake plans for the study, without running it."""
 
+import pytest
 
-def test_the_small_study_of_a_published_encoder_can_be_planned(project):
+pytestmark = pytest.mark.extended
+
+
+def test_plan_of_the_small_study(project):
     articles = [f"hyperpartisan/{kind}-training-byarticle-20181122.xml.gz" for kind in ("articles", "ground-truth")]
     project.touch("wikipedia/en-sample.parquet", "arxiv/archives11.parquet", *articles)
     project.touch("imdb/train.parquet", "imdb/test.parquet")
@@ -14,13 +18,7 @@ def test_the_small_study_of_a_published_encoder_can_be_planned(project):
     assert jobs["download_model"] == 1
 
 
-def test_the_small_study_of_a_mechanism_per_layer_can_be_planned(project):
-    project.touch("wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
-    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "studies/published/hybrid_small.yaml").stdout)
-    assert (jobs["train"], jobs["download_model"]) == (2 + 3, 1)  # transfers, rows
-
-
-def test_published_encoders_beside_the_grid_can_be_planned(project):
+def test_plan_beside_the_grid(project):
     output = project.snakemake(
         "-n", "-p", "--profile", "slurm", "--configfile", "studies/published/published.yaml"
     ).stdout

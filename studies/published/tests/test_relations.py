@@ -9,7 +9,6 @@ from datasets import Dataset
 from torch import nn
 
 from lib.analysis.computations.subject import Subject
-from lib.core.errors import ConfigError
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_wordpiece
 from studies.published.analysis.computations.relations import (
@@ -103,7 +102,7 @@ def chosen(frame, relation, by="head"):
     return rows.iloc[0]
 
 
-def test_heads_that_point_to_the_related_word_are_found(tokenizer):
+def test_heads_that_point_to_the_related_word(tokenizer):
     frame = analyse(subject_of(tokenizer, following, to_noun, from_antecedent), sentences=SENTENCES)
     noun, antecedent = chosen(frame, "determiner"), chosen(frame, "pronoun")
     assert (noun["direction"], noun["layer"], noun["head"], noun["accuracy"]) == ("attends", 0, 1, 1)
@@ -116,7 +115,7 @@ def test_heads_that_point_to_the_related_word_are_found(tokenizer):
     assert len(frame) == 2 * len(RELATIONS) * (2 * 3 + len(OFFSETS))
 
 
-def test_a_head_of_one_offset_is_as_good_as_this_offset(tokenizer):
+def test_head_of_one_offset(tokenizer):
     frame = analyse(subject_of(tokenizer, following), sentences=SENTENCES)
     by_head = frame[(frame["by"] == "head") & (frame["direction"] == "attends") & (frame["when"] == "after")]
     by_offset = frame[(frame["offset"] == 1) & (frame["when"] == "after")]
@@ -126,7 +125,7 @@ def test_a_head_of_one_offset_is_as_good_as_this_offset(tokenizer):
         assert chosen(frame, relation, "offset")["choosing"] == best
 
 
-def test_a_head_that_is_right_on_the_choosing_half_alone_scores_nothing_for_it(tokenizer):
+def test_head_that_is_right_on_one_half(tokenizer):
     frame = analyse(subject_of(tokenizer, to_verb_in_one_half(0)), sentences=SENTENCES)
     lucky = chosen(frame, "subject")
     assert (lucky["direction"], lucky["choosing"]) == ("attends", 1)
@@ -135,24 +134,14 @@ def test_a_head_that_is_right_on_the_choosing_half_alone_scores_nothing_for_it(t
     assert chosen(frame, "subject")["head"] == 1, "what it does on the scoring half does not choose it"
 
 
-def test_the_analysis_is_deterministic(tokenizer):
-    first, again = (analyse(subject_of(tokenizer, following, to_noun), sentences=SENTENCES) for _ in range(2))
-    assert first.equals(again)
-
-
-def test_attention_to_a_word_is_summed_and_of_a_word_averaged():
+def test_attention_of_words():
     maps = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])
     found = word_attention(maps[None], [[1], [2, 3]])[0]  # the first token is [CLS]
     assert found == pytest.approx(np.array([[0.3, 0.3], [(0.25 + 0.1) / 2, (0.5 + 0.2) / 2]]))
     assert related(np.array([[0.9, 0.05, 0.02], [0.3, 0.6, 0.1], [0.1, 0.2, 0.7]])).tolist() == [1, 0, 1]
 
 
-def test_tokens_belong_to_the_words_that_hold_their_characters():
-    tokens = [(0, 0), (0, 2), (2, 5), (6, 9), (9, 10), (0, 0)]
-    assert words_of(tokens, [(0, 5), (6, 9), (9, 10)]) == [[1, 2], [3], [4]]
-
-
-def test_sentences_say_what_belongs_together():
+def test_relations_in_generated_sentences():
     found = [sentence for half in range(2) for sentence in generate(300, half, SEED)]
     distances = {kind: set() for kind in RELATIONS}
     for words, relations in found:
@@ -177,7 +166,7 @@ def test_sentences_say_what_belongs_together():
     assert found == [sentence for half in range(2) for sentence in generate(300, half, SEED)]
 
 
-def test_halves_share_no_nouns_verbs_names_or_adjectives_before_nouns():
+def test_words_of_both_halves():
     halves = []
     for half in range(2):
         found = generate(300, half, SEED)
@@ -188,22 +177,7 @@ def test_halves_share_no_nouns_verbs_names_or_adjectives_before_nouns():
     assert all(half & {*NOUNS} for half in halves)
 
 
-def test_no_offset_says_which_person_a_pronoun_means(tokenizer):
+def test_offsets_of_pronouns(tokenizer):
     scores, _ = scores_of(HandMade(tokenizer, [following]), tokenizer, generate(SENTENCES // 2, 0, SEED))
     for kind in ("pronoun", "name", "subject"):
         assert scores[kind].accuracy()[2:].max() < 0.8, kind
-
-
-def test_a_model_without_weights_and_a_tokeniser_without_english_are_refused(tokenizer, tmp_path):
-    model = HandMade(tokenizer, [following])
-    model.base_model = lambda input_ids, output_attentions: SimpleNamespace(attentions=None)
-    with pytest.raises(ConfigError, match="HandMade: gives no attention weights"):
-        scores_of(model, tokenizer, generate(3, 0, SEED))
-    train_wordpiece(tmp_path, ["zzz"], vocab_size=20)
-    foreign = TextTokenizer.load(tmp_path).backend
-    size = torch.full((1, 1, 99, 99), 1 / 99)
-    model.base_model = lambda input_ids, output_attentions: SimpleNamespace(
-        attentions=(size[..., : input_ids.shape[1], : input_ids.shape[1]],)
-    )
-    with pytest.raises(ConfigError, match=r"knows \d+ of .* words of the sentences"):
-        scores_of(model, foreign, generate(3, 0, SEED))

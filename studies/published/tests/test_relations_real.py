@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.extended]
 PROGRAM = Path(__file__).resolve().parents[3] / "studies/published/scripts/relations.py"
 
 
-def test_a_published_encoder_has_heads_that_surpass_the_best_offset(minilm, tmp_path):
+def test_heads_of_a_published_encoder(minilm, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
     main(["--model", str(minilm), "--sentences", "120", "--out", str(tmp_path)])
     frame = pd.read_csv(tmp_path / "relations.csv")

@@ -8,20 +8,21 @@ import pytest
 import torch
 from datasets import Dataset
 from encoder_cases import EncoderForSequenceClassification
-from small_studies import SMALL, study
+from small_studies import study
 from torch import nn
 
 from lib.analysis.computations.subject import Subject
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
 from lib.backbones.tfidf.settings import Settings
-from lib.core.errors import ConfigError, DataError
 from lib.study.shown import text_baselines
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import train_wordpiece
 from studies.published.analysis.computations.reading import ModelReader, TextReader, log_odds, read_documents
-from studies.published.analysis.computations.reliance import analyse, numbers_of, strengths_by
+from studies.published.analysis.computations.reliance import analyse, strengths_by
 from studies.published.analysis.reliance import Settings as RelianceSettings
+
+pytestmark = pytest.mark.extended
 
 ORDINARY = str.split("the film was long and we saw it in town with many friends on some evening of a week")
 KEY = "quirky"
@@ -118,7 +119,7 @@ def value(frame, measure, change, amount, quantity):
     return found
 
 
-def test_documents_of_both_classes_are_read_though_the_split_is_sorted(subject):
+def test_documents_of_a_sorted_split(subject):
     found = read_documents(subject, 10, 64)
     assert len(found) == 10
     assert {document.label for document in found} == {0, 1}
@@ -126,7 +127,7 @@ def test_documents_of_both_classes_are_read_though_the_split_is_sorted(subject):
     assert [document.name for document in again] == [document.name for document in found]
 
 
-def test_a_document_is_words_of_pieces_in_sentences_and_punctuation_is_not_ranked(subject, tokenizer):
+def test_words_and_sentences_of_a_document(subject, tokenizer):
     (document, *_) = [each for each in read_documents(subject, 40, 64) if each.name == "d25"]
     assert document.words == texts()[25].split()
     assert [document.words[place] for place in document.ranked] == [word for word in document.words if word != "."]
@@ -142,7 +143,7 @@ def test_a_document_is_words_of_pieces_in_sentences_and_punctuation_is_not_ranke
 
 
 @pytest.mark.parametrize("measure", ["gradient", "words"])
-def test_a_model_that_looks_at_one_word_is_found_out(subject, tokenizer, measure):
+def test_strengths_of_a_model_of_one_word(subject, tokenizer, measure):
     reader = ModelReader(subject.trained(), tokenizer, "mask")
     for document in read_documents(subject, 40, 64):
         strengths = strengths_by(measure, reader, document, target=1)
@@ -152,16 +153,7 @@ def test_a_model_that_looks_at_one_word_is_found_out(subject, tokenizer, measure
             assert strengths[document.words.index(KEY)] == pytest.approx(8, abs=1e-5)
 
 
-def test_a_sentence_is_as_strong_as_the_word_in_it(subject, tokenizer):
-    reader = ModelReader(subject.trained(), tokenizer, "remove")
-    for document in read_documents(subject, 40, 64):
-        strengths = strengths_by("sentences", reader, document, target=1)
-        holds = np.array([KEY in document.words and document.sentence[document.words.index(KEY)] == sentence
-                          for sentence in document.sentence])  # fmt: skip
-        assert strengths == pytest.approx(8.0 * holds, abs=1e-5)
-
-
-def test_without_its_one_word_a_model_is_at_chance_and_with_it_alone_as_good_as_ever(frame):
+def test_curves_of_a_model_of_one_word(frame):
     assert value(frame, "none", None, None, "f1") == 1
     for measure in ("gradient", "words"):
         assert value(frame, measure, "removed", 1.0, "accuracy") < 0.8  # all of them are `bad` now
@@ -171,7 +163,7 @@ def test_without_its_one_word_a_model_is_at_chance_and_with_it_alone_as_good_as_
     assert value(frame, "random", "removed", 1.0, "f1") > value(frame, "words", "removed", 1.0, "f1")
 
 
-def test_intervals_hold_their_values_and_means_over_amounts_are_means(frame):
+def test_intervals_and_means_of_curves(frame):
     curves = frame[frame["part"] == "curve"]
     assert (curves["low"] <= curves["value"] + 1e-12).all()
     assert (curves["value"] <= curves["high"] + 1e-12).all()
@@ -180,29 +172,14 @@ def test_intervals_hold_their_values_and_means_over_amounts_are_means(frame):
     assert set(curves["documents"]) == {20}
 
 
-def test_words_of_examples_come_with_their_strengths(frame):
-    words = frame[frame["part"] == "word"]
-    assert words["document"].nunique() == 1
-    assert set(words["measure"]) == {"gradient", "words", "sentences", "tfidf"}
-    assert words.loc[words["word"] == ".", "value"].isna().all()
-    assert words.loc[words["word"] != ".", "value"].notna().all()
-
-
-def test_the_analysis_is_a_function_of_its_seed(subject, classifier, frame):
+def test_reliance_by_seed(subject, classifier, frame):
     pd.testing.assert_frame_equal(frame, analyse(subject, **OPTIONS, text_baseline=classifier))
     other = analyse(subject._replace(seed=4), **OPTIONS, text_baseline=classifier)
     assert not other.equals(frame)
 
 
-def test_a_classifier_of_texts_is_a_row_with_its_own_weights(subject, classifier):
-    texts_subject = Subject("tfidf", "films", 3, subject.tokenizer, subject.tokens, classifier=classifier)
-    frame = analyse(texts_subject, **OPTIONS, text_baseline=classifier)
-    assert set(frame["measure"]) == {"none", "words", "sentences", "tfidf", "random"}
-    assert value(frame, "tfidf", "removed", 1.0, "fall") >= value(frame, "random", "removed", 1.0, "fall")
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
-def test_gradient_times_input_is_that_of_finite_differences(subject, tokenizer, mechanism):
+def test_gradient_by_finite_differences(subject, tokenizer, mechanism):
     """The derivative by the scale of a word's embeddings, in double precision."""
     model = encoder(mechanism).double()
     reader = ModelReader(model, tokenizer, "mask")
@@ -220,11 +197,10 @@ def test_gradient_times_input_is_that_of_finite_differences(subject, tokenizer, 
         assert found[place] == pytest.approx((scaled[0] - scaled[1]) / (2 * step), rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
-@pytest.mark.parametrize("occlude", ["mask", "remove"])
-def test_a_version_is_read_as_if_it_were_alone(subject, tokenizer, mechanism, occlude):
+@pytest.mark.parametrize(("name", "occlude"), [("sdpa", "mask"), ("lsh", "remove"), ("favor", "remove")])
+def test_versions_in_a_batch(subject, tokenizer, name, occlude):
     """Versions with words removed have different lengths, so they stand beside padding in a batch."""
-    reader = ModelReader(encoder(mechanism), tokenizer, occlude)
+    reader = ModelReader(encoder(MECHANISMS[name]), tokenizer, occlude)
     document = read_documents(subject, 2, 64)[0]
     gone = np.tri(len(document.words), dtype=bool)
     together = reader.log_probabilities(document, gone)
@@ -233,7 +209,7 @@ def test_a_version_is_read_as_if_it_were_alone(subject, tokenizer, mechanism, oc
     assert np.exp(together).sum(axis=1) == pytest.approx(1)
 
 
-def test_a_version_is_what_the_model_reads_when_the_words_are_masked_or_removed(subject, tokenizer):
+def test_versions_with_masked_or_removed_words(subject, tokenizer):
     model = encoder({"kind": "sdpa"})
     document = read_documents(subject, 2, 64)[0]
     gone = np.zeros((1, len(document.words)), dtype=bool)
@@ -247,9 +223,8 @@ def test_a_version_is_what_the_model_reads_when_the_words_are_masked_or_removed(
         assert found == pytest.approx(expected.numpy(), abs=1e-5)
 
 
-@pytest.mark.parametrize("unit", ["words", "characters"])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
+@pytest.mark.parametrize(("unit", "classes"), [("words", 2), ("characters", 3)])
+def test_contributions_to_the_decision_of_tfidf(subject, classes, unit):
     labels = pd.Series([number % classes for number in range(40)])
     fitted = Backbone(Settings(kind="tfidf", C=1.0, class_weight=None, unit=unit, min_df=1, max_df=1.0), seed=0)
     fitted.fit(pd.Series(texts()), labels)
@@ -269,19 +244,12 @@ def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes, unit):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"ngram_max": 1},
-        {"ngram_max": 4, "max_features": 30},
-        {"min_df": 8},
-        {"max_df": 0.4},
-        {"unit": "characters"},
+        {"ngram_max": 4, "max_features": 30, "max_df": 0.4},
         {"unit": "characters", "ngram_max": 5, "max_features": 60, "min_df": 4},
-        {"part": [0, 0.25]},
         {"part": [0.5, 1]},
-        {"part": [0, 0.5], "unit": "characters"},
     ],
 )
-def test_contributions_to_every_tfidf_that_a_study_shows_add_up_to_its_log_odds(subject, options):
+def test_contributions_to_shown_tfidf(subject, options):
     """With the intercept, to the log-odds of the probabilities that the row itself gives."""
     values = {"kind": "tfidf", "C": 1.0, "class_weight": None} | options
     graph = study(("backbones/tfidf", values)).graph
@@ -297,46 +265,3 @@ def test_contributions_to_every_tfidf_that_a_study_shows_add_up_to_its_log_odds(
         for target, sign in ((0, -1), (1, 1)):
             total = reader.contributions(document, target).sum() + sign * intercept
             assert total == pytest.approx(log_odds(whole, target)[0])
-
-
-def test_the_row_of_tfidf_is_one_that_reads_whole_texts():
-    analysis = RelianceSettings(kind="reliance", stage="finetune", dataset="imdb")
-    models = SMALL["experiment"]["models"]
-    quarter = models["tfidf"] | {"backbone": "quarter"}
-    graph = study(
-        ("backbones/quarter", {"kind": "tfidf", "part": [0, 0.25]}), ("models", {"quarter": quarter} | models)
-    ).graph
-    assert next(iter(graph.experiment.models)) == "quarter"
-    assert text_baselines(graph, analysis) == ["tfidf"]
-
-
-def test_ngrams_of_tfidf_do_not_cross_a_word_that_is_masked(subject, classifier):
-    document = read_documents(subject, 2, 64)[0]._replace(words=["the", "long", "film"])
-    gone = np.array([[False, True, False]])
-    masked, removed = (
-        TextReader(classifier, 2, occlude).log_probabilities(document, gone) for occlude in ("mask", "remove")
-    )
-    assert np.exp(removed[0]) == pytest.approx(classifier.class_probabilities(pd.Series(["the film"]), 2)[0])
-    single = classifier.class_probabilities(pd.Series(["the qqqq film"]), 2)[0]
-    assert np.exp(masked[0]) == pytest.approx(single)
-    assert masked != pytest.approx(removed)
-
-
-def test_amounts_are_numbers_and_shares_of_the_words():
-    assert numbers_of([1, 3, 50, 0.01, 0.1, 0.5], 20) == [1, 3, 20, 1, 2, 10]
-    assert numbers_of([0.1], 30) == [3], "0.1 * 30 is a little above 3"
-    assert numbers_of([0.1], 31) == [4]
-
-
-def test_a_tokeniser_without_a_mask_token_is_refused(tokenizer):
-    without = SimpleNamespace(mask_token_id=None, pad_token_id=0, name_or_path="gpt")
-    with pytest.raises(ConfigError, match="occlude = 'mask': gpt has no mask token. Set occlude: remove"):
-        ModelReader(encoder({"kind": "sdpa"}), without, "mask")
-    assert ModelReader(encoder({"kind": "sdpa"}), without, "remove").occlude == "remove"
-
-
-def test_documents_that_cannot_be_read_are_named(subject):
-    with pytest.raises(DataError, match="films: its documents have no label each"):
-        read_documents(subject._replace(tokens=subject.tokens.remove_columns("label")), 5, 64)
-    with pytest.raises(DataError, match="films: 1 documents have a word"):
-        read_documents(subject._replace(tokens=subject.tokens.select([0])), 5, 64)

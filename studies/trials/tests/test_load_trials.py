@@ -22,7 +22,7 @@ def loaded(root, *rows, best=0):
     return found
 
 
-def test_settings_are_numbers_or_where_values_were_listed_text(tmp_path):
+def test_settings_of_trials(tmp_path):
     found = loaded(tmp_path, trial(0.8, rate=3.25e-05), trial(0.7, frozen="1"))
     assert found.frame["recipe.learning_rate"].tolist() == [3.25e-05, 1e-4]
     assert found.frame["recipe.freeze_epochs"].tolist() == ["null", "1"]
@@ -30,28 +30,21 @@ def test_settings_are_numbers_or_where_values_were_listed_text(tmp_path):
     assert (found.dataset, found.row) == ("imdb", "sdpa")
 
 
-def test_scores_are_as_tables_show_them(tmp_path):
-    found = loaded(tmp_path, trial(0.8))
-    assert found.score.label == "validation F1 [%]"
-    assert found.frame["score"].tolist() == pytest.approx([80])
-
-
 @pytest.mark.parametrize(
     ("metric", "name", "label", "score"),
     [
         ("eval_f1", "validation_f1_characters_percent", "validation F1 of characters [%]", 50),
-        ("eval_accuracy", "validation_accuracy_percent", "validation accuracy [%]", 50),
         ("eval_spearman", "validation_spearman", "validation Spearman correlation", 0.5),
         ("eval_loss", "eval_loss", "eval loss", 0.5),
     ],
 )
-def test_scores_have_the_names_and_units_of_other_tables(tmp_path, metric, name, label, score):
+def test_names_and_units_of_scores(tmp_path, metric, name, label, score):
     found = loaded(tmp_path, trial(0.5, name=metric))
     assert (found.score.name, found.score.label) == (name, label)
     assert found.frame["score"].tolist() == pytest.approx([score])
 
 
-def test_the_best_so_far_is_of_complete_trials(tmp_path):
+def test_best_of_complete_trials(tmp_path):
     rows = [trial(0.5), trial(0.9, state="pruned"), trial(0.7), trial(None, state="diverged"), trial(0.6)]
     found = loaded(tmp_path, *rows, best=2)
     assert found.frame["best_so_far"].tolist() == pytest.approx([50, 50, 70, 70, 70])
@@ -59,23 +52,12 @@ def test_the_best_so_far_is_of_complete_trials(tmp_path):
     assert found.frame["score"].isna().tolist() == [False, False, False, True, False]
 
 
-def test_the_best_loss_is_the_lowest(tmp_path):
+def test_best_loss_of_trials(tmp_path):
     rows = [trial(score, name="eval_loss") for score in (3.0, 2.0, 2.5)]
     assert loaded(tmp_path, *rows, best=1).frame["best_so_far"].tolist() == [3, 2, 2]
 
 
-def test_of_equal_trials_each_is_as_good_so_far(tmp_path):
-    assert loaded(tmp_path, trial(0.5), trial(0.5)).frame["best_so_far"].tolist() == pytest.approx([50, 50])
-
-
-def test_a_run_that_tuned_nothing_is_named(tmp_path):
-    folder = write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0)
-    (folder / "config.yaml").write_text("{stage: tune}")
-    with pytest.raises(DataError, match="config.yaml"):
-        load_trials(scope_of([folder], {"tune": ["imdb"]}, ["sdpa"]), "tune")
-
-
-def test_a_table_that_is_missing_or_damaged_is_named(tmp_path):
+def test_damaged_tables_of_trials(tmp_path):
     folder = write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), SPACE, trial(0.5))
     scope = scope_of([folder], {"tune": ["imdb"]}, ["sdpa"])
     text = (folder / "trials.csv").read_text()

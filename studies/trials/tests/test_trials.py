@@ -1,9 +1,12 @@
 from io import StringIO
 
 import pandas as pd
+import pytest
 from run_records import scope_of, write_run, write_trials
 
 from studies.trials.results.kinds.trials import TrialsTable
+
+pytestmark = pytest.mark.extended
 
 SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}, "task.classifier_pooling": {"values": ["cls", "mean"]}}
 ROWS = [
@@ -28,7 +31,7 @@ def table(root, datasets=("imdb",), models=("sdpa",), rows=ROWS):
     return TrialsTable(kind="trials", stage="tune").make(scope_of(folders, {"tune": datasets}, models))
 
 
-def test_a_row_per_trial_with_settings_score_and_end(tmp_path):
+def test_rows_of_trials(tmp_path):
     read = pd.read_csv(StringIO(table(tmp_path).to_csv()))
     assert read.columns.tolist() == [
         "trial", "learning_rate", "classifier_pooling", "validation_f1_macro_percent", "state", "epochs", "minutes",
@@ -38,21 +41,14 @@ def test_a_row_per_trial_with_settings_score_and_end(tmp_path):
     assert pd.isna(read["validation_f1_macro_percent"][2])
 
 
-def test_the_best_is_bold(tmp_path):
-    text = table(tmp_path).to_markdown()
-    assert "**80.00**" in text
-    assert text.count("**") == 2
-    assert "Bold: the best trial" in text
-
-
-def test_datasets_and_models_are_told_apart_where_there_are_several(tmp_path):
+def test_rows_of_datasets_and_models(tmp_path):
     frame = table(tmp_path, ("imdb", "arxiv"), ("sdpa", "favor-m64"), ROWS[:1]).frame
     assert frame[["dataset", "model"]].to_numpy().tolist() == [
         ["imdb", "sdpa"], ["imdb", "favor-m64"], ["arxiv", "sdpa"], ["arxiv", "favor-m64"],
     ]  # fmt: skip
 
 
-def test_a_searched_setting_and_what_a_trial_took_have_columns_of_their_own(tmp_path):
+def test_columns_of_searched_settings(tmp_path):
     names = ["recipe.epochs", "task.state", "task.trial", "task.minutes", "task.validation_f1_macro_percent"]
     space = {name: {"low": 1, "high": 9} for name in names}
     row = dict(zip(names, range(4, 9), strict=True)) | {"eval_f1_macro": 0.8, "epochs": 2}
@@ -61,35 +57,3 @@ def test_a_searched_setting_and_what_a_trial_took_have_columns_of_their_own(tmp_
     found = pd.read_csv(StringIO(made.to_csv())).iloc[0].to_dict()
     made_by_trial = {"trial": 0, "validation_f1_macro_percent": 80, "state": "complete", "epochs": 2, "minutes": 1}
     assert found == dict(zip(names, range(4, 9), strict=True)) | made_by_trial
-
-
-def test_whole_numbers_are_printed_whole_and_others_with_four_digits(tmp_path):
-    space = {"recipe.steps": {"low": 1, "high": 100000}, "recipe.learning_rate": {"low": 1e-6, "high": 10000.0}}
-    rows = [
-        {"recipe.steps": steps, "recipe.learning_rate": rate, "eval_f1_macro": 0.8}
-        for steps, rate in ((12345, 0.000123456), (100000, 1234.56))
-    ]
-    folder = write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), space, *rows)
-    frame = TrialsTable(kind="trials", stage="tune").make(scope_of([folder], {"tune": ["imdb"]}, ["sdpa"])).frame
-    assert frame["steps"].tolist() == ["12345", "100000"]
-    assert frame["learning_rate"].tolist() == ["0.0001235", "1235"]
-
-
-def test_each_score_that_tasks_choose_by_has_a_column(tmp_path):
-    folders = [
-        write_trials(
-            write_run(tmp_path, "tune", "sdpa", dataset, best_trial=0), SPACE,
-            {"recipe.learning_rate": 0.001, "task.classifier_pooling": "cls", score: 0.8},
-        )
-        for dataset, score in (("imdb", "eval_f1_macro"), ("sts", "eval_spearman"))
-    ]  # fmt: skip
-    made = TrialsTable(kind="trials", stage="tune").make(scope_of(folders, {"tune": ["imdb", "sts"]}, ["sdpa"]))
-    read = pd.read_csv(StringIO(made.to_csv())).set_index("dataset")
-    assert read["validation_f1_macro_percent"].fillna("").to_dict() == {"imdb": 80, "sts": ""}
-    assert read["validation_spearman"].fillna("").to_dict() == {"imdb": "", "sts": 0.8}
-    assert made.to_markdown().count("**") == 4
-
-
-def test_parts_of_an_epoch_are_shown(tmp_path):
-    rows = [ROWS[0], ROWS[1] | {"epochs": 0.25}]
-    assert pd.read_csv(StringIO(table(tmp_path, rows=rows).to_csv()))["epochs"].tolist() == [2, 0.25]

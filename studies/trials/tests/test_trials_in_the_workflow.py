@@ -55,7 +55,7 @@ def changed(**tuning):
     return study
 
 
-def test_the_search_leaves_its_record_and_no_model(tuned):
+def test_files_of_the_search(tuned):
     folder = tuned.results / "runs/tune/sdpa/imdb"
     assert [path.name for path in folder.iterdir()] == ["seed-1"]
     names = {path.name for path in (folder / "seed-1").iterdir()}
@@ -63,7 +63,7 @@ def test_the_search_leaves_its_record_and_no_model(tuned):
     assert len(pd.read_csv(folder / "seed-1" / "trials.csv")) == 3
 
 
-def test_what_trains_has_the_settings_of_the_best_trial(tuned):
+def test_settings_of_what_trains(tuned):
     found = pd.read_csv(tuned.results / "runs/tune/sdpa/imdb/seed-1/trials.csv")
     best = found.loc[int(read_record(tuned.results / "runs/tune/sdpa/imdb/seed-1").metrics["best_trial"])]
     assert json.loads((tuned.folder / BEST).read_text()) == {
@@ -76,17 +76,17 @@ def test_what_trains_has_the_settings_of_the_best_trial(tuned):
         assert settings["task"]["classifier_dropout"] == best["task.classifier_dropout"]
 
 
-def test_table_and_figure_show_it(tuned):
+def test_table_and_figure_of_the_search(tuned):
     assert pd.read_csv(tuned.results / "tables/trials.csv")["trial"].tolist() == [0, 1, 2]
     assert pd.read_csv(tuned.results / "tables/hours.csv")["tune_hours"].notna().any()
     assert (tuned.results / "figures/trials.svg").stat().st_size > 5_000
 
 
-def test_a_second_start_has_nothing_to_do(tuned):
+def test_second_start(tuned):
     assert "Nothing to be done" in tuned.snakemake("--cores", 1, "--configfile", "config.test.yaml").stdout
 
 
-def test_another_space_makes_the_search_stale_and_what_takes_settings_from_it(tuned):
+def test_stale_runs_of_another_space(tuned):
     space = STUDY["experiment"]["stages"]["tune"]["tuning"]["space"]
     name = tuned.configure(changed(space={"recipe.learning_rate": space["recipe.learning_rate"]}), "narrow.yaml")
     jobs = tuned.stale(name)

@@ -3,19 +3,22 @@
 import json
 import logging
 
-import optuna
 import pandas as pd
 import pytest
 import yaml
-from killing import killed_at, killed_in
 
-from lib.core.errors import ProjectError, RunError
-from lib.core.record import read_record
-from lib.study.arguments import read_run
-from lib.study.tuning import TunedRun
-from lib.training.run import train
-from studies.trials.training import tuning
-from studies.trials.training.tuning import tune
+optuna = pytest.importorskip("optuna", reason="an optional package of the study")
+
+from killing import killed_at, killed_in  # noqa: E402 - only where optuna is
+
+from lib.core.record import read_record  # noqa: E402
+from lib.study.arguments import read_run  # noqa: E402
+from lib.study.tuning import TunedRun  # noqa: E402
+from lib.training.run import train  # noqa: E402
+from studies.trials.training import tuning  # noqa: E402
+from studies.trials.training.tuning import tune  # noqa: E402
+
+pytestmark = pytest.mark.extended
 
 STEPS_AN_EPOCH = 192 // 32
 SPACE = {
@@ -43,7 +46,7 @@ def trials(folder):
     return pd.read_csv(folder / "trials.csv").drop(columns="seconds")
 
 
-def test_a_search_leaves_trials_best_settings_and_a_record(tuned_run, tmp_path):
+def test_results_of_a_search(tuned_run, tmp_path):
     run = tuned_run()
     tune(run, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -72,7 +75,7 @@ def test_a_search_leaves_trials_best_settings_and_a_record(tuned_run, tmp_path):
     assert TunedRun.model_validate(yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())) == run
 
 
-def test_the_best_settings_make_a_run_like_the_best_trial(tuned_run, tmp_path):
+def test_run_with_the_best_settings(tuned_run, tmp_path):
     run = tuned_run(trials=3)
     tune(run, tmp_path / "out")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(run.model_dump(mode="json", exclude={"tuning"})))
@@ -84,7 +87,7 @@ def test_the_best_settings_make_a_run_like_the_best_trial(tuned_run, tmp_path):
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
-def test_the_same_search_has_the_same_trials_and_another_seed_others(sampler, tuned_run, tmp_path):
+def test_trials_by_seed(sampler, tuned_run, tmp_path):
     run = tuned_run(recipe={"epochs": 1}, sampler=sampler, **({"startup": 2} if sampler == "tpe" else {}))
     tune(run, tmp_path / "one")
     tune(run, tmp_path / "two")
@@ -92,12 +95,6 @@ def test_the_same_search_has_the_same_trials_and_another_seed_others(sampler, tu
     tune(run.model_copy(update={"seed": 8}), tmp_path / "other")
     rates = [trials(tmp_path / name)["recipe.learning_rate"].tolist() for name in ("one", "other")]
     assert rates[0] != rates[1]
-
-
-def test_a_longer_search_begins_like_a_shorter_one(tuned_run, tmp_path):
-    tune(tuned_run(recipe={"epochs": 1}, trials=2, sampler="random"), tmp_path / "short")
-    tune(tuned_run(recipe={"epochs": 1}, trials=3, sampler="random"), tmp_path / "long")
-    pd.testing.assert_frame_equal(trials(tmp_path / "short"), trials(tmp_path / "long")[:2])
 
 
 class Trainings:
@@ -116,7 +113,7 @@ class Trainings:
 
 
 @pytest.mark.parametrize("pruner", ["none", "median"])
-def test_a_killed_search_ends_like_an_undisturbed_one(pruner, tuned_run, tmp_path, monkeypatch, caplog):
+def test_killed_search(pruner, tuned_run, tmp_path, monkeypatch, caplog):
     run = tuned_run(pruner=pruner, startup=2)
     tune(run, tmp_path / "whole")
     monkeypatch.setattr(tuning, "train", Trainings(killed=2))
@@ -136,24 +133,8 @@ def test_a_killed_search_ends_like_an_undisturbed_one(pruner, tuned_run, tmp_pat
     assert read_record(tmp_path / "out").mixed is None
 
 
-def test_a_search_that_was_resumed_under_other_conditions_says_so(tuned_run, tmp_path, monkeypatch):
-    """Also if its best trial is from before."""
-    run = tuned_run(RATES, trials=3, sampler="random")
-    monkeypatch.setattr(tuning, "train", Trainings(killed=1))
-    with pytest.raises(KeyboardInterrupt):
-        tune(run, tmp_path / "out")
-    monkeypatch.undo()
-    tune(
-        run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 64})}),
-        tmp_path / "out",
-    )
-    found = read_record(tmp_path / "out").stretches
-    assert [stretch.step for stretch in found] == [0, 2 * STEPS_AN_EPOCH + STEPS_AN_EPOCH + 3]
-    assert [stretch.execution["micro_batch_tokens"] for stretch in found] == [32_768, 64]
-
-
 @pytest.mark.parametrize(("owner", "name", "left"), [(optuna.Study, "add_trial", 1), (tuning, "write_json", 0)])
-def test_what_has_been_trained_is_not_trained_again(owner, name, left, tuned_run, tmp_path, monkeypatch):
+def test_search_killed_between_trials(owner, name, left, tuned_run, tmp_path, monkeypatch):
     """Killed between the end of a trial and its line in the journal, and while the results of all are written."""
     run = tuned_run(trials=2)
     tune(run, tmp_path / "whole")
@@ -167,7 +148,7 @@ def test_what_has_been_trained_is_not_trained_again(owner, name, left, tuned_run
     pd.testing.assert_frame_equal(trials(tmp_path / "out"), trials(tmp_path / "whole"))
 
 
-def test_a_trial_that_falls_behind_is_ended_early(tuned_run, tmp_path):
+def test_trial_that_falls_behind(tuned_run, tmp_path):
     run = tuned_run(RATES, trials=4, pruner="median", startup=1, sampler="random", recipe={"batch_size": 16})
     tune(run, tmp_path / "out")
     found = trials(tmp_path / "out")
@@ -184,7 +165,7 @@ def test_a_trial_that_falls_behind_is_ended_early(tuned_run, tmp_path):
     assert set(trials(tmp_path / "none")["state"]) == {"complete"}
 
 
-def test_a_loss_is_minimised(tuned_run, tmp_path):
+def test_search_by_loss(tuned_run, tmp_path):
     run = tuned_run(RATES, stage="pretrain", trials=4, sampler="random")
     tune(run, tmp_path / "out")
     found, record = trials(tmp_path / "out"), read_record(tmp_path / "out")
@@ -193,57 +174,10 @@ def test_a_loss_is_minimised(tuned_run, tmp_path):
     assert record.metrics["best_trial"] == found["eval_loss"].idxmin()
 
 
-def test_a_trial_that_diverges_has_no_score_and_the_search_goes_on(tuned_run, tmp_path):
+def test_trial_that_diverges(tuned_run, tmp_path):
     run = tuned_run({"recipe.learning_rate": {"values": [1e-3, 1e9]}}, sampler="random")
     tune(run, tmp_path / "out")
     found = trials(tmp_path / "out")
     assert found["eval_f1_macro"].isna().tolist() == (found["recipe.learning_rate"] == 1e9).tolist()
     assert set(found["state"]) == {"complete", "diverged"}
     assert json.loads((tmp_path / "out" / "best.json").read_text()) == {"recipe.learning_rate": 1e-3}
-
-
-def test_a_search_of_which_all_trials_diverge_says_so(tuned_run, tmp_path):
-    run = tuned_run({"recipe.learning_rate": {"values": [1e9]}}, trials=2)
-    with pytest.raises(RunError, match="all 2 trials of finetune diverged.*narrow tuning.space"):
-        tune(run, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_no_trial_begins_after_the_time_is_spent(tuned_run, tmp_path):
-    tune(tuned_run(minutes=1e-6), tmp_path / "out")
-    assert trials(tmp_path / "out")["number"].tolist() == [0]
-
-
-def test_a_trial_that_fails_fails_the_search(tuned_run, tmp_path, monkeypatch):
-    run = tuned_run()
-    missing = run.model_copy(update={"data": run.data | {"validation": str(tmp_path / "nowhere")}})
-    with pytest.raises(ProjectError, match="nowhere"):
-        tune(missing, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_journal_that_is_none_is_named(tuned_run, tmp_path, monkeypatch):
-    run = tuned_run()
-    monkeypatch.setattr(tuning, "train", Trainings(killed=0, step=1))
-    with pytest.raises(KeyboardInterrupt):
-        tune(run, tmp_path / "out")
-    (journal,) = tmp_path.rglob(tuning.JOURNAL)
-    journal.write_text("{\n{\n")
-    with pytest.raises(RunError, match=f"{tuning.JOURNAL}: not a journal of trials .*Delete it"):
-        tune(run, tmp_path / "out")
-
-
-def test_trials_report_to_no_tracker(tuned_run, tmp_path, monkeypatch):
-    trainings = Trainings()
-    monkeypatch.setattr(tuning, "train", trainings)
-    run = tuned_run(trials=1)
-    execution = run.execution.model_copy(update={"report_to": ["tensorboard"]})
-    tune(run.model_copy(update={"execution": execution}), tmp_path / "out")
-    assert [trial.execution.report_to for trial in trainings.runs] == [[]]
-
-
-def test_a_finished_search_is_not_overwritten(tuned_run, tmp_path):
-    run = tuned_run(trials=1)
-    tune(run, tmp_path / "out")
-    with pytest.raises(RunError, match="holds a finished run"):
-        tune(run, tmp_path / "out")

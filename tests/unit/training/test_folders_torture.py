@@ -80,12 +80,7 @@ def check(begin, seed):
     assert [path.name for path in out.parent.iterdir() if not path.name.startswith(".trash")] == ["out"]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_one_right_record_or_an_error(begin, seed):
-    check(begin, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20, 520))
-def test_one_right_record_or_an_error_in_many_cases(begin, seed):
-    check(begin, seed)
+@pytest.mark.parametrize("seed", [0, 1, 2, pytest.param(range(3, 100), marks=pytest.mark.slow)], ids=str)
+def test_processes_stopped_and_killed_at_random(begin, seed, tmp_path):
+    for each in [seed] if isinstance(seed, int) else seed:
+        check(lambda folder=tmp_path / str(each): begin(out=folder / "runs" / "out", work=folder / "work"), each)

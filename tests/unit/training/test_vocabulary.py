@@ -17,15 +17,15 @@ def tokenizer(tmp_path):
     return make
 
 
-def test_the_same_tokens_and_more_of_them_pass(tokenizer, tmp_path):
+def test_same_tokens_and_more(tokenizer, tmp_path):
     tokenizer("published", TOKENS)
     check_vocabulary(tokenizer("same", TOKENS), tmp_path / "published")
     check_vocabulary(tokenizer("more", [*TOKENS, "plot"]), tmp_path / "published")
     check_vocabulary(tokenizer("unknown", TOKENS), tmp_path)
 
 
-def test_a_number_that_stands_for_another_token_is_named(tokenizer, tmp_path):
+def test_number_that_stands_for_another_token(tokenizer, tmp_path):
     tokenizer("published", TOKENS)
     swapped = [*TOKENS[:5], "bad", "good", "film"]
-    with pytest.raises(RunError, match=r"published: .* token 5 is 'good' there and 'bad' here, and so are 2 of 8"):
+    with pytest.raises(RunError, match="token 5 is 'good' there and 'bad' here"):
         check_vocabulary(tokenizer("swapped", swapped), tmp_path / "published")
