@@ -8,7 +8,6 @@ imported.
 """
 
 import ast
-import copy
 import functools
 import hashlib
 import importlib.util
@@ -144,9 +143,8 @@ def _module(name: str) -> _Module | None:
     module = _Module({STATEMENTS: []}, {}, [], [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
-            for number, defined in enumerate(defined_names(statement) or [STATEMENTS]):
-                own = copy.deepcopy(statement) if number else statement  # since what is normalised changes
-                module.definitions.setdefault(defined, []).append(own)
+            for defined in defined_names(statement) or [STATEMENTS]:
+                module.definitions.setdefault(defined, []).append(statement)
         if registers(statement):
             module.registered.extend(defined_names(statement))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 Chain = tuple[str, ...]
 """A name and its attributes: `("metrics", "accuracy")` for `metrics.accuracy`."""
@@ -70,12 +71,23 @@ def normalised(
     methods of the classes that their fields name.
 
     Args:
-        statements: of a module; they are changed.
+        statements: of a module.
         is_settings: tells whether a class is a settings class.
     """
     normaliser = _Normaliser(is_settings)
-    kept = [normaliser.visit(statement) for statement in statements]
+    kept = [normaliser.visit(_copied(statement)) for statement in statements]
     return [each for each in kept if each is not None], normaliser.types
+
+
+def _copied(part: Any) -> Any:
+    """Return what `copy.deepcopy` does of a syntax tree, in a quarter of its time, which was most of a plan's."""
+    if isinstance(part, list):
+        return [_copied(each) for each in part]
+    if not isinstance(part, ast.AST):
+        return part
+    made = type(part).__new__(type(part))
+    vars(made).update((name, _copied(value)) for name, value in vars(part).items())
+    return made
 
 
 class _Normaliser(ast.NodeTransformer):

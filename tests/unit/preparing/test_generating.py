@@ -23,8 +23,8 @@ DOCUMENTS = 600
 IMITATIONS = {
     "arxiv": "6acd98ea9eb1a697",
     "hyperpartisan": "90003df2b74bc93e",
-    "imdb": "238d177ff47a9b02",
-    "wikipedia": "af49380bbc6b30c1",
+    "imdb": "b9d941bebecd24ae",
+    "wikipedia": "0b6194912a3e5025",
 }
 
 
