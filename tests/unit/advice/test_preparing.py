@@ -1,7 +1,6 @@
 """What the advised study says of a user's texts: for every file that is accepted, its preparation succeeds."""
 
 import csv
-import json
 import re
 import tempfile
 from collections import Counter
@@ -56,11 +55,11 @@ def write(folder, rows, dialect=","):
     return path
 
 
-def answer(path, label, column="body"):
+def answer(path, label):
     """Return what the advice finds about texts, or the message with which it refuses them."""
     try:
-        found = find_columns([path], column, label, None, labelled=label is not None)
-        return own_texts([path], column=column, label=label, dialect=found.dialect), ""
+        found = find_columns([path], "body", label, None, labelled=label is not None)
+        return own_texts([path], column="body", label=label, dialect=found.dialect), ""
     except DataError as error:
         return None, str(error)
 
@@ -141,104 +140,18 @@ def test_labels_are_in_order_of_number_or_alphabet(tmp_path):
     assert own.settings["labels"] == ["no", "yes"]
 
 
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        (range(150), "texts.jsonl: 'label' has 150 values"),
-        (["one"] * 150, "expected two at least"),
-        (["x", {"a": 1}] * 75, "texts.jsonl, document 2: 'label'"),
-    ],
-)
-def test_column_that_has_no_classes_is_refused(tmp_path, values, match):
-    path = tmp_path / "texts.jsonl"
-    path.write_text("".join(json.dumps({"text": f"text {n}", "label": value}) + "\n" for n, value in enumerate(values)))
-    with pytest.raises(DataError, match=match):
-        own_texts([path], column="text", label="label")
-
-
-WORDS = ("film", "good", "long", "été", "房间很小", "a;b", "it's", "x,y", 'the "best" one')
-
-
-@st.composite
-def any_tables(draw):
-    """Names of columns, those of texts and labels, and rows: any order, further columns of ids, prices and sources."""
-    number = draw(st.integers(40, 80))
-    classes = draw(st.lists(LABELS, min_size=2, max_size=4, unique_by=cell_text))
-    text, label = draw(st.sampled_from(["body", "text", "Review"])), draw(st.sampled_from(["class", "label", "stars"]))
-    drawn = {
-        text: [
-            " ".join(draw(st.lists(st.sampled_from(WORDS), min_size=6, max_size=9))) + f" {n}" for n in range(number)
-        ],
-        label: [classes[n % len(classes)] for n in range(number)],
-    }
-    further = {
-        "id": [f"doc-{n}" for n in range(number)],
-        "price": [f"{n}.5" for n in range(number)],
-        "source": ["the web"] * number,
-    }
-    names = draw(st.permutations([text, label, *draw(st.lists(st.sampled_from(sorted(further)), unique=True))]))
-    return names, text, label, [[(drawn | further)[name][n] for name in names] for n in range(number)]
-
-
-def write_as(suffix, folder, names, rows):
-    """Write rows in a format, as pandas would."""
-    path, frame = Path(folder) / f"texts{suffix}", pd.DataFrame(rows, columns=names)
-    if suffix.startswith(".csv"):
-        frame.to_csv(path, index=False)
-    elif suffix == ".tsv":
-        frame.to_csv(path, index=False, sep="\t")
-    elif suffix == ".jsonl":
-        frame.to_json(path, orient="records", lines=True, force_ascii=False)
-    else:
-        frame.to_parquet(path)
-    return path
-
-
-@pytest.mark.extended
-@given(any_tables(), st.sampled_from([".csv", ".csv.gz", ".tsv", ".jsonl", ".parquet"]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_columns_are_found_in_every_format(table, suffix):
-    names, text, label, rows = table
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_as(suffix, folder, names, rows)
-        _, refusal = answer(path, label, text)
-        if "set 'dialect.quotes'" in refusal:  # quotation marks between tabs may be of the text or of the table
-            with pytest.raises(DataError, match=re.escape(refusal)):
-                find_columns([path], None, None, None)
-            return
-        found = find_columns([path], None, None, None)
-        assert (found.text, found.label) == (text, label)
-        assert [f"`{name}` was taken" in note for name, note in zip((text, label), found.notes, strict=True)] == [
-            True
-        ] * 2
-        assert find_columns([path], text, label, None).notes == ()
-        assert find_columns([path], None, None, None, labelled=False).label is None
-        assert answer(path, found.label, found.text) == answer(path, label, text)
-
-
 TEXT = "the film was good and long, said {n} of us who saw it in the town where it was made"
-NEWS = '"{a}","Title {n}","' + TEXT + '"'
+NEWS = "".join(f'"{3 - n // 20}","Title {n}","{TEXT.format(n=n)}"\n' for n in range(60))
 BOTH = "--dialect '{columns: [label, text]}'; if not, name two by --column and --label"
-SEVERAL = "several labels per document are not supported yet"
 
 
 def csv_of(*labels):
     return "text,label\n" + "".join(f'"{TEXT.format(n=n)}","{labels[n % len(labels)]}"\n' for n in range(60))
 
 
-def text_of(line):
-    return "".join(line.format(n=n, a=3 - n // 20, b=4 * (n // 30), c=["ham", "spam"][n % 2]) + "\n" for n in range(60))
-
-
 SEEN = {
-    "AG News": ({"train.csv": text_of(NEWS)}, f"'3' is the name of a column and its value in 19 of.*{re.escape(BOTH)}"),
-    "spam": ({"spam.tsv": text_of("{c}\t" + TEXT)}, "'ham' is the name of a column"),
+    "AG News": ({"train.csv": NEWS}, f"'3' is the name of a column and its value in 19 of.*{re.escape(BOTH)}"),
     "case": ({"a.csv": csv_of("Good", "good", "bad")}, r"^'Good' \(20\) and 'good' \(20\) are classes of their own"),
-    "a;b": ({"a.csv": csv_of("a", "b", "a;b")}, f"'label' has 'a;b'; {SEVERAL}"),
-    "list": ({"a.jsonl": text_of('{{"text": "' + TEXT + '", "label": ["a"]}}')}, rf"'label' has \['a'\]; {SEVERAL}"),
-    "fastText": ({"a.txt": text_of("__label__{c} " + TEXT)}, "60 of the first 60 texts begin with `__label__`"),
-    "file per class": (dict.fromkeys(("pos.txt", "neg.txt"), text_of(TEXT)), r"be classes, as \S+/pos.txt and \S+/neg"),
-    "folders": (dict.fromkeys(("pos/1.txt", "neg/2.txt"), text_of(TEXT)), r"--dialect '\{document: file\}'"),
     "splits": (dict.fromkeys(("train.csv", "test.csv"), csv_of("a", "b")), "^The files of test and train are joined"),
     "two labels": (
         {"a.csv": "text,label\n" + "one  Text,a\nOne text,b\n" * 3 + csv_of("a", "b").partition("\n")[2]},
@@ -248,14 +161,14 @@ SEEN = {
 """Files, and what is asked or said (from its beginning, ^) of them."""
 
 
-def notes_of(folder, contents, **options):
+def notes_of(folder, contents):
     """Return what the advice says of files, or the question with which it stops."""
     for name, text in contents.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     files = [folder / name for name in contents]
     try:
-        found = find_columns(files, None, None, options.get("dialect"), labelled=options.get("labelled", True))
+        found = find_columns(files, None, None, None)
         own = own_texts(files, column=found.text, label=found.label, dialect=found.dialect)
     except DataError as error:
         return str(error)

@@ -1,10 +1,8 @@
 import math
-import re
 
 import numpy as np
 import pytest
 
-from lib.advice.answer import mechanism
 from lib.advice.estimates import Hardware, ModelSteps, StageCost, Steps
 from lib.advice.preparing import OwnTexts
 from lib.advice.rows import START_UP, Row, choose, ratio, row
@@ -91,12 +89,3 @@ def test_time_of_a_run_has_its_evaluations(splits, evaluated):
     place = Hardware("cpu", "fp32", 16.0, 500.0, 32_768)
     found = row("minilm", [ModelSteps(steps, steps, 6)], [(recipe, not own.labelled)], np.full(80, 10), own, place)
     assert found.seconds == pytest.approx(START_UP + 20 * 80 + evaluated * 0.5)
-
-
-def test_mechanism_for_long_documents_names_its_page(repository):
-    exact, fast = made("exact", 6000.0), made("fast", 3000.0)
-    found = mechanism(fast, exact, 4096)
-    assert "To read 4,096 tokens at once, take `fast`:** about 50 minutes a seed here, 0.50 [0.50, 0.50] of" in found
-    page, anchor = re.search(r"(docs/\S+)#([a-z-]+)", found).groups()
-    assert f"## {anchor.replace('-', ' ')}" in (repository / page).read_text().lower()
-    assert "of the time of exact attention" not in mechanism(exact, exact, 4096)

@@ -4,13 +4,12 @@ import pytest
 import yaml
 
 from lib.advice.encoders import published_encoder
-from lib.advice.estimates import find_stages
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.advice.rows import recipe, template
 from lib.advice.studies import advised_study
 from lib.core.errors import ConfigError
-from lib.study.configuration import SHIPPED, load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
 
@@ -22,12 +21,12 @@ def texts(*, labelled=True):
     return OwnTexts({"text": "body"}, {"train": 900, "held_out": 100}, ["text"])
 
 
-def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=(), files=("texts/*.csv",)):
+def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=()):
     """The advised study, read as a user would read it."""
     execution = {"results": "results/mine", "training": {"device": "cpu"}}
     settings = None if ngrams is None else dict(ngrams)
     body = advised_study(
-        encoder, Question("the study", files), texts(labelled=labelled), limit, execution, "fp32", settings
+        encoder, Question("the study", ("texts/*.csv",)), texts(labelled=labelled), limit, execution, "fp32", settings
     )
     return load_study([("texts.yaml", yaml.safe_load(body))])
 
@@ -38,12 +37,6 @@ def test_recipes_are_those_of_the_nearest_length(repository):
         "imdb", "imdb", "hyperpartisan", "arxiv",
     ]  # fmt: skip
     assert recipe(grid, "tapt", 512).epochs == 15
-
-
-def test_study_without_both_stages_is_refused():
-    toy = load_study(read_layers([SHIPPED["toy.yaml"]]))
-    with pytest.raises(ConfigError, match="masked_lm"):
-        find_stages(toy.graph)
 
 
 @pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (False, False), (True, True)])

@@ -4,7 +4,7 @@ from small_studies import study
 
 from lib.advice.texts import find_tokenizer, kept_of, lost, ngram_settings, token_lengths
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import train_byte_pairs, train_wordpiece
+from lib.tokens.vocabularies import train_wordpiece
 from lib.workflow.planning.plan import Plan
 
 
@@ -29,15 +29,6 @@ def test_vocabulary_is_trained_until_the_study_has_it(tmp_path):
     made = tmp_path / "results" / "tokenizers" / "wordpiece"
     train_wordpiece(made, ["bad bad play"] * 3)
     assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
-
-
-def test_vocabulary_that_is_published_is_taken(tmp_path):
-    train_byte_pairs(tmp_path / "there", ["good film"] * 3)
-    published = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
-    results = {"execution": {"results": str(tmp_path / "results")}}
-    own = Plan(study(("tokenizers/wordpiece", published), layers=[("own.yaml", results)]))
-    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"], None)
-    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
 
 
 def chinese(count=40):

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -63,11 +61,3 @@ def test_batches_end_where_the_time_does():
     assert batches(lengths, affordable=5000, most=4096) == [(1, 128), (13, 128), (3, 512)]
     for affordable, most in ((10, 4096), (10, 0)):
         assert batches(lengths, affordable=affordable, most=most) == [(1, 128), (2, 128), (1, 512)]
-
-
-@pytest.mark.extended
-def test_batches_are_limited_by_memory(tokenizer):
-    small = replace(case(tokenizer), hardware=replace(case(tokenizer).hardware, gibibytes=1e-6))
-    (found, *_) = measure_turns("sdpa", {"sdpa": small}, None, [20], 5.0)["sdpa"]
-    assert [batch[:2] for batch in found.classification.batches] == [(1, 20), (2, 20)]
-    assert found.masked_lm == found.classification, "it was not measured"

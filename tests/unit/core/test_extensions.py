@@ -37,28 +37,15 @@ def test_parts_of_an_extension_count_for_runs_that_need_them(tmp_path):
 TASK = PARTS["tasks/moods.py"]
 BROKEN = {
     "a folder that is missing": ("nowhere", None, "nowhere is not there"),
-    "a path that separates several": ("house:two", PARTS, "is not there.*, without ':'"),
-    "the name of another package": ("yaml", {}, "Python cannot import 'yaml'"),
     "a kind of the grid": (
         "house_again",
         {"attention/sdpa/__init__.py": "", "attention/sdpa/settings.py": "class Settings: ..."},
         "sdpa is both lib.* house_again",
     ),
-    "a table of the grid": (
-        "house_tables",
-        {"results/kinds/mine.py": PARTS["results/kinds/counted.py"].replace('"counted"', '"stage"')},
-        "stage is both lib.* house_tables",
-    ),
-    "a generator of the grid": ("house_texts", {"generators/imdb.py": ""}, "imdb is both lib.* house_texts"),
     "a part that is no Python": (
         "house_broken",
         {"tasks/moods.py": TASK.replace("class Task(", "class Task(:")},
         "house_broken.tasks.moods: invalid syntax .moods.py, line 10.",
-    ),
-    "a part that needs what is not there": (
-        "house_lacking",
-        {"tasks/moods.py": f"import no_such_package\n{TASK}"},
-        "house_lacking.tasks.moods: No module named 'no_such_package'",
     ),
 }
 

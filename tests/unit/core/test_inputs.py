@@ -1,6 +1,3 @@
-import os
-import re
-
 import pytest
 
 from lib.core.errors import ConfigError, DataError
@@ -29,34 +26,6 @@ def test_paths_keep_the_order_of_patterns(tmp_path, monkeypatch):
     (tmp_path / "folder.txt").mkdir()
     found = resolve_paths(["z.csv", "[ab].txt", "odd[1].txt"])
     assert [path.name for path in found] == ["z.csv", "a.txt", "b.txt", "odd[1].txt"]
-
-
-def test_paths_that_are_missing_or_folders_are_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("none.txt", "none*.txt"):
-        with pytest.raises(DataError, match="no such file"):
-            resolve_paths([name])
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/a.txt").touch()
-    with pytest.raises(DataError, match="is a folder") as refusal:
-        resolve_paths(["folder/"])
-    (pattern,) = re.findall(r"write (\S+) for", str(refusal.value))
-    assert [path.name for path in resolve_paths([pattern])] == ["a.txt"]
-
-
-@pytest.mark.parametrize(
-    ("name", "match"),
-    [
-        ("a{0}.csv", r"\{ and \}"),
-        (b"b\xfccher.csv", "UTF-8"),
-    ],
-)
-@pytest.mark.parametrize("by_pattern", [False, True])
-def test_names_that_a_workflow_cannot_handle_are_refused(tmp_path, monkeypatch, name, match, by_pattern):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / os.fsdecode(name)).touch()
-    with pytest.raises(DataError, match=match):
-        resolve_paths(["*.csv" if by_pattern else os.fsdecode(name)])
 
 
 def test_file_named_twice_is_refused(tmp_path, monkeypatch):

@@ -51,14 +51,6 @@ def test_folder_that_a_shell_may_read_is_refused(key, folder):
     load_study([("small.yaml", changed(SMALL, (f"execution/{key}", "/scratch/über/run-1.2_a+b")))])
 
 
-@pytest.mark.parametrize("repository", ["name", "a/b/c", "../b", "a/$(id)"])
-def test_repository_has_an_owner_and_a_name(repository):
-    start = {"repository": repository, "revision": COMMIT}
-    assert "expected owner/name" in refusal(("experiment/models/sdpa/start", start))
-    hub = {"repository": repository, "revision": COMMIT, "files": {"train": ["a.parquet"]}}
-    assert "expected owner/name" in refusal(("experiment/datasets/imdb/hub", hub))
-
-
 @pytest.mark.parametrize("path", ["/etc/passwd", "../a.csv", "a/../../b.csv", "a//b.csv", "a\nb.csv"])
 def test_file_of_a_repository_stays_in_its_folder(path):
     hub = {"repository": "a/b", "revision": COMMIT, "files": {"train": [path]}}

@@ -6,7 +6,6 @@ import pytest
 from small_studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
-from lib.core.files import read_mapping
 from lib.core.search_space import laid_over, variant_name
 from lib.study.arguments import read_run
 from lib.study.configuration import load_study
@@ -63,12 +62,6 @@ def test_settings_of_a_variant_lie_over_those_of_the_entry():
     assert (work.recipe.freeze_layers, work.task.classifier_pooling) == (0, "mean")
 
 
-def test_numbers_of_variants_are_read_as_numbers():
-    read = read_mapping("{recipe.learning_rate: [1e-4, 3.0e-4, 1.5e0], task.classifier_pooling: [cls]}")
-    stage = study(SEARCHING, ("stages/search/variants", read)).experiment.stages["search"]
-    assert stage.variants == {"recipe.learning_rate": [0.0001, 0.0003, 1.5], "task.classifier_pooling": ["cls"]}
-
-
 def test_stage_is_passed_by_the_models_that_it_names():
     graph = study(SEARCHING).graph
     assert [model for model in graph.experiment.models if graph.has_runs(model, "search")] == ["sdpa"]
@@ -92,28 +85,17 @@ def varied(**variants):
 
 
 BAD = [
-    ([varied(recipe__freeze_layer=[1])], "variants.recipe.freeze_layer: unknown key"),
     ([varied(recipe__freeze_layers=[0, "two"])], r"variants.recipe.freeze_layers: .*\(in freeze_layers-two\)"),
     ([varied(recipe__epochs=[2, 2])], r"variants.recipe.epochs: \[2, 2\]"),
-    ([varied(task__kind=["masked_lm"])], "variants.task.kind: "),
-    ([varied(recipe__freeze_layers=[0, 3])], "search.data.imdb.recipe.freeze_layers: 3 .* 2 blocks"),
-    ([("stages/search/models", ["bert"])], "stages.search.models: there is no 'bert'"),
     ([("stages/finetune/start", "search"), ("stages/finetune/settings_from", DELETE)], "finetune.start: search has"),
-    ([("stages/finetune/settings_from", "serach")], "finetune.settings_from: .*Did you mean 'search'"),
-    ([("stages/finetune/settings_from", "tapt")], "finetune.settings_from: tapt has neither"),
     ([("stages/search/data", {"imdb": {}})], "finetune.settings_from: search does not search on arxiv"),
     ([("stages/search/models", ["sdpa", "favor-m64"])], "finetune.settings_from: search is neither"),
     ([("stages/finetune/variants", {"recipe.epochs": [1, 2]})], "finetune.settings_from: finetune has variants"),
-    ([("stages/search/start", "finetune")], "stages: .*finetune.* needs .*search"),
     (
         [("stages/search/task", {"kind": "masked_lm"}), varied(recipe__epochs=[1, 2])],
         "finetune.settings_from: .*macro-F1, which masked_lm",
     ),
     ([("/report/tables/x", {"stage": "search", "columns": ["f1"]})], "report.tables.x.stage: search has variants"),
-    (
-        [("/report/analyses/x", {"kind": "heads", "stage": "search", "dataset": "imdb"})],
-        "report.analyses.x.stage: search has variants",
-    ),
 ]
 
 

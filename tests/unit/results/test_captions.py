@@ -23,12 +23,6 @@ use(shipped())
 KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
-def fields_of(kind):
-    """The settings of a table, figure or analysis."""
-    axes = [axis for axis in (TABLES, FIGURES, ANALYSES) if kind in axis.kinds()]
-    return {name for axis in axes for name in axis.settings(kind).model_fields}
-
-
 def rendered(path, study):
     page = FirstPage(Plan(study).report, "small")
     config = study.model_dump(mode="json") | {"opening": page.opening, "facts": page.facts}
@@ -48,21 +42,6 @@ def test_captions_render(path):
 
 def test_every_kind_has_a_caption():
     assert KINDS <= NAMES
-
-
-def sentences(kind):
-    return CAPTIONS[kind].read_text().replace("\n", " ").split(". ")
-
-
-@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if "pairs" in fields_of(kind)))
-def test_captions_without_reference_where_pairs_are_named(kind):
-    assert not [each for each in sentences(kind) if "reference" in each or "baseline" in each]
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_captions_of_intervals_over_seeds(kind):
-    for each in sentences(kind):
-        assert "several seeds" in each or not ("interval" in each and "seeds" in each)
 
 
 def test_first_page_with_the_answer(tmp_path):

@@ -3,20 +3,15 @@
 import csv
 import html.parser
 import io
-import xml.etree.ElementTree as ElementTree
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from run_records import scope_of, write_predictions, write_run
 
 from lib.core.files import csv_cell
 from lib.results.escapes import one_line
-from lib.results.kinds.bars import BarsFigure
-from lib.results.kinds.confusion import ConfusionFigure
-from lib.results.style import save_figure
 from lib.results.table import Column, Table
 
 NAMES = [
@@ -82,30 +77,6 @@ def test_hostile_names_in_latex(table):
     bare = body.replace(r"\\", "").replace(r"\textbackslash{}", "").replace(r"\{", "").replace(r"\}", "")
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") == bare.count(r"\$")
-
-
-def test_hostile_names_in_figures(tmp_path):
-    metrics = {f"test_f1_class_{name}": number / 100 for number, name in enumerate(NAMES)}
-    folder = write_run(tmp_path, "finetune", "sdpa", "imdb", **metrics)
-    numbers = [*range(len(NAMES))]
-    write_predictions(folder, NAMES, [*numbers, 0], [*numbers, -1])
-    scope = scope_of([folder], {"finetune": ["imdb"]}, ["sdpa"])
-    columns = [f"test_f1_class_{name}" for name in NAMES[:5]]
-    figures = {
-        "matrix": ConfusionFigure(kind="confusion", stage="finetune").draw(scope),
-        "bars": BarsFigure(kind="bars", stage="finetune", columns=columns).draw(scope),
-    }
-    for name, figure in figures.items():
-        save_figure(figure, [tmp_path / f"{name}.svg"])
-    written = {name: svg_texts(tmp_path / f"{name}.svg") for name in figures}
-    predicted = [one_line(name) for name in NAMES if name != "none"]
-    assert [written["matrix"].count(name) for name in predicted] == [2] * len(predicted)
-    assert (written["matrix"].count("none"), written["matrix"].count("class none")) == (1, 2)
-    assert set(columns) <= {text.replace(" ", "_") for text in written["bars"]}
-
-
-def svg_texts(path):
-    return [text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), min_size=1, max_size=4, unique=True))

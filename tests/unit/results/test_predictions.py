@@ -105,23 +105,3 @@ def test_few_documents_of_a_class(tmp_path):
     assert note.startswith("Classes with fewer than 10 test documents: imdb (9 in the rarest class).")
     rewrite(folder, lambda _: pd.DataFrame([*few, *many, few[0] | {"id": 40}]))
     assert not [note for note in interval_notes(grid, 0.95) if "fewer than" in note]
-
-
-def shared_note_of(folders, models, **fields):
-    grid = scope_of(folders, {"finetune": ["imdb"]}, models, **fields).grid("finetune")
-    return [note for note in interval_notes(grid, 0.95) if "the same weights" in note]
-
-
-def with_starts(tmp_path, model, starts, **values):
-    """Runs of a seed each, which start from weights of these digests."""
-    folders = []
-    for seed, start in enumerate(starts):
-        parents = {"start": {"path": "model", "digest": start}}
-        folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=parents, **values)
-        folders.append(write_predictions(folder, NAMES, (0, 0, 1), (0, 0, 1)))
-    return folders
-
-
-@pytest.mark.parametrize(("starts", "named"), [("aaa", True), ("aab", True), ("abc", False)])
-def test_starts_that_seeds_share(tmp_path, starts, named):
-    assert bool(shared_note_of(with_starts(tmp_path, "sdpa", starts), ["sdpa"])) == named

@@ -1,19 +1,9 @@
 import pytest
-from run_records import MODELS, write_baseline, write_run
+from run_records import write_baseline, write_run
 
 from lib.core.errors import DataError
 from lib.core.record import HISTORY, RUN
 from lib.results.records import conditions_note, load_runs, load_tables, select_grid, shared_note
-
-
-def test_runs_as_rows(tmp_path):
-    runs = load_runs([write_run(tmp_path, "finetune", "sdpa", "imdb", seed=7, test_f1_macro=0.5)])
-    row = runs.iloc[0]
-    assert [row["stage"], row["model"], row["dataset"], row["seed"]] == ["finetune", "sdpa", "imdb", 7]
-    assert row["test_f1_macro"] == 0.5
-    assert row["parameters_total"] == 100
-    assert row["peak_memory_kind"] == "resident"
-    assert row["training_seconds"] == row["seconds"] == 120
 
 
 def test_records_missing_or_broken(tmp_path):
@@ -47,17 +37,6 @@ def test_histories_as_rows(tmp_path):
     assert histories["eval_loss"].isna().tolist() == [True, True, False, False]
 
 
-def test_histories_missing_or_empty(tmp_path):
-    folders = [write_run(tmp_path, "tapt", model, "imdb") for model in MODELS[:3]]
-    (folders[0] / "history.csv").unlink()
-    (folders[1] / "history.csv").write_text("")
-    with pytest.raises(DataError) as error:
-        load_tables(load_runs(folders), HISTORY)
-    for folder in folders[:2]:
-        assert f"{folder / 'history.csv'}: not a table" in str(error.value)
-    assert MODELS[2] not in str(error.value)
-
-
 # Grids
 
 
@@ -68,13 +47,6 @@ def test_values_missing_in_a_grid(tmp_path):
     with pytest.raises(DataError, match=r"^(?!.*tfidf).*finetune/sdpa/imdb/seed-0.*seconds_per_epoch"):
         select_grid(*arguments, ["seconds_per_epoch"])
     assert len(select_grid(*arguments, ["seconds"])) == 2
-
-
-def test_column_of_no_run(tmp_path):
-    runs = load_runs([write_run(tmp_path, "finetune", model, "imdb") for model in ("sdpa", "favor-m64")])
-    cells = "finetune", {"imdb": ["sdpa", "favor-m64"]}
-    with pytest.raises(DataError, match="f11.*test_f1_macro"):
-        select_grid(runs, *cells, ["seconds", "f11"])
 
 
 def test_score_by_its_metric(tmp_path):

@@ -1,15 +1,10 @@
 import matplotlib.style
 import pytest
-from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.results.style import (
-    PANEL_INCHES,
     STYLE,
     colours_and_markers,
-    legend_beside,
-    legend_entry,
-    panel_grid,
     save_figure,
 )
 
@@ -34,27 +29,3 @@ def test_figure_files_repeat(figure, tmp_path, suffix, head):
     assert one.read_bytes() == two.read_bytes()
     assert one.read_bytes().startswith(head)
     assert b"Date" not in one.read_bytes()
-
-
-def test_note_below_a_figure(figure, tmp_path):
-    for name, note in (("plain", None), ("noted", "one two three " * 9)):
-        save_figure(figure, [tmp_path / f"{name}.svg"], note)
-    plain, noted = (minidom.parse(str(tmp_path / f"{name}.svg")).documentElement for name in ("plain", "noted"))
-    lines = [text.firstChild.data for text in noted.getElementsByTagName("text") if "one" in text.firstChild.data]
-    assert len(lines) == 3
-    height, taller = (float(each.getAttribute("height").removesuffix("pt")) for each in (plain, noted))
-    assert taller > height
-
-
-@pytest.mark.parametrize("rows", [3, 60])
-def test_legend_of_many_rows(rows):
-    with matplotlib.style.context(STYLE):
-        figure, panels = panel_grid(1, PANEL_INCHES)
-        names = [f"model-{number}" for number in range(rows)]
-        legend_beside(figure, [legend_entry(name) for name in names], names)
-        figure.draw_without_rendering()
-    legend, panel = (artist.get_window_extent() for artist in (*figure.legends, *panels))
-    assert 0 <= legend.y0 < legend.y1 <= figure.bbox.height
-    assert panel.x1 <= legend.x0 < legend.x1 <= figure.bbox.width
-    assert panel.width > 0.6 * PANEL_INCHES[0] * figure.dpi
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == names

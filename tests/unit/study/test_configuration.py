@@ -1,4 +1,4 @@
-"""Configuration files: what they extend, what lies over what, and the file that a problem stands in."""
+"""Configuration files: what they extend, and what lies over what."""
 
 import functools
 from pathlib import Path
@@ -80,32 +80,6 @@ def over(*values):
 def nested(place, value):
     """Return a value below a place of an experiment."""
     return {"experiment": functools.reduce(lambda inner, key: {key: inner}, reversed(place.split("/")), value)}
-
-
-LACKING = {"task": {"kind": "masked_lm"}, "recipe": {"learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}}
-LACKING |= {"data": {"imdb": {"recipe": {"epochs": 1}}, "arxiv": {}}, "models": ["sdpa"]}
-SWAP = {"backbone": "enkoder", "mechanism": "sdpa"}
-
-
-@pytest.mark.parametrize(
-    ("layers", "place"),
-    [
-        (
-            [("backbones/encoder/hiden_size", 64), ("seeds", [3])],
-            "layer0.yaml: experiment.backbones.encoder.hiden_size",
-        ),
-        ([("seeds", ["one"]), ("seeds", "two")], "layer1.yaml: experiment.seeds"),
-        ([("stages/tapt/recipe/rate", 1)], "layer0.yaml: experiment.stages.tapt.recipe.rate"),
-        ([("stages/tapt/data/arxiv/recipe/rate", 1)], "layer0.yaml: experiment.stages.tapt.data.arxiv.recipe.rate"),
-        ([("stages/extra", LACKING)], "layer0.yaml: experiment.stages.extra.data.arxiv.recipe.epochs: missing"),
-        ([("models/swap", SWAP), ("seeds", [3])], "layer0.yaml: experiment.models.swap.backbone"),
-    ],
-)
-def test_problem_names_the_file_that_its_key_stands_in(layers, place):
-    with pytest.raises(ConfigError) as error:
-        load_study(over(*(nested(*layer) for layer in layers)))
-    _, problem = str(error.value).split("\n- ")
-    assert problem.startswith(place)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """A part of a study: which runs are asked for, and which results need no others."""
 
-import pytest
-
-from lib.core.errors import ConfigError
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.planning.plan import Plan
 
@@ -43,16 +40,3 @@ def test_whole_study_is_its_results():
     targets = Plan(demo()).targets()
     assert "results/demo/tables/f1.csv" in targets
     assert not [path for path in targets if "/runs/" in path]
-
-
-@pytest.mark.parametrize(
-    ("only", "message"),
-    [
-        ({"models": ["spda"]}, "--config: only.models: there is no 'spda'. Did you mean 'sdpa'"),
-        ({"datasets": ["yelp"]}, "only.datasets: there is no 'yelp'. Known: wikipedia, imdb, hyperpartisan, arxiv"),
-        ({"models": ["tfidf"], "stages": ["pretrain"]}, "only: "),
-    ],
-)
-def test_part_that_a_study_lacks_is_refused(only, message):
-    with pytest.raises(ConfigError, match=message):
-        demo(**only)

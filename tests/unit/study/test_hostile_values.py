@@ -2,14 +2,9 @@
 
 import json
 
-import pytest
 from pydantic import ValidationError
-from small_studies import SMALL, changed
 
-from lib.core.errors import ConfigError
-from lib.core.files import read_mapping
 from lib.core.settings import BaseSettings
-from lib.study.configuration import load_study
 from lib.workflow.commands.config_reference import config_schema
 
 VALUES = [
@@ -63,25 +58,3 @@ def test_value_of_any_kind_is_kept_or_refused():
                 if isinstance(stored, int | float | str) and isinstance(value, int | float | str):
                     assert stored == value
                     assert isinstance(stored, bool) == isinstance(value, bool), (section, name, value)
-
-
-RECIPE = "experiment/stages/pretrain/recipe"
-WRONG = [
-    (f"{RECIPE}/epochs", "yes", "recipe.epochs: .*Found True"),
-    (f"{RECIPE}/epochs", "'5'", "recipe.epochs: .*Found '5'"),
-    (f"{RECIPE}/epochs", "12:30:45", "recipe.epochs: .*Found '12:30:45'"),
-    (f"{RECIPE}/epochs", "017", "recipe.epochs: .*Found '017'"),
-    (f"{RECIPE}/epochs", "3.0", "recipe.epochs: .*Found 3.0"),
-    (f"{RECIPE}/learning_rate", "2024-01-01", "recipe.learning_rate: .*Found '2024-01-01'"),
-    (f"{RECIPE}/learning_rate", ".nan", "learning_rate: .*Found nan"),
-    ("execution/training/deterministic", "1", "deterministic: .*Found 1"),
-    ("execution/training/wandb_project", "7", "wandb_project: .*Found 7"),
-    ("execution/training/workers", "1000000000", "training.workers: .*less than or equal to 1000"),
-]
-
-
-@pytest.mark.parametrize(("place", "written", "message"), WRONG)
-def test_number_that_yaml_guesses_is_refused(place, written, message):
-    values = read_mapping(f"{{value: {written}}}")
-    with pytest.raises(ConfigError, match=message):
-        load_study([("small.yaml", changed(SMALL, (place, values["value"])))])

@@ -11,7 +11,6 @@ from lib.study.configuration import load_study
 LOCAL = {"source": "local", "local": {"files": {part: ["x.csv"] for part in ("train", "validation", "test")}}}
 PAIRS = LOCAL | {"text_pair": "other", "labels": ["no", "yes"], "max_tokens": 64, "split": {"published": True}}
 NUMBERS = LOCAL | {"text_pair": "other", "label_range": [0, 5], "max_tokens": 64, "split": {"published": True}}
-UNLABELLED = PAIRS | {"split": {"published": True, "test_labels": False}}
 
 
 def study(dataset, task="sequence_classification", model=None, report=None, **experiment):
@@ -61,31 +60,7 @@ def test_task_that_does_not_fit_pairs_is_refused(dataset, task, said):
     assert said in refused(dataset, task)
 
 
-def test_backbone_and_analysis_that_read_no_pairs_are_refused():
-    backbones = {"segments": {"kind": "hierarchical", "encoder": "encoder", "segment": 16, "overlap": 4}}
-    model = {"backbone": "segments", "mechanism": "sdpa"}
-    assert "cannot read the pairs of imdb" in refused(PAIRS, model=model, backbones=backbones)
-    assert "tfidf cannot do regression" in refused(NUMBERS, "regression", {"backbone": "tfidf"})
-    report = {"analyses": {"seen": {"kind": "heads", "stage": "finetune"}}}
-    assert "no analysis reads" in refused(PAIRS, report=report)
-
-
 def test_tokeniser_without_separator_reads_no_pairs():
     tokenizers = {"wordpiece": {"source": "trained", "vocab_size": 500, "enclose": False}}
     assert "tokenizers.wordpiece.enclose" in refused(PAIRS, tokenizers=tokenizers)
     study(PAIRS | {"pairs": "separately"}, "pair_classification", tokenizers=tokenizers)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "task", "table", "said"),
-    [
-        (UNLABELLED, "sequence_classification", {"stage": "finetune", "columns": ["f1"]}, "f1 is a score on test"),
-        (UNLABELLED, "sequence_classification", {"kind": "significance", "stage": "finetune"}, "on test"),
-        (NUMBERS, "regression", {"stage": "finetune", "columns": ["accuracy"]}, "accuracy is no score of regression"),
-        (PAIRS, "sequence_classification", {"stage": "finetune", "columns": ["pearson"]}, "pearson is no score of"),
-        (NUMBERS, "regression", {"kind": "answer", "stage": "finetune"}, "shows classes, which runs of row"),
-        (NUMBERS, "regression", {"kind": "pareto", "stage": "finetune", "time": ["finetune"]}, "f1 is no score"),
-    ],
-)
-def test_table_of_scores_that_there_are_not_is_refused(dataset, task, table, said):
-    assert said in refused(dataset, task, report={"tables": {"shown": table}, "reference": "row"})

@@ -50,15 +50,6 @@ def test_backbone_tokeniser_and_weights_of_a_published_name(folder):
     assert run.start.folder == folder
 
 
-@pytest.mark.parametrize("wrong", [["bert"], "bert", True])
-@pytest.mark.parametrize("place", ["backbones", "tokenizers.bert", "models.row"])
-def test_value_in_place_of_a_section_is_named(folder, place, wrong):
-    section, _, name = place.partition(".")
-    with pytest.raises(ConfigError) as caught:
-        study({"folder": folder}, **{section: {name: wrong} if name else wrong})
-    assert {line.split(":")[1] for line in str(caught.value).split("\n- ")[1:]} == {f" experiment.{place}"}
-
-
 def test_config_of_a_repository_is_of_its_commit(folder, monkeypatch):
     asked = []
 

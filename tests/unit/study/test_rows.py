@@ -1,7 +1,7 @@
 """Rows, columns and files of tables and figures: models that share runs, and names that meet."""
 
 import pytest
-from small_studies import RECIPE, SMALL, changed
+from small_studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.record import RUN
@@ -10,7 +10,6 @@ from lib.workflow.planning.plan import Plan
 
 SDPA = {"backbone": "encoder", "mechanism": "sdpa"}
 FAVOR_ON_ARXIV = {"changes": {"finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}}
-CLASSIFY = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE}
 SIGNIFICANCE = {"kind": "significance", "stage": "finetune"}
 
 
@@ -77,11 +76,3 @@ def test_pretraining_counts_for_datasets_that_start_from_it(section, settings):
 )  # fmt: skip
 def test_results_with_one_file_are_refused(report, text):
     assert text in refused(**report)
-
-
-def test_requirements_with_the_baseline_as_reference():
-    table = {"kind": "requirements", "stage": "finetune", "time": ["finetune"]}
-    for baseline in ("sdpa", "twin"):
-        message = refused(*TWINS, reference="sdpa", baseline=baseline, tables={"table": table})
-        assert "report.tables.table: compares no models with different runs" in message
-    assert plan(*TWINS, reference="sdpa", baseline="tfidf", tables={"table": table}).report.tables

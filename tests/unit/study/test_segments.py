@@ -1,6 +1,5 @@
 """Models that read documents in segments: what follows from the encoder that they name, and what they are refused."""
 
-import contextlib
 import json
 
 import pytest
@@ -89,14 +88,3 @@ def test_encoder_that_was_adapted_goes_on_in_segments():
     needed = {"lib.backbones.hierarchical.model", "lib.backbones.encoder.model", "lib.attention.sdpa.mechanism"}
     assert needed <= modules
     assert not any(name.startswith("lib.backbones.hierarchical") for name in map(str, roots(plan.code(plain))))
-
-
-@pytest.mark.parametrize(("kind", "shown"), [("gradients", False), ("reliance", True)])
-def test_analyses_of_tokens_leave_segments_out(kind, shown):
-    looks = {"kind": kind, "stage": "finetune", "dataset": "imdb"}
-    found = study(*IN_SEGMENTS, layers=[("report", {"report": {"analyses": {"looks": looks}}})])
-    assert ("segments" in {run.id.model for run in Plan(found).report.analysed("looks")}) == shown
-    looks["models"] = ["segments"]
-    refused = contextlib.nullcontext() if shown else pytest.raises(ConfigError, match="looks.models: segments")
-    with refused:
-        study(*IN_SEGMENTS, layers=[("report", {"report": {"analyses": {"looks": looks}}})])

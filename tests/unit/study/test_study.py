@@ -1,18 +1,13 @@
-"""The shipped studies, and what a study refuses: every problem is named, all of them in one message."""
+"""The shipped studies, and what a study refuses: every problem is named."""
 
-import json
 import re
 
 import pytest
 from small_studies import DELETE, RECIPE, SMALL, changed, study
 
-from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
-from lib.core.files import read_value
 from lib.study.configuration import SHIPPED, load_study, merged, read_arguments, read_layers
 from lib.study.recipe import Recipe
-from lib.tasks.settings import TASKS
-from lib.workflow.commands.config_reference import config_readme, config_schema
 
 MECHANISMS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
 MECHANISMS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
@@ -76,75 +71,32 @@ def test_shipped_studies_have_results_of_their_own():
 
 ENCODER = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 GENERATED = SMALL["experiment"]["datasets"]["imdb"]
-LLAMA = {"model_type": "llama", "hidden_size": 8, "intermediate_size": 16}
-LLAMA |= {"num_hidden_layers": 1, "num_attention_heads": 2}
 LORA, WORDPIECE, SDPA_START = "stages/pretrain/recipe/lora", "tokenizers/wordpiece", "models/sdpa/start"
-F1, X, Y, A = "report/tables/f1", "report/tables/x", "report/figures/y", "report/analyses/a"
+F1, A = "report/tables/f1", "report/analyses/a"
 SHA = "0" * 40
 HUB = {"repository": "a/b", "revision": SHA, "files": {"train": ["x.csv"]}}
 LEARNED = {"position_embedding_type": "learned", "max_position_embeddings": 64}
 
-
-def toy(generator, documents, **options):
-    """A dataset of a toy task."""
-    return GENERATED | {"generated": {"documents": documents, "generator": generator, "options": options}}
-
-
 FIELDS = [
     ({"experimnt": {}}, "experimnt: unknown key"),
-    ({"backbones/encoder/hiden_size": 64}, "experiment.backbones.encoder.hiden_size: unknown key"),
     ({"datasets/imdb/max_tokens": DELETE}, "experiment.datasets.imdb.max_tokens: missing"),
-    ({"stages/pretrain/recipe/epochs": "ten"}, "experiment.stages.pretrain.recipe.epochs.*Found 'ten'"),
-    ({"stages/tapt/recipe/epochs": 10**30}, "stages.tapt.*epochs: .*less than.*1000000000"),
-    ({"models": ["sdpa"]}, "experiment.models: expected keys"),
     ({"seeds": [1, 2, 1]}, r"experiment.seeds: .*\[1, 2, 1\]"),
     ({"stages/tapt/data/imdb": {"seeds": [1, 1]}}, r"imdb.seeds: .*\[1, 1\]"),
-    ({"seeds": [2**32]}, "experiment.seeds.0: .*Found 4294967296"),
     # Kinds, and what they have
-    ({"mechanisms/softmax": {"kind": "softmax"}}, "mechanisms.softmax: .*'softmax'.*favor.*lsh.*sdpa"),
-    ({"mechanisms/sdpa/chunk_size": 64}, "mechanisms.sdpa.chunk_size: unknown key"),
     ({"mechanisms/lsh-h2-c64/chunk_size": 32}, "mechanisms.lsh-h2-c64:.*lsh-h2-c32"),
-    ({"mechanisms/favor-m63": {"kind": "favor", "nb_features": 63}}, "mechanisms.favor-m63: nb_features = 63"),
     ({"mechanisms/favor-elu": {"kind": "favor", "phi": "elu", "nb_features": 64}}, "nb_features = 64.*'elu'"),
-    ({"stages/tapt/task/kind": "nsp"}, "stages.tapt.task: .*'nsp'.*masked_lm"),
-    ({"stages/tapt/task/classifier_pooling": "mean"}, "stages.tapt.task.classifier_pooling: unknown key"),
-    ({"backbones/encoder/num_attention_heads": 7}, "num_attention_heads = 7.*64"),
-    ({"backbones/encoder/attention_size": 6}, "3 wide"),
     ({"backbones/encoder/attention_dropout": 0.1}, "models.favor-m64: attention_dropout = 0.1"),
-    ({"backbones/encoder/mlp_dropout": 1.0}, "encoder.mlp_dropout.*less than 1"),
     # Adapters and checkpoints
-    ({LORA: {"r": 0}}, "stages.pretrain.recipe.lora.r.*Found 0"),
-    ({LORA: {"targets": ["query", "key"]}}, "stages.pretrain.recipe.lora: .* encoder .* key "),
     ({LORA: {}, "stages/pretrain/recipe/freeze_layers": 1}, "stages.pretrain.*freeze_layers.*lora"),
-    ({LORA: {}, "stages/pretrain/recipe/keep": ["last", "state"]}, "stages.pretrain.*keep.*'state'"),
     ({"stages/tapt/recipe/keep": ["state"]}, "stages.tapt.recipe: keep = .*state"),
     # Where things come from
-    ({SDPA_START: "nothing"}, "models.sdpa.start: .*Found 'nothing'"),
-    ({SDPA_START: {"folder": "a", "repository": "b/c", "revision": SHA}}, "models.sdpa.start: .*either"),
     ({SDPA_START: {"repository": "b/c", "revision": "main"}}, "models.sdpa.start: revision = 'main'"),
-    ({"datasets/imdb/source": "local"}, "datasets.imdb: source is 'local'"),
     ({"datasets/imdb/hub": HUB | {"revision": "main"}}, "datasets.imdb.hub: revision = 'main'.*unpinned: true"),
     ({"datasets/imdb/url": {"files": {"train": [{"url": "https://a.org/x.csv"}]}}}, "x.csv has no sha256"),
-    ({WORDPIECE: {"source": "hub"}}, "tokenizers.wordpiece: revision = 'main'.*unpinned: true"),
-    ({WORDPIECE: {"source": "local"}}, "tokenizers.wordpiece: source is 'local', but 'path'"),
-    ({WORDPIECE: {"source": "hub", "revision": SHA, "algorithm": "bpe"}}, "source = hub.*algorithm = bpe"),
-    ({WORDPIECE: {"source": "trained", "algorithm": "bpe", "vocab_size": 200}}, "vocab_size = 200.*261"),
     # Documents and labels
     ({"datasets/imdb/labels": ["a", "a"]}, "datasets.imdb.labels.*'a'"),
-    ({"datasets/imdb/labels": {"count": 2}}, "datasets.imdb.labels.*prefix"),
-    ({"datasets/imdb/remove": "("}, r"datasets.imdb.remove: '\('"),
-    ({"datasets/imdb/max_tokens": 1}, "datasets.imdb.max_tokens: .*equal to 2"),
     ({"datasets/imdb/split": {"validation": 0.5, "test": 0.5}}, "validation = 0.5 and test = 0.5"),
     ({"datasets/imdb/split": {"published": True}, "datasets/imdb/balance": True}, "imdb:.*split.published"),
-    ({"corpora/wikipedia/short/articles": 0, "corpora/wikipedia/long/articles": 0}, "corpora.wikipedia:.*0"),
-    ({"corpora/wikipedia/keywords": ["film"]}, "corpora.wikipedia: keywords.*min_keywords"),
-    # Results
-    ({F1: {"kind": "pivot", "stage": "finetune"}}, "tables.f1: kind: 'pivot'.*stage"),
-    ({F1: {"stage": "finetune", "columns": []}}, "tables.f1.columns: .*at least 1"),
-    ({F1: {"kind": "classes", "stage": "finetune", "models": ["tfidf", "sdpa"]}}, "tables.f1.models: .*at most 1"),
-    ({F1: {"stage": ["finetune", "finetune"], "columns": ["f1"]}}, "tables.f1: stage = .*twice"),
-    ({Y: {"kind": "score_time", "stage": "finetune", "time": ["tapt", "tapt"]}}, "figures.y: time = .*tapt twice"),
-    ({A: {"kind": "approximation", "stage": "pretrain", "features": [15]}}, "analyses.a.features.0:.*Found 15"),
 ]
 """A change by which one section is wrong by itself, and what its only problem says."""
 
@@ -162,23 +114,16 @@ PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 PROBED = {"stages/probe": PROBE, "models/tfidf/skip": ["pretrain", "tapt", "probe"]}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
-MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 TUNED, CHANGES, IMDB = "stages/finetune/task", "models/sdpa/changes", "datasets/imdb"
-OF_SDPA = {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}
 FITS = [
     ({"execution/gpus_per_run": 9}, "stages.pretrain.recipe.batch_size: 9 processes .* 8"),
     ({"precision": "fp16", "execution/training": {"device": "cpu"}}, "experiment.precision: fp16"),
     # Stages
-    ({"stages/tapt/start": "pretraining"}, "stages.tapt.start: .*'pretraining'. Did you mean 'pretrain'"),
     ({"stages/pretrain/start": "finetune"}, "stages: pretrain needs finetune needs tapt needs pretrain"),
     ({"models/sdpa/skip": ["pretrain"]}, "models.sdpa: skips pretrain, .* tapt"),
-    ({"stages/finetune/data/imdb": {"start": "wikipedia"}}, "finetune.data.imdb.start: .*Known: imdb, arxiv"),
     ({"stages/finetune/data/wikipedia": {"start": "imdb"}}, f"finetune.data.wikipedia: {KIND}"),
-    ({"datasets/more": GENERATED, "stages/finetune/data/more": {}}, "finetune.data.more:.*tapt.*imdb, arxiv"),
     ({"stages/finetune/recipe/freeze_layers": 5}, "finetune.recipe.freeze_layers: 5 .* 2 blocks"),
     ({"stages/pretrain/recipe/lora": {"merge": False}}, "stages.pretrain.recipe.lora.merge: false"),
-    ({"stages/tapt/recipe": DELETE}, "stages.tapt.task: .*encoder cannot do masked_lm without a recipe"),
-    (PROBED | {"stages/probe": PROBE | {"start": None}}, "stages.probe.data.imdb.recipe: missing"),
     (PROBED | {"stages/probe": PROBE | {"start": "tapt"}}, "stages.probe.data.imdb: .*tapt trains masked_lm"),
     (
         PROBED
@@ -190,45 +135,22 @@ FITS = [
         "stages.probe.data.more: .*labels of imdb",
     ),
     # Models, backbones and tasks
-    ({"models/tfidf/skip": ["pretrain"]}, "stages.tapt.task: .*tfidf cannot do masked_lm"),
-    ({"models/tfidf/mechanism": "sdpa"}, "models.tfidf.mechanism: .*tfidf"),
-    ({"models/sdpa/mechanism": DELETE}, "models.sdpa.mechanism: missing.*encoder.*sdpa, lsh-h2-c64, favor-m64"),
-    ({"models/sdpa/backbone": "bert"}, "models.sdpa.backbone:.*'bert'. Known: encoder, tfidf"),
-    ({"models/sdpa/tokenizer": "word"}, "models.sdpa.tokenizer:.*'word'"),
     ({"tokenizers/other": {"source": "trained"}}, "models.sdpa.tokenizer: missing, and wikipedia"),
-    ({"corpora/imdb": SMALL["experiment"]["corpora"]["wikipedia"]}, "tokenizers.wordpiece.corpus: missing"),
-    ({WORDPIECE + "/corpus": ["imdb", "reuters"]}, "tokenizers.wordpiece.corpus:.*'reuters'"),
     ({CHANGES: {"tapt": {"mechanism": "lsh-h2-c64"}}}, "tapt.data.imdb: from pretrain to tapt, lsh-h2-c64 cannot"),
-    (
-        {"backbones/wide": ENCODER | {"hidden_size": 128}, CHANGES: {"finetune": {"backbone": "wide"}}},
-        "finetune.data.imdb: from tapt to finetune, hidden_size is 128",
-    ),
-    ({CHANGES: {"tapt": {"recipe": None}}}, "stages.tapt.task: .* masked_lm without a recipe .sdpa"),
     ({"backbones/encoder": ENCODER | LEARNED}, "backbones.encoder: reads 64 tokens .*imdb has max_tokens = 128"),
     ({"backbones/encoder/position_embedding_type": "alibi"}, "models.favor-m64: .*'alibi'"),
     (GRU | {TUNED + "/classifier_pooling": "cls"}, "finetune.task.classifier_pooling: cls"),
     (OF_T5, "tokenizers.wordpiece.sentinels: 0 are too few at pretrain on wikipedia"),
     ({TUNED: {"kind": "text_to_text", "targets": ["a", "b", "c"]}}, "finetune.task.targets: 3 for 2 labels"),
-    (
-        {
-            "backbones/llama": {"kind": "pretrained", "quantization": "nf4", "architecture": LLAMA},
-            "models/llama": {"backbone": "llama"},
-        },
-        "stages.pretrain.recipe: .*only adapters",
-    ),
-    ({CHANGES: {"finetune": {"task": TAUGHT | {"teacher": "nobody"}}}}, "imdb.task.teacher: .*'nobody'"),
     ({CHANGES: {"finetune": {"task": TAUGHT}}, "models/favor-m64/skip": ["finetune"]}, "teacher: favor-m64 does not"),
     (PROBED | {"stages/probe": PROBE | {"task": MATCHING}}, "stages.probe.task.phrases: 3"),
     # Documents and labels
     ({**SPANS, IMDB + "/labels": ["a", "b", "c"]}, "datasets.imdb: labels = .*spans"),
-    ({**SPANS, IMDB + "/remove": "<br>"}, "datasets.imdb: remove .*spans"),
     ({**SPANS, IMDB + "/window_stride": 127}, "datasets.imdb: window_stride = 127, .*126 tokens"),
-    ({TUNED: {"kind": "span_detection"}, "models/tfidf": DELETE}, "imdb: span_detection needs a label per span"),
     (
         {IMDB: GENERATED | {"source": "local", "local": {"files": {"train": ["a"]}, "ground_truth": {"trian": ["b"]}}}},
         "imdb.local.ground_truth: .*trian.*train",
     ),
-    ({IMDB + "/augmentation": AUGMENTATION | {"labels": ["maybe"]}}, "imdb.augmentation.labels: .*'maybe'"),
     ({IMDB + "/label_per": "word", IMDB + "/augmentation": AUGMENTATION}, "augmentation: .*label_per"),
     ({IMDB + "/augmentation": AUGMENTATION | {"by": "masked_lm"}}, "'masked_lm'.*'masked_lm'"),
     (
@@ -236,28 +158,8 @@ FITS = [
         "leaked:.*published",
     ),
     ({IMDB + "/split": {"folds": {"validation": 1, "test": 2}}, IMDB + "/balance": True}, "imdb:.*split.folds"),
-    ({IMDB + "/generated/generator": "reviews"}, "imdb.generated.generator:.*'reviews'"),
-    ({"corpora/wikipedia/generated/options": {"shards": 2}}, "wikipedia.generated.options.shards: unknown key"),
-    ({"datasets/mqar": toy("recall", 110, test=10, validation=10, pairs=[33])}, "mqar.generated.options.pairs: 33.*32"),
     # Results
-    ({F1: {"stage": ["finetune", "fine"], "columns": ["f1"]}}, "report.tables.f1.stage:.*'fine'"),
     ({F1: {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]}}, "tables.f1.models: tfidf .* tapt on imdb"),
-    ({X: {"stage": "finetune", "columns": ["state_size"]}}, "tables.x.stage: .*runs of tfidf at finetune"),
-    ({X: {"kind": "texts", "datasets": ["wikipedia"]}}, "tables.x.datasets:.*'wikipedia'. Known: imdb, arxiv"),
-    ({X: {"kind": "errors", "stage": "tapt"}}, "tables.x.stage: .*predictions"),
-    ({**SPANS, X: OF_SDPA}, "tables.x.stage: .*classes"),
-    (
-        {IMDB + "/group": "words", "datasets/arxiv/group": "pages", X: {"kind": "groups", "stage": "tapt"}},
-        "tables.x.stage",
-    ),
-    ({X: {"kind": "groups", "stage": "finetune"}}, "tables.x.stage: .*groups of imdb"),
-    ({A: {"kind": "heads", "stage": "tapt"}}, "report.analyses.a.dataset: missing..*imdb, arxiv"),
-    ({A: {"kind": "embeddings", "stage": "pretrain", "word": "bank"}}, "analyses.a.dataset: .*wikipedia"),
-    ({A: {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["tfidf"]}}, "analyses.a.models: tfidf"),
-    (
-        {A: {"kind": "gradients", "stage": "pretrain"}, "report/figures/a": {"kind": "loss", "stage": "tapt"}},
-        "result_a",
-    ),
 ]
 """Changes by which sections do not fit together, and what one of the problems says."""
 
@@ -286,63 +188,6 @@ def test_sections_that_do_not_fit_are_named(changes, expected):
     assert re.search(expected, message_of(*changes.items()))
 
 
-@pytest.mark.parametrize("section", ["experiment", "execution"])
-def test_section_that_is_empty_is_named(section):
-    with pytest.raises(ConfigError, match=f"own.yaml: {section}: .*Found None"):
-        study(layers=[("own.yaml", {section: None})])
-
-
-@pytest.mark.parametrize(("place", "key"), [("", "on"), ("experiment/models", "1"), ("report/tables", "~")])
-def test_key_that_is_no_text_is_named_with_its_file(place, key):
-    wrong = read_value(f"{key}: {{}}", "own.yaml")
-    for part in reversed(place.split("/")):
-        wrong = {part: wrong} if part else wrong
-    with pytest.raises(ConfigError) as error:
-        study(layers=[("own.yaml", wrong)])
-    assert re.search(rf"own.yaml: {place.replace('/', '.')}.*: YAML reads this key as", str(error.value))
-    assert "[key]" not in str(error.value)
-
-
-ROUNDS = [
-    {
-        "experiment.seeds: ": ("seeds", "many"),
-        "execution.gpu: unknown key": ("execution/gpu", 1),
-        "experiment.mechanisms.favor-m128.nb_features": (
-            "mechanisms/favor-m128",
-            {"kind": "favor", "nb_features": "all"},
-        ),
-        "experiment.stages.pretrain.recipe.batch_size": ("stages/pretrain/recipe/batch_size", 0),
-        "report.analyses.wrong.documents": (
-            "report/analyses/wrong",
-            {"kind": "heads", "stage": "tapt", "documents": 0},
-        ),
-    },
-    {
-        "mechanisms.lsh-h2-c64: the parameters spell": ("mechanisms/lsh-h2-c64/chunk_size", 32),
-        "stages.unknown.start: there is no 'nowhere'": ("stages/unknown", MASKED | {"start": "nowhere"}),
-        "models.nobody.backbone: there is no 'nobody'": ("models/nobody", {"backbone": "nobody"}),
-        "tables.f1.stage: there is no 'fine'": (F1, {"stage": "fine", "columns": ["f1"]}),
-    },
-    {
-        "stages.pretrain.task: the backbone tfidf cannot do masked_lm": ("models/idle", {"backbone": "tfidf"}),
-        "stages.tapt.data.imdb: from pretrain to tapt": (
-            "models/swap",
-            SDPA | {"changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
-        ),
-        "stages.bare.task": ("stages/bare", {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}}),
-    },
-]
-"""What a study is checked for, one after the other: each follows what the one before has found to be right."""
-
-
-@pytest.mark.parametrize("number", range(len(ROUNDS)))
-def test_problems_of_a_round_come_in_one_message(number):
-    now, *later = ROUNDS[number:]
-    message = message_of(*now.values(), *(change for each in later for change in each.values()))
-    assert [expected for expected in now if expected not in message] == [], message
-    assert [expected for each in later for expected in each if expected in message] == [], message
-
-
 def test_arguments_are_read_as_files_are():
     layers = read_arguments(["execution={gpus_per_run: 2, job: {gpu: 0}}", "execution={wandb: 1:30}"])
     assert layers[1] == ("--config", {"execution": {"wandb": "1:30"}})
@@ -351,26 +196,6 @@ def test_arguments_are_read_as_files_are():
 
 
 # Results that compare
-
-
-def test_comparison_without_what_it_needs_is_refused():
-    """A table of printed values, one against a reference, and one of a model with itself or with no common dataset."""
-    printed = ("report/tables/published", {"kind": "published", "stages": ["pretrain"]})
-    assert "report.tables.published: shows printed values" in message_of(printed)
-    reference = ("report/reference", "sdpa")
-    load(printed, ("report/published", "grid"), reference)
-    table = (F1, {"stage": "tapt", "columns": ["loss"], "against": ["reference"]})
-    assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
-    assert "report.tables.f1: compares models with tfidf" in message_of(table, ("report/reference", "tfidf"))
-    load(table, reference)
-    for kind in ("answer", "significance"):
-        settings = {"kind": kind, "stage": "finetune"}
-        refused = "report.tables.x: compares no models with different runs on the same dataset"
-        assert refused in message_of(reference, (X, settings | {"models": ["sdpa"]}))
-        apart = [("models/sdpa/datasets", ["imdb"]), ("models/lsh-h2-c64/datasets", ["arxiv"])]
-        pair = (X, settings | {"pairs": [["lsh-h2-c64", "sdpa"]]})
-        assert refused in message_of(reference, pair, *apart)
-        load(reference, pair)
 
 
 # Stages and what they start from
@@ -546,16 +371,3 @@ def test_entry_of_a_stage_lies_over_what_entries_share():
 def test_study_read_from_its_own_dump_is_the_same():
     first = study((SDPA_START, {"folder": "somewhere/model"}))
     assert type(first).model_validate(first.model_dump(mode="json")) == first
-
-
-def test_kinds_have_parameters_that_say_their_name():
-    for axis in (BACKBONES, TASKS):
-        assert axis.kinds()
-        for kind in axis.kinds():
-            assert axis.settings(kind).model_fields["kind"].annotation.__args__ == (kind,)
-
-
-def test_reference_of_keys_is_up_to_date(repository):
-    written = [(repository / "config" / name).read_text() for name in ("README.md", "schema.json")]
-    assert written == [config_readme(), config_schema()], "run: python scripts/tools/config_reference.py"
-    json.loads(config_schema())

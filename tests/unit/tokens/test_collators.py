@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from lib.core.errors import DataError
 from lib.core.labels import IGNORED
 from lib.tokens.batches import ClassificationCollator
 from lib.tokens.masking import MlmCollator, TokenMasker
@@ -49,10 +48,3 @@ def test_padded_labels_of_tokens():
     assert batch["labels"].tolist() == [[-100, 2, -100, -100], [-100, 0, -100, -100]]
     assert set(batch) == {"input_ids", "attention_mask", "labels"}
     assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
-
-
-@pytest.mark.parametrize("kind", ["mlm", "classification"])
-def test_documents_without_tokens(masker, kind):
-    collator = {"mlm": MlmCollator(masker, 0), "classification": ClassificationCollator(0)}[kind]
-    with pytest.raises(DataError, match="d7"):
-        collator([row(1, 5), row(7, 5) | {"input_ids": np.array([], dtype=int)}])

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.core.errors import ConfigError, DataError
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.tokens.batches import ClassificationCollator
 from lib.tokens.encoding import encode
@@ -46,11 +45,3 @@ def test_encoding_against_the_pipeline(folder, tmp_path):
         assert all(torch.equal(found[name], expected[name]) for name in expected)
         assert all(found[name].dtype == torch.int64 for name in found)
     assert found["attention_mask"].sum(dim=1).max() == found["input_ids"].shape[1] <= max_tokens
-
-
-@pytest.mark.parametrize(
-    ("texts", "options"), [("a text", {}), (["a", None], {}), (["a", "b"], {"labels": [1]}), (["a"], {"max_tokens": 1})]
-)
-def test_encoding_refused(folder, texts, options):
-    with pytest.raises((ConfigError, DataError)):
-        encode(texts, folder / "tokenizer", **{"max_tokens": 8} | options)

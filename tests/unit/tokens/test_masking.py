@@ -9,7 +9,6 @@ from scipy import stats
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError
 from lib.core.labels import IGNORED
 from lib.tokens.masking import TokenMasker
 from lib.tokens.tokenizer import SPECIAL_TOKENS
@@ -237,9 +236,3 @@ def test_mask_token_of_the_vocabulary(decoder_tokenizer, token):
     assert decoder_tokenizer(text)["input_ids"] == before
     assert not {number, *decoder_tokenizer.all_special_ids} & set(masker.replacements)
     assert decoder_tokenizer.get_vocab()["<|reserved|>"] not in masker.replacements
-
-
-@pytest.mark.parametrize("token", [None, "<mask>"])
-def test_mask_token_that_is_none(decoder_tokenizer, token):
-    with pytest.raises(ConfigError, match="mask_token"):
-        TokenMasker.of(decoder_tokenizer, seed=0, mask_token=token)

@@ -8,19 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import load_from_disk
-from pydantic import ValidationError
 from tables import write_table
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.preparing.labelled import prepare_dataset
-from lib.preparing.settings.dataset import Dataset
 from lib.preparing.settings.preparation import Preparation
 from lib.reading.readers import read_records
 from lib.tokens.batches import ClassificationCollator
 from lib.tokens.cutting import encode_cut_pairs
 from lib.tokens.stored import TokenDataset, has_labels, share_longer
 from lib.tokens.tokenizing import StoredTexts, tokenize_dataset
-from lib.tokens.vocabularies import save_bytes, train_words
+from lib.tokens.vocabularies import train_words
 
 WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
 PARTS = ("train", "validation", "test")
@@ -95,22 +93,6 @@ def test_splits_of_numbers(tmp_path):
     assert pq.read_schema(tmp_path / "prepared" / "train.parquet").field("label").type == pa.float64()
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"labels": ["one"]}, "labels"),
-        ({"label_range": [0, 5]}, "labels"),
-        ({"label_range": [0, 5], "labels": [], "label_per": "word"}, "label_range"),
-        ({"text_pair": "second", "label_per": "word"}, "text_pair"),
-        ({"split": {"test_labels": False}}, "test_labels"),
-    ],
-)
-def test_settings_that_contradict(settings, named):
-    local = {"source": "local", "local": {"files": {"train": ["x.csv"]}}, "max_tokens": 8, "labels": ["a", "b"]}
-    with pytest.raises(ValidationError, match=named):
-        Dataset.model_validate(local | settings)
-
-
 @pytest.fixture
 def words(tmp_path):
     """A tokeniser of whole words."""
@@ -132,13 +114,6 @@ def test_longer_text_cut_first(words, first, second, kept):
     assert sizes == kept
     tokens = words.backend.convert_ids_to_tokens(ids)
     assert tokens[1 : 1 + sizes[0]] == WORDS[: sizes[0]]
-
-
-def test_pairs_without_a_separator(tmp_path, words):
-    with pytest.raises(ConfigError):
-        encode_cut_pairs(save_bytes(tmp_path / "bytes", enclose=False), [("a", "b")], 16)
-    with pytest.raises(ConfigError, match="max_tokens"):
-        encode_cut_pairs(words, [("aa", "ba")], 4)
 
 
 def tokenised(folder, tokenizer, rows, labels, max_tokens=8, separately=False):

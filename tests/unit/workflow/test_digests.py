@@ -195,9 +195,6 @@ def quiet():
     "lib/room/head.py": "HEAD = 1\n",
 }  # fmt: skip
 
-ENTRY = "lib/core/__init__.py"
-"""Stands for a script of the project; holds nothing but its docstring."""
-
 MODEL, LAYERS, SETTINGS = "lib/room/model.py", "lib/room/layers.py", "lib/room/settings.py"
 
 NOTHING = {

@@ -20,7 +20,6 @@ from lib.study.run import RunSettings
 from lib.tokens.sentinels import sentinel_ids
 from lib.workflow.planning.corpora import download_options
 from lib.workflow.planning.plan import Plan
-from lib.workflow.planning.resources import SHORTEST_MINUTES
 from lib.workflow.staleness.digests import reached
 
 FIRST = "results/runs"
@@ -486,22 +485,3 @@ def test_generator_of_a_corpus():
         assert made.corpora.raw_files(corpus)["validation"] == [f"results/data/{corpus}/raw/validation.parquet"]
         assert json.loads(made.corpora.generator_options(corpus)) == sizes | {"symbols": 10, "length": length}
     assert made.corpora.generator_options("imdb") == "{}"
-
-
-def minutes(made, run):
-    return made.minutes(made.run(run))
-
-
-def test_minutes_follow_from_work_and_scale():
-    scaled = {"execution": {"job": {"runtime_scale": 3}}}
-    run = key("pretrain", "sdpa")
-    long = ("stages/pretrain/recipe/epochs", 2000)
-    assert minutes(plan(long), run) > minutes(plan(), run) >= 15
-    assert minutes(Plan(study(long, layers=[("slow.yaml", scaled)])), run) == pytest.approx(
-        3 * minutes(plan(long), run), abs=2
-    )
-
-
-def test_shortest_minutes_of_a_job():
-    scaled = {"execution": {"job": {"runtime_scale": 0.001}}}
-    assert minutes(Plan(study(layers=[("fast.yaml", scaled)])), key("pretrain", "sdpa")) == SHORTEST_MINUTES

@@ -1,5 +1,3 @@
-import os
-import platform
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,10 +6,10 @@ import pytest
 from run_records import write_run
 from small_studies import study
 
-from lib.core.attempts import Heartbeat, is_alive, read_heartbeat
+from lib.core.attempts import Heartbeat
 from lib.core.program import FINISHED
 from lib.core.record import RunId
-from lib.workflow.commands.progress import progress, progress_report, seconds_left
+from lib.workflow.commands.progress import progress, progress_report
 from lib.workflow.planning.plan import Plan
 from lib.workflow.start import killed
 
@@ -57,15 +55,7 @@ def log(plan, key, *lines):
 PRETRAIN = RunId("pretrain", "sdpa", "wikipedia", 1)
 LSH = RunId("pretrain", "lsh-h2-c64", "wikipedia", 1)
 FAVOR = RunId("pretrain", "favor-m64", "wikipedia", 1)
-ADAPT = RunId("tapt", "sdpa", "imdb", 1)
 BASELINE = RunId("finetune", "tfidf", "imdb", 1)
-
-
-def test_all_wait_before_anything_ran(plan):
-    found = progress(plan)
-    assert set(found) == {run.id for run in plan.runs}
-    assert {run.state for run in found.values()} == {"waiting"}
-    assert "pretrain                        0        0        3        0" in progress_report(plan, found)
 
 
 def test_record_is_done_and_heartbeat_is_running(plan, tmp_path):
@@ -95,35 +85,6 @@ def test_silent_process_is_dead_after_an_hour(plan):
     text = progress_report(plan, found)
     assert "(no heartbeat for 12 min)" in text
     assert "failed: pretrain/favor-m64/wikipedia/seed-1: dead: no heartbeat for 1 h 30 min" in text
-
-
-def test_process_of_this_machine_is_asked_for(plan):
-    gone = 2**22 + 1  # more than the system's greatest
-    beat(plan, LSH, host=platform.node(), process=gone)
-    beat(plan, FAVOR, host=platform.node(), process=os.getpid(), minutes=90)
-    found = progress(plan)
-    assert found[LSH].error.startswith("dead")
-    assert found[FAVOR].state == "failed"  # another process may have taken the number
-
-
-def test_search_is_as_alive_as_its_trial(plan):
-    """It beats itself between trials alone."""
-    attempt = beat(plan, LSH, minutes=150)
-    trial = attempt / "trial-3" / "pretrain-lsh-key" / "0001-host-aa"
-    trial.mkdir(parents=True)
-    for minutes, state, expected in ((2, "running", "running"), (90, "running", "failed"), (2, "finished", "failed")):
-        news = {"updated": moment(-minutes), "state": state}
-        read_heartbeat(attempt).model_copy(update=news).write(trial)
-        assert progress(plan)[LSH].state == expected
-        assert is_alive(attempt) == (expected == "running")
-
-
-def test_newest_attempt_tells_and_all_count(plan):
-    beat(plan, LSH, 1, minutes=300, state="failed", error="out of memory")
-    beat(plan, LSH, 2)
-    run = progress(plan)[LSH]
-    assert run.state == "running"
-    assert run.seconds == pytest.approx(7200)
 
 
 def test_failed_run_and_its_log(plan):
@@ -177,29 +138,3 @@ def test_archived_run_without_model_is_done(tmp_path):
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, LSH)] == ["done", "missing"]
     assert found[LSH].error == "predictions.parquet"
-
-
-def test_part_of_a_study_shows_what_it_needs(tmp_path):
-    part = {"models": ["sdpa", "tfidf"], "stages": ["finetune"], "datasets": ["imdb"]}
-    layers = [("", {"execution": {"results": str(tmp_path)}, "only": part})]
-    plan = Plan(study(("seeds", [1]), layers=layers))
-    fine = RunId("finetune", "sdpa", "imdb", 1)
-    assert set(progress(plan)) == {PRETRAIN, ADAPT, fine, BASELINE}
-
-
-def test_hours_left_follow_from_runs_alike(plan, tmp_path):
-    write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=1800.0)
-    beat(plan, LSH, ends=moment(60))  # two hours in all
-    found = progress(plan)
-    left, unknown = seconds_left(found)
-    assert left == pytest.approx(3600 + (1800 + 7200) / 2, rel=0.01)
-    assert unknown == len(plan.runs) - 3
-    assert f"without {unknown} runs: none of their stage and dataset has finished yet" in progress_report(plan, found)
-
-
-def test_half_written_heartbeats_are_passed_over(plan):
-    work = Path(plan.paths.results, "work")
-    for name in ("pretrain-sdpa-key/0001-host-aa", ".trash-1/0001-host-bb", "pretrain-lsh-key"):
-        (work / name).mkdir(parents=True)
-    (work / "pretrain-sdpa-key/0001-host-aa/heartbeat.json").write_text('{"stage": "pre')
-    assert {run.state for run in progress(plan).values()} == {"waiting"}

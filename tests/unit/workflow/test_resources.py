@@ -1,10 +1,8 @@
 import json
 
-import pytest
-
 from lib.backbones.settings import BACKBONES
 from lib.study.recipe import Recipe
-from lib.workflow.planning.resources import START_UP_MINUTES, training_minutes
+from lib.workflow.planning.resources import training_minutes
 
 
 def backbone(mechanism=None):
@@ -41,9 +39,3 @@ def test_minutes_of_a_number_of_steps(tmp_path):
     assert minutes(tmp_path, documents=1_000, epochs=4, steps=20) == minutes(tmp_path, documents=1_000, epochs=2)
     assert minutes(tmp_path, documents=1_000, epochs=2, steps=90) == minutes(tmp_path, documents=1_000, epochs=2)
     assert minutes(tmp_path, documents=100_000, steps=500) == minutes(tmp_path, documents=50_000, epochs=1)
-
-
-def test_minutes_of_short_training_or_without_data(tmp_path):
-    assert minutes(tmp_path, documents=1, mean=10) == pytest.approx(START_UP_MINUTES)
-    options = {"recipe": None, "predicted_share": 0.0, "max_tokens": 512, "token_lengths": tmp_path / "none.json"}
-    assert training_minutes(backbone=backbone(), **options) > START_UP_MINUTES

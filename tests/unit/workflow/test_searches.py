@@ -105,10 +105,3 @@ def test_search_reads_all_runs_on_the_dataset(plan):
     files = plan.report.inputs(scope)
     assert files == [f"results/runs/search/sdpa/imdb/{name}/seed-{seed}/run.json" for name in NAMES for seed in (2, 7)]
     assert scope["variants"]["search"][1] == [["task.classifier_pooling", "cls"], ["recipe.freeze_layers", 2]]
-
-
-def test_table_of_a_search(plan):
-    table = plan.report.tables["search"]
-    assert table["scope"]["models"] == ["sdpa"]
-    assert len(plan.report.inputs(table["scope"])) == 4 * (2 + 1)
-    assert table["scope"]["variants"] == plan.report.search_scope("search", "sdpa", "imdb")["variants"]

@@ -24,9 +24,9 @@ def code(tmp_path):
     return tmp_path / "code"
 
 
-def edited(code, digest="0123456789abcdef"):
+def edited(code):
     """Keep code of which a definition was another one, one is new, and one is gone; return its digest."""
-    kept = kept_code(code, code_digest(SCRIPT))
+    kept, digest = kept_code(code, code_digest(SCRIPT)), "0123456789abcdef"
     changed, new, *_ = [name for name in kept.definitions if name.startswith("studies.hate_speech.description:")]
     definitions = kept.definitions | {changed: "another", "studies.hate_speech.description:gone": "any"}
     del definitions[new]

@@ -7,17 +7,17 @@ MODELS = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
 COSTS = {"sdpa": (2048.0, 60.0), "lsh-h2-c64": (1024.0, 180.0), "favor-m64": (1536.0, 90.0)}
 
 
-def write(root, dataset="imdb", seed=0, more=0.0, kind="gpu", kind_of_baseline="gpu"):
-    folders = [write_baseline(root, dataset, 0.6, seed, peak_memory_mb=512.0, peak_memory_kind=kind_of_baseline)]
+def write(root, dataset="imdb", kind="gpu", kind_of_baseline="gpu"):
+    folders = [write_baseline(root, dataset, 0.6, peak_memory_mb=512.0, peak_memory_kind=kind_of_baseline)]
     for model, (memory, seconds) in COSTS.items():
-        values = {"peak_memory_mb": memory, "seconds_per_epoch": seconds + more, "peak_memory_kind": kind}
-        folders.append(write_run(root, "finetune", model, dataset, seed=seed, **values))
+        values = {"peak_memory_mb": memory, "seconds_per_epoch": seconds, "peak_memory_kind": kind}
+        folders.append(write_run(root, "finetune", model, dataset, **values))
     return folders
 
 
-def drawn(folders, datasets=("imdb",), models=MODELS, **settings):
-    scope = scope_of(folders, {"finetune": datasets}, models, baseline="tfidf")
-    return BarsFigure(kind="bars", stage="finetune", **settings).draw(scope)
+def drawn(folders, datasets=("imdb",)):
+    scope = scope_of(folders, {"finetune": datasets}, MODELS, baseline="tfidf")
+    return BarsFigure(kind="bars", stage="finetune").draw(scope)
 
 
 def bars_of(axes):

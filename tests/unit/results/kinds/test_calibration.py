@@ -6,21 +6,20 @@ from lib.core.record import PREDICTIONS
 from lib.results.kinds.calibration import CalibrationFigure
 
 
-def write(root, model, outcomes, dataset="imdb", seed=0, classes=2):
+def write(root, outcomes, seed=0):
     """Write test documents of class 0, each as (whether it is predicted right, with which confidence)."""
-    folder = write_run(root, "finetune", model, dataset, seed=seed)
+    folder = write_run(root, "finetune", "sdpa", "imdb", seed=seed)
     rows = []
     for right, confidence in outcomes:
-        rest = [(1 - confidence) / (classes - 1)] * (classes - 1)
-        probabilities = [confidence, *rest] if right else [rest[0], confidence, *rest[1:]]
+        probabilities = [confidence, 1 - confidence] if right else [1 - confidence, confidence]
         rows.append({"label": 0, "prediction": int(not right), "probabilities": probabilities, "split": "test"})
     wrong = {"label": 0, "prediction": 1, "probabilities": [0.0, 1.0], "split": "validation"}
     pd.DataFrame([wrong, *rows]).to_parquet(folder / PREDICTIONS, index=False)
     return folder
 
 
-def drawn(folders, models=("sdpa",), datasets=("imdb",), fields=None, **settings):
-    scope = scope_of(folders, {"finetune": datasets}, list(models), **fields or {})
+def drawn(folders, **settings):
+    scope = scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"])
     return CalibrationFigure(kind="calibration", stage="finetune", **{"least_documents": 1} | settings).draw(scope)
 
 
@@ -36,7 +35,7 @@ OUTCOMES = [(True, 0.9), (True, 1.0), (True, 0.95), (False, 0.95), (True, 0.55),
 
 
 def test_points_of_bins(tmp_path):
-    above, below = drawn([write(tmp_path, "sdpa", OUTCOMES)], bins=5).axes
+    above, below = drawn([write(tmp_path, OUTCOMES)], bins=5).axes
     # From 0.8 to 1 four documents, three of them right; from 0.4 to 0.6 two, one of them right.
     assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([55, 50]), pytest.approx([95, 75])]
     assert lines_of(below)["sdpa"].get_xydata().tolist() == [pytest.approx([55, 100 / 3]), pytest.approx([95, 200 / 3])]
@@ -50,7 +49,7 @@ def test_points_of_bins(tmp_path):
 def test_points_of_few_documents(tmp_path):
     """Of 50 documents, 2 lie alone in low bins and zigzag; joined, each point has ten documents or more."""
     confident = [(number % 10 > 0, 0.95) for number in range(28)] + [(number % 4 > 0, 0.85) for number in range(20)]
-    folder = write(tmp_path, "sdpa", [(True, 0.55), (False, 0.65), *confident])
+    folder = write(tmp_path, [(True, 0.55), (False, 0.65), *confident])
     above, below = drawn([folder], least_documents=10).axes
     points = lines_of(above)["sdpa"].get_xydata()
     assert points[:, 0].tolist() == pytest.approx([100 * (0.55 + 0.65 + 20 * 0.85) / 22, 95])
@@ -64,7 +63,7 @@ def test_points_of_few_documents(tmp_path):
 
 def test_calibration_of_the_likeliest_class(tmp_path):
     """As where a model writes its answer, which need not be the likeliest one, nor any at all."""
-    folder = write(tmp_path, "sdpa", OUTCOMES)
+    folder = write(tmp_path, OUTCOMES)
     predictions = pd.read_parquet(folder / PREDICTIONS)
     predictions.assign(prediction=-1).to_parquet(folder / PREDICTIONS, index=False)
     _, below = drawn([folder], bins=5).axes
@@ -72,7 +71,7 @@ def test_calibration_of_the_likeliest_class(tmp_path):
 
 
 def test_calibration_of_several_seeds(tmp_path):
-    folders = [write(tmp_path, "sdpa", [(True, 0.9)]), write(tmp_path, "sdpa", [(False, 0.9)], seed=1)]
+    folders = [write(tmp_path, [(True, 0.9)]), write(tmp_path, [(False, 0.9)], seed=1)]
     above, below = drawn(folders).axes
     assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([90, 50])]
     assert legend_of(below) == ["sdpa: 50.0 ± 56.6"]  # of 10 and 90

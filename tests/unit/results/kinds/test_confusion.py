@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from run_records import scope_of, write_group_predictions, write_predictions, write_run
 
 from lib.results.kinds.confusion import ConfusionFigure
@@ -7,8 +6,8 @@ from lib.results.kinds.confusion import ConfusionFigure
 NAMES = ["no", "yes", "maybe"]
 
 
-def write(root, model, labels, predictions, seed=0, names=NAMES):
-    return write_predictions(write_run(root, "finetune", model, "imdb", seed=seed), names, labels, predictions)
+def write(root, model, labels, predictions):
+    return write_predictions(write_run(root, "finetune", model, "imdb"), NAMES, labels, predictions)
 
 
 def drawn(folders, models=("sdpa",)):
@@ -54,22 +53,3 @@ def test_confusion_of_words(tmp_path):
     write_group_predictions(folder, [(4, [0, None, 1], [0, 0, 0]), (4, [1], [1])])
     axes = drawn([folder]).axes[0]
     assert cells_of(axes) == {(0, 0): "100 %\n1", (1, 0): "50 %\n1", (1, 1): "50 %\n1"}
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("classes", [5, 11])
-def test_confusion_of_ten_models(tmp_path, classes):
-    names, models = [f"math.{number:02}" for number in range(classes)], [f"model-{number}" for number in range(10)]
-    labels = np.repeat(np.arange(classes), 2000)
-    folders = [write(tmp_path, model, labels, (labels + (labels % 2)) % classes, names=names) for model in models]
-    figure = drawn(folders, models)
-    figure.set_dpi(1280 / figure.get_figwidth())
-    figure.draw_without_rendering()
-    assert figure.get_figheight() < (18 if classes <= 11 else 28)
-    for axes in figure.axes[:10]:
-        side = axes.get_window_extent().width / classes
-        for text in axes.texts:
-            box = text.get_window_extent()
-            assert box.height / 2 >= 9, "the line of a cell is lower than 9 pixels"
-            assert box.width < side, "the text of a cell is wider than the cell"
-            assert box.height < side, "the text of a cell is higher than the cell"

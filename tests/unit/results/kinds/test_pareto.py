@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from run_records import scope_of, write_predictions, write_run
@@ -8,7 +6,6 @@ from lib.core.record import read_record
 from lib.core.record import write_run as write_record
 from lib.results.kinds.pareto import ParetoTable
 
-MODELS = ["sdpa", "lsh-h2-c64", "favor-m64", "favor-m128"]
 RUNS = {  # of both stages: seconds and MiB; documents of 200 that are wrong
     "sdpa": [(600, 1024), (60, 512), 20],
     "lsh-h2-c64": [(300, 2048), (60, 512), 23],
@@ -19,28 +16,16 @@ RUNS = {  # of both stages: seconds and MiB; documents of 200 that are wrong
 LABELS = np.arange(200) % 2
 
 
-def write(tmp_path, seed=0, more_wrong=0, dataset="imdb"):
+def test_front_at_its_costs(tmp_path):
+    """Time is the sum over both stages, memory the larger peak."""
     folders = []
     for model, (tapt, finetune, wrong) in RUNS.items():
         for stage, (seconds, memory) in (("tapt", tapt), ("finetune", finetune)):
-            number = wrong + more_wrong
-            values = {"seconds": float(seconds), "peak_memory_mb": float(memory), "test_f1_macro": 1 - number / 200}
-            folders.append(write_run(tmp_path, stage, model, dataset, seed=seed, **values))
-        predictions = np.where(np.arange(200) < number, 1 - LABELS, LABELS)
-        write_predictions(folders[-1], ["no", "yes"], LABELS, predictions)
-    return folders
-
-
-def table(folders, datasets=("imdb",), models=MODELS, **settings):
-    settings = {"time_tolerance": 1.0, "memory_tolerance": 1.0, **settings}
-    stages = {"tapt": datasets, "finetune": datasets}
+            values = {"seconds": float(seconds), "peak_memory_mb": float(memory), "test_f1_macro": 1 - wrong / 200}
+            folders.append(write_run(tmp_path, stage, model, "imdb", **values))
+    settings = {"time_tolerance": 1.0, "memory_tolerance": 1.0, "intervals": False}
     parameters = ParetoTable(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
-    return parameters.make(scope_of(folders, stages, models, baseline="tfidf"))
-
-
-def test_front_at_its_costs(tmp_path):
-    """Time is the sum over both stages, memory the larger peak."""
-    shown = table(write(tmp_path), intervals=False)
+    shown = parameters.make(scope_of(folders, {"tapt": ["imdb"], "finetune": ["imdb"]}, list(RUNS), baseline="tfidf"))
     assert shown.to_csv() == (
         "dataset,model,f1_macro_percent,minutes,peak_memory_gib,front,dominated_by\n"
         "imdb,sdpa,90.00,11.000,1.00,yes,\n"
@@ -50,17 +35,6 @@ def test_front_at_its_costs(tmp_path):
     )
     assert "Time is that of training in tapt and finetune, memory the largest peak there." in shown.note
     assert shown.note.endswith("Differences in memory that count as none: imdb 1.0 %.")
-
-
-def test_member_not_told_from_its_neighbour(tmp_path):
-    """The first two are 1.5 points apart, by 3 of 200 documents; the third is far below."""
-    frame = table(write(tmp_path)).frame
-    assert frame["f1_no_significant_difference_from"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
-    assert (frame["low"] < frame["f1_macro_percent"]).all()
-    assert (frame["f1_macro_percent"] < frame["high"]).all()
-    half = 1.972 * (0.9 * 0.1 / 199) ** 0.5 / (0.9 * 0.1)  # of the logit of an accuracy of 90 %, by Student's t
-    ends = [100 / (1 + math.exp(-math.log(9) + sign * half)) for sign in (1, -1)]
-    assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx(ends, abs=0.1)
 
 
 def with_costs(root, costs, seed=0):

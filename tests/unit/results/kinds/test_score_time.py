@@ -14,15 +14,11 @@ MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
 SETTINGS = ScoreTimeFigure(kind="score_time", stage="finetune", time=["tapt", "finetune"])
 
 
-def scope_with(folders, datasets=DATASETS, models=("tfidf", *MODELS), **fields):
-    stages = dict.fromkeys(("tapt", "finetune"), datasets)
-    owners = {"tapt": {model: model for model in models if model != "tfidf"}}
+def scope_with(folders):
+    stages = dict.fromkeys(("tapt", "finetune"), DATASETS)
+    owners = {"tapt": {model: model for model in MODELS}}
     owners["finetune"] = owners["tapt"] | {"tfidf": "tfidf"}
-    return scope_of(folders, stages, models, **{"owners": owners, "baseline": "tfidf", **fields})
-
-
-def figure_of(*arguments, **fields):
-    return SETTINGS.draw(scope_with(*arguments, **fields))
+    return scope_of(folders, stages, ("tfidf", *MODELS), owners=owners, baseline="tfidf")
 
 
 @pytest.fixture
@@ -37,12 +33,8 @@ def folders(tmp_path):
     return made
 
 
-@pytest.fixture
-def figure(folders):
-    return figure_of(folders)
-
-
-def test_points_of_minutes_and_percent(figure):
+def test_points_of_minutes_and_percent(folders):
+    figure = SETTINGS.draw(scope_with(folders))
     for axes, dataset in zip(figure.axes, DATASETS, strict=True):
         assert axes.get_title("left") == dataset
         points = {line.get_gid(): line for line in axes.lines if line.get_gid()}
@@ -67,7 +59,6 @@ def test_front_on_different_hardware(folders):
     ("column", "source", "label"),
     [
         ("accuracy", "test_accuracy", "test accuracy [%]"),
-        ("validation_accuracy", "eval_accuracy", "validation accuracy [%]"),
         ("eval_loss", "eval_loss", "eval loss"),
     ],
 )

@@ -2,26 +2,22 @@ from io import StringIO
 
 import pandas as pd
 import pytest
-from run_records import write_run
+from run_records import scope_of, write_run
 
 from lib.results.kinds.search import SearchBestTable
-from lib.results.scope import Scope
 
 VARIANTS = [{"recipe.freeze_layers": layers, "task.classifier_dropout": 0.1 * (layers + 1)} for layers in (0, 1)]
 
 
-def best(root, scores, variants=VARIANTS, models=("sdpa",), column="validation_f1", metric="eval_f1_macro"):
-    """Return the table of a search that scored, by dataset, each variant with each seed; models score alike."""
+def best(root, scores, variants=VARIANTS, column="validation_f1", metric="eval_f1_macro"):
+    """Return the table of a search that scored, by dataset, each variant with each seed."""
     runs = [
-        write_run(root, "search", model, dataset, seed, variant=variant, **{metric: score})
-        for model in models
+        write_run(root, "search", "sdpa", dataset, seed, variant=variant, **{metric: score})
         for dataset, rows in scores.items()
         for variant, row in zip(variants, rows, strict=True)
         for seed, score in enumerate(row)
     ]
-    owners = {"search": {model: dict.fromkeys(scores, model) for model in models}}
-    files = [run / "run.json" for run in runs]
-    scope = Scope(list(models), {"search": list(scores)}, owners, variants={"search": variants}, files=files)
+    scope = scope_of(runs, {"search": list(scores)}, ["sdpa"], variants={"search": variants})
     return SearchBestTable(kind="search_best", stage="search", column=column).make(scope)
 
 
@@ -37,12 +33,6 @@ def test_best_settings_with_their_lead(tmp_path):
     assert pd.isna(read.iloc[1, 4])
     assert read.iloc[1, 5:].tolist() == [10.0, 1]
     assert "| 92.00 ± 2.83 |" in " ".join(made.to_markdown().split())
-
-
-def test_lead_of_one_variant(tmp_path):
-    made = best(tmp_path, {"imdb": [(0.90,)]}, VARIANTS[:1])
-    assert pd.isna(made.frame["lead"].iloc[0])
-    assert made.frame["validation_f1_macro_percent"].iloc[0] == pytest.approx(90)
 
 
 def test_setting_called_as_a_column(tmp_path):

@@ -1,10 +1,9 @@
 import itertools
 
 import pytest
-from run_records import write_run
+from run_records import scope_of, write_run
 
 from lib.results.kinds.search import SearchFigure
-from lib.results.scope import Scope
 
 AXES = {
     "task.classifier_pooling": ["cls", "mean"],
@@ -13,19 +12,15 @@ AXES = {
 }
 
 
-def search(root, axes=AXES, datasets=("imdb", "arxiv"), seeds=(0,), models=("sdpa",)):
-    """Draw a search whose scores rise from 0.50 by 0.01 from variant to variant, and by 0.02 from seed to seed."""
-    variants = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+def search(root):
+    """Draw a search whose scores rise from 0.50 by 0.01 from variant to variant."""
+    variants = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values())]
     runs = [
-        write_run(root, "search", model, dataset, seed, variant=variant, eval_f1_macro=0.5 + 0.01 * place + 0.02 * seed)
-        for model in models
-        for dataset in datasets
+        write_run(root, "search", "sdpa", dataset, variant=variant, eval_f1_macro=0.5 + 0.01 * place)
+        for dataset in ("imdb", "arxiv")
         for place, variant in enumerate(variants)
-        for seed in seeds
     ]
-    owners = {"search": {model: dict.fromkeys(datasets, model) for model in models}}
-    files = [run / "run.json" for run in runs]
-    scope = Scope(list(models), {"search": list(datasets)}, owners, variants={"search": variants}, files=files)
+    scope = scope_of(runs, {"search": ["imdb", "arxiv"]}, ["sdpa"], variants={"search": variants})
     return SearchFigure(kind="search", stage="search").draw(scope)
 
 
@@ -54,15 +49,3 @@ def test_frame_of_the_best(tmp_path):
     framed = [[patch for patch in axes.patches if patch.get_gid() == "best"] for axes in maps_of(search(tmp_path))]
     assert [len(patches) for patches in framed] == [0, 0, 1, 1]
     assert (framed[2][0].get_x(), framed[2][0].get_y()) == (pytest.approx(0.54), pytest.approx(1.54))
-
-
-def test_maps_of_one_two_and_four_settings(tmp_path):
-    single = maps_of(search(tmp_path / "one", {"recipe.epochs": [1, 2, 3]}, ["imdb"]))
-    assert [numbers_of(axes) for axes in single] == [[pytest.approx([50, 51, 52])]]
-    assert single[0].get_title("left") == "imdb"
-    (pair,) = maps_of(search(tmp_path / "two", {"recipe.epochs": [1, 2], "recipe.batch_size": [8, 16, 32]}, ["imdb"]))
-    assert (pair.get_ylabel(), pair.get_xlabel()) == ("epochs", "batch size")
-    many = maps_of(search(tmp_path / "four", {"recipe.epochs": [1, 2], **AXES}, ["imdb"]))
-    assert len(many) == 4
-    assert many[3].get_title("left") == "imdb\nepochs: 2\nclassifier pooling: mean"
-    assert numbers_of(many[3])[2] == pytest.approx([72, 73])

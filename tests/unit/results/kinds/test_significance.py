@@ -4,7 +4,6 @@ from run_records import scope_of, write_baseline, write_predictions, write_run, 
 from scipy.stats import t as student
 from small_studies import SMALL, changed
 
-from lib.core.errors import ConfigError
 from lib.results.kinds.significance import SignificanceTable
 from lib.study.configuration import load_study
 from lib.workflow.planning.plan import Plan
@@ -112,13 +111,6 @@ def test_result_with_shared_starts(tmp_path, starts, result):
     assert "One seed" not in made.note
 
 
-def test_note_on_visible_differences(tmp_path):
-    """By the median of 0.24 and 0.25 as shares of 200 documents; 2.8 errors are 80 % and half of 95 %."""
-    note = table(write(tmp_path, PREDICTIONS)).note
-    assert note.endswith("imdb, 200 documents, one seed: 8.6 points against tfidf, 2.0 points against sdpa.")
-    assert "the 3 comparisons of this table" in note
-
-
 def with_table(*changes):
     report = {"reference": "sdpa", "tables": {"differences": {"kind": "significance", "stage": "finetune"}}}
     return load_study([("small.yaml", changed(SMALL, ("report", report), *changes))])
@@ -156,16 +148,3 @@ def test_differences_of_spans(tmp_path):
     assert frame["p"].tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6), pytest.approx(0, abs=1e-6)]
     assert "F1 of the characters in spans" in made.note
     assert "McNemar" not in made.note
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"pairs": [["sdpa", "sdpa"]]}, "pairs: sdpa is compared with itself"),
-        ({"pairs": [["sdpa", "tfidf"]], "models": ["sdpa"]}, "models: lacks tfidf of the pairs"),
-        ({"pairs": [["sdpa", "gpt"]]}, "models: .*gpt"),
-    ],
-)
-def test_pairs_refused(changes, problem):
-    with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
-        with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))

@@ -145,16 +145,3 @@ def test_differences_of_scores(tmp_path):
     assert (
         compared(folders, FINETUNED, ["favor-m64"], **BESIDE).to_csv().splitlines()[1] == "favor-m64,91.16,-1.70,+1.66"
     )
-
-
-def test_differences_of_paired_seeds(tmp_path):
-    """Scores of both models move by 10 points from seed to seed; their difference moves by 1 only."""
-    scores = {"sdpa": (0.80, 0.90), "favor-m64": (0.79, 0.90)}
-    folders = [
-        write_run(tmp_path, "finetune", model, "imdb", seed=seed, test_f1_macro=score)
-        for model, both in scores.items()
-        for seed, score in enumerate(both)
-    ]
-    frame = compared(folders, FINETUNED, list(scores), reference="sdpa").frame
-    assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
-    assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
