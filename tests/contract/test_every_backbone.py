@@ -29,85 +29,43 @@ OUTSIDE = {"norm", "final_norm", "encoder.LayerNorm", "encoder.rel_embeddings", 
 """Modules that are neither first embeddings nor in a block: the last norm, and what is known of distances."""
 
 
-def encoder(model_type, **fields):
-    architecture = {"model_type": model_type, **PLAIN, "max_position_embeddings": 80} | fields
-    return {"kind": "pretrained", "architecture": architecture}
+def pretrained(model_type, sizes=PLAIN, **fields):
+    return {"kind": "pretrained", "architecture": {"model_type": model_type, **sizes, **fields}}
 
 
+def encoder(mechanism, **fields):
+    return {"kind": "encoder", "mechanism": mechanism, "num_attention_heads": 2, "intermediate_size": 32, **fields}
+
+
+LSH, FAVOR = {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}, {"kind": "favor", "nb_features": 8}
+SSM = {"kind": "ssm", "head_size": 8, "state_size": 4, "convolution": 3, "chunk_size": 4}
+POSITIONS = {"max_position_embeddings": 80}
+WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
+DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 EXAMPLES = {
-    "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, "num_attention_heads": 2, "intermediate_size": 32},
-    "grouped latent keys": {
-        "kind": "encoder",
-        "mechanism": {"kind": "favor", "nb_features": 8},
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "kv_rank": 4,
-        "intermediate_size": 32,
-    },
-    "a mechanism per layer": {
-        "kind": "encoder",
-        "mechanism": [{"kind": "lsh", "num_hashes": 2, "chunk_size": 4}, {"kind": "favor", "nb_features": 8}],
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-    },
-    "bert with a mechanism per layer": encoder("bert")
+    "sdpa": encoder({"kind": "sdpa"}),
+    "grouped latent keys": encoder(FAVOR, num_key_value_heads=1, kv_rank=4),
+    "a mechanism per layer": encoder([LSH, FAVOR]),
+    "bert with a mechanism per layer": pretrained("bert", **POSITIONS)
     | {"mechanism": [{"kind": "window", "width": 4}, {"kind": "sdpa"}], "attention_dropout": 0.0},
     "rnn": {"kind": "recurrent", "cell": "rnn"},
     "lstm": {"kind": "recurrent", "cell": "lstm"},
     "gru": {"kind": "recurrent", "cell": "gru"},
-    "ssm": {"kind": "ssm", "head_size": 8, "state_size": 4, "convolution": 3, "chunk_size": 4},
-    "ssm with layers that attend": {
-        "kind": "ssm",
-        "head_size": 8,
-        "state_size": 4,
-        "convolution": 3,
-        "chunk_size": 4,
-        "attention_period": 2,
-        "num_attention_heads": 2,
-        "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4},
-    },
-    "llama": {"kind": "pretrained", "architecture": {"model_type": "llama", **DECODER}},
-    "causal llama": {"kind": "pretrained", "attention": "causal", "architecture": {"model_type": "llama", **DECODER}},
-    "gemma3": {
-        "kind": "pretrained",
-        "architecture": {
-            "model_type": "gemma3_text",
-            **DECODER,
-            "sliding_window": 6,
-            "layer_types": ["sliding_attention", "full_attention"],
-        },
-    },
-    "deberta": {
-        "kind": "pretrained",
-        "architecture": {
-            "model_type": "deberta-v2",
-            **PLAIN,
-            "relative_attention": True,
-            "position_buckets": 8,
-            "pos_att_type": ["p2c", "c2p"],
-            "position_biased_input": False,
-            "type_vocab_size": 0,
-        },
-    },
-    "modernbert": {"kind": "pretrained", "architecture": {"model_type": "modernbert", **PLAIN, "local_attention": 6}},
-    "longformer": encoder("longformer", attention_window=[4, 8]),
-    "big_bird": encoder("big_bird", block_size=2, num_random_blocks=1),  # sparse from 15 tokens on
-    "nystromformer": encoder("nystromformer", conv_kernel_size=5),
+    "ssm": SSM,
+    "ssm with layers that attend": SSM | {"attention_period": 2, "num_attention_heads": 2, "mechanism": LSH},
+    "llama": pretrained("llama", DECODER),
+    "causal llama": pretrained("llama", DECODER) | {"attention": "causal"},
+    "gemma3": pretrained("gemma3_text", DECODER, **WINDOWED),
+    "deberta": pretrained("deberta-v2", **DISTANCES, pos_att_type=["p2c", "c2p"]),
+    "modernbert": pretrained("modernbert", local_attention=6),
+    "longformer": pretrained("longformer", **POSITIONS, attention_window=[4, 8]),
+    "big_bird": pretrained("big_bird", **POSITIONS, block_size=2, num_random_blocks=1),  # sparse from 15 tokens on
+    "nystromformer": pretrained("nystromformer", **POSITIONS, conv_kernel_size=5),
 }
 SEGMENTS = {"kind": "hierarchical", "segment": 6, "overlap": 1, "group": 2}
 DOCUMENTS = {
-    "segments of bert": SEGMENTS
-    | {
-        "encoder": {
-            "kind": "pretrained",
-            "architecture": {"model_type": "bert", **PLAIN, "max_position_embeddings": 8},
-        }
-    },
-    "segments of lsh": SEGMENTS
-    | {
-        "encoder": EXAMPLES["sdpa"] | SIZES | {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}},
-        "pooling": "transformer",
-    },
+    "segments of bert": SEGMENTS | {"encoder": pretrained("bert", max_position_embeddings=8)},
+    "segments of lsh": SEGMENTS | {"encoder": encoder(LSH, **SIZES), "pooling": "transformer"},
 }
 """Backbones of which only documents are classified."""
 HEADS = {

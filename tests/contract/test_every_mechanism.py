@@ -17,7 +17,6 @@ from mechanism_cases import (
     HEADS,
     REFERENCES,
     WIDTH,
-    Largest,
     assert_close,
     build,
     cotangent_of,
@@ -28,7 +27,6 @@ from mechanism_cases import (
     truth,
     without_shortcuts,
 )
-from small_studies import study
 
 from lib.attention.contract import Attention, set_step, without_padding
 from lib.attention.settings import MECHANISMS
@@ -61,12 +59,6 @@ def limits(mechanism):
 
 with extended(*EXTENSIONS):
     IN_BLOCKS = [name for name in EXAMPLES | BIASED if limits(build(name))]
-    LINEAR = [
-        name
-        for name, values in (EXAMPLES | BIASED).items()
-        if (settings := MECHANISMS.parse(values)).longest() is None
-        and settings.keys_per_query(8192) == settings.keys_per_query(4096)
-    ]
 
 
 def test_every_kind_has_reference_and_examples():
@@ -255,18 +247,6 @@ def test_low_precision(name, monkeypatch):
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("name", LINEAR)
-def test_memory_is_linear_where_the_cost_is(name):
-    mechanism, length = build(name), 4096
-    rows = draw(mechanism, 1, length)
-    mask = torch.ones(1, length)
-    mask[0, ::5] = 0
-    with Largest() as largest:
-        mechanism(*rows, mask).sum().backward()
-    assert largest.elements < length**2 / 2
-
-
-@pytest.mark.extended
 def test_a_fresh_process_gives_the_same(tmp_path):
     saved = {}
     for name in EXAMPLES:
@@ -299,15 +279,6 @@ def test_reach_of_an_encoder():
     assert [encoder(name).longest() for name in ("sdpa-native", "linformer")] == [None, 64]
     assert [encoder(name, **learned).longest() for name in ("sdpa-native", "linformer")] == [40, 40]
     assert encoder("linformer", **learned | {"max_position_embeddings": 100}).longest() == 64
-
-
-def test_texts_beyond_the_reach_in_a_study():
-    added = [("mechanisms/linformer-k6", EXAMPLES["linformer"])]
-    added += [("models/linformer-k6", {"backbone": "encoder", "mechanism": "linformer-k6"})]
-    with pytest.raises(ConfigError, match="64 .*max_tokens = 128"):
-        study(*added)
-    shorter = [(f"datasets/{name}/max_tokens", 64) for name in ("imdb", "arxiv")]
-    assert "linformer-k6" in study(*added, *shorter).experiment.models
 
 
 def test_what_hides_padding_has_the_bits_of_masked_fill():

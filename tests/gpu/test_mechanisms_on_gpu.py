@@ -12,9 +12,7 @@ import torch
 import yaml
 from mechanism_cases import BIASED, EXAMPLES, EXTENSIONS, build, cotangent_of, detached, draw, masks, run, truth
 
-from lib.attention.contract import set_step
 from lib.attention.kernels import has_kernels, set_kernels
-from lib.attention.settings import MECHANISMS
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 pytestmark = [
@@ -97,8 +95,9 @@ def assert_near(actual, expected, tolerance):
 @every_way
 def test_output_and_gradients(name, kernels, dtype):
     """They are as near to the reference as those of exact attention, also under autocast."""
-    for length in (1, 131):
-        assert_near(*measured(name, kernels, dtype, length), allowed(dtype, length))
+    for length, width in ((1, WIDTH), (131, WIDTH), (131, 32), (131, 128)):
+        if width == WIDTH or kernels == "triton":
+            assert_near(*measured(name, kernels, dtype, length, width), allowed(dtype, length, width))
     if dtype != torch.float32:
         mechanism, length = made(name, kernels), 50
         tensors, mask = draw(mechanism, 4, length, device=DEVICE), masks(length).to(DEVICE)
@@ -106,27 +105,6 @@ def test_output_and_gradients(name, kernels, dtype):
         with torch.autocast(DEVICE, dtype=dtype):
             actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
         assert_near(actual, truth(mechanism, tensors, mask, cotangent), 2 * allowed(dtype, length))
-
-
-@pytest.mark.parametrize(
-    ("name", "kernels", "dtype", "width", "training"),
-    [
-        (*way, DTYPES[(number + turn) % 3], (32, 64, 128)[turn], (number + turn) % 2 == 0)
-        for number, way in enumerate(BY_TRITON)
-        for turn in range(3)
-    ],
-    ids=named,
-)
-def test_kernels_compute_what_torch_computes(name, kernels, dtype, width, training):
-    length, results = 131, []
-    mask, cotangent = masks(length).to(DEVICE), cotangent_of(4, length, width).to(DEVICE)
-    for way in ("torch", kernels):
-        mechanism = made(name, way, width).train(training)
-        set_step(mechanism, 7)
-        tensors = draw(mechanism, 4, length, dtype=dtype, device=DEVICE)
-        results.append(run(lambda *rows, made=mechanism: made(*rows, mask), tensors, cotangent))
-        assert mechanism.computed_by == way
-    assert_near(results[1], results[0], allowed(dtype, length, width))
 
 
 @every_way
@@ -170,16 +148,3 @@ def test_norms_up_to_fifty_stay_finite(name, kernels, dtype):
     mask, cotangent = masks(40).to(DEVICE), cotangent_of(4, 40, WIDTH).to(DEVICE)
     for part in run(lambda *rows: mechanism(*rows, mask), detached(tensors, dtype), cotangent):
         assert part.isfinite().all()
-
-
-@pytest.mark.parametrize(("name", "kernels"), [("lsh-h2-c64", "torch"), ("lsh-h2-c64", "triton")])
-def test_dropout_repeats_itself_and_drops(name, kernels):
-    mechanism = made(name, kernels, dropout=0.3).train()
-    assert MECHANISMS.parse(GRID[name]).takes_attention_dropout
-    tensors, cotangent = draw(mechanism, 2, 131, device=DEVICE), cotangent_of(2, 131, WIDTH).to(DEVICE)
-    results = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        results.append(run(mechanism, tensors, cotangent))
-    assert_near(results[1], results[0], 1e-6)
-    assert min(errors(results[2], results[0])) > 0.01

@@ -2,8 +2,6 @@
 
 import torch
 from extending import extended, having
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from lib.attention import contract
 from lib.attention.block_sparse.computation import BlockSparse
@@ -94,17 +92,3 @@ def masks(length):
 
 def cotangent_of(batch, length, width=WIDTH):
     return torch.randn(batch, HEADS, length, width, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-
-
-class Largest(TorchDispatchMode):
-    """Records how many elements the largest tensor has that an operation makes."""
-
-    def __init__(self):
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.elements = max([self.elements, *(tensor.numel() for tensor in tensors)])
-        return result

@@ -11,7 +11,6 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
     BertConfig,
 )
 from transformers.models.bert.modeling_bert import BertCrossAttention
@@ -110,19 +109,6 @@ def test_padding_of_published_models(folder, name):
             torch.testing.assert_close(model(**together).last_hidden_state[0, :9], alone, atol=1e-5, rtol=0)
 
 
-def test_every_way_of_choosing(folder, batch):
-    expected = states(load(folder, "bert", "favor"), batch)
-    switched = load(folder, "bert", "eager")
-    switched.set_attn_implementation("favor")
-    made = AutoModel.from_config(AutoConfig.from_pretrained(folder / "bert"), attn_implementation="favor").eval()
-    made.load_state_dict(switched.state_dict())
-    classifier = load(folder, "bert", "favor", AutoModelForSequenceClassification).bert
-    classifier.pooler = None
-    for model in (switched, made, classifier):
-        torch.testing.assert_close(states(model, batch), expected, atol=0, rtol=0)
-    assert (expected - states(load(folder, "bert", "sdpa"), batch)).abs().max() > 5e-5
-
-
 def test_only_global_layers_are_swapped(folder, batch):
     with torch.no_grad():
         theirs, ours = (
@@ -184,18 +170,6 @@ def test_a_list_counts_layers_without_a_window(folder, batch):
     assert (found[0][3] - found[1][3]).abs().max() > 5e-5
 
 
-@pytest.mark.parametrize(("name", "layers"), [("albert", 1), ("modernbert", 1), ("distilbert", 2)])
-def test_a_list_with_more_entries_than_layers(batch, name, layers):
-    """Layers of ALBERT share their weights, and its first entry would be that of all."""
-    register_attention({"sdpa+favor": [SDPA, FAVOR], "favor-m256+sdpa": [FAVOR, SDPA, FAVOR]})
-    sizes = SIZES | {"embedding_size": 8, "attention_probs_dropout_prob": 0.0} if name == "albert" else MODELS[name]
-    implementation = "sdpa+favor" if layers == 1 else "favor-m256+sdpa"
-    model = AutoModel.from_config(AutoConfig.for_model(name, **sizes), attn_implementation=implementation)
-    number_layers(model)
-    with pytest.raises(ConfigError, match=rf"{layers + 1} .* {layers} "):
-        model.eval()(**batch)
-
-
 with extended(*EXTENSIONS):
     OTHERS = {
         values["kind"]: values
@@ -239,18 +213,13 @@ def test_arguments_that_no_mechanism_takes(folder, batch):
     pairs = torch.ones(3, 1, 20, 20, dtype=torch.bool).tril()
     with pytest.raises(ConfigError, match="(3, 1, 20, 20)"):
         model(batch["input_ids"], attention_mask=pairs)
-    for asked in ({"output_attentions": True}, {"cu_seq_lens_q": torch.tensor([0, 20])}):
-        with pytest.raises(ConfigError, match=next(iter(asked))):
-            model(**batch, **asked)
+    with pytest.raises(ConfigError, match="cu_seq_lens_q"):
+        model(**batch, cu_seq_lens_q=torch.tensor([0, 20]))
     with pytest.raises(ConfigError, match="length"):
         cross_attention("favor")(torch.zeros(2, 9, 32), torch.zeros(2, 5, 32))
     unnumbered = AutoModel.from_pretrained(folder / "distilbert", attn_implementation="favor")
     with pytest.raises(ConfigError, match="number_layers"):
         unnumbered(**batch)
-    set_later = AutoModel.from_config(AutoConfig.for_model("mpnet", **SIZES)).eval()
-    set_later.config._attn_implementation = "favor"
-    with pytest.raises(ConfigError, match="mpnet"):
-        set_later(**batch)
 
 
 def test_dropout_of_weights_that_are_not_formed(folder, batch):
@@ -271,12 +240,9 @@ def test_dropout_in_training_only(folder, batch):
     torch.testing.assert_close(states(model.eval(), batch), evaluated, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_decoders(batch, name):
-    values = (
-        SIZES | {"is_decoder": True} if name == "bert" else {"vocab_size": 50, "n_embd": 32, "n_layer": 1, "n_head": 2}
-    )
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **values), attn_implementation="favor").eval()
+def test_decoders(batch):
+    config = AutoConfig.for_model("gpt2", vocab_size=50, n_embd=32, n_layer=1, n_head=2)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="favor").eval()
     for inputs in (batch, {"input_ids": batch["input_ids"]}):
         with pytest.raises(ConfigError, match="causal_mask_function"):
             model(**inputs)
@@ -304,15 +270,10 @@ def test_models_that_keep_their_attention(name, tmp_path):
     ("name", "values", "problem"),
     [
         ("lsh-h2-c64", {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "one projection"),
-        ("sdpa", {"kind": "sdpa"}, "'sdpa-grid'"),
         ("eager", {"kind": "sdpa"}, "eager"),
         ("favor-m64", {"kind": "favor", "nb_features": 32}, "favor-m32"),
-        ("favor", {"kind": "favor", "nb_features": 32}, "favor-m32-seed0"),
         ("favor-m8", {"kind": "favor", "nb_features": 8, "redraw_interval": 5}, "redraw_interval = 5"),
-        ("favor", {"nb_features": 32}, "kind"),
-        ("sdpa+favor", [FAVOR, SDPA], r"favor-m256\+sdpa"),
-        ("sdpa+lsh", [SDPA, {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}], "one projection"),
-        ("favor", [], "names no mechanism"),
+        ("linformer-k4", {"kind": "linformer", "rank": 4, "length": 40}, "linformer"),
     ],
 )
 def test_registration_that_is_refused(name, values, problem):

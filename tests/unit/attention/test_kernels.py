@@ -64,14 +64,6 @@ def test_what_is_compiled_anew(kernel, other):
     assert not kernel.started
 
 
-def test_lengths_and_seeds_fill_no_memory(kernel):
-    for number in range(2, 1000):
-        launch(kernel, 1, torch.zeros(8), (number, 64, 1), FIRST=1, LAST=2)
-        launch(kernel, 1, torch.zeros(8), 2**40 + number, FIRST=1, LAST=2)
-    assert len(kernel.bound) == len(kernels._compiled) == 4  # divisible by 16 or not
-    assert len(kernel.started) == 2 * 998 - 4
-
-
 @pytest.fixture
 def gpu(monkeypatch):
     """Return what makes rows on a GPU of a compute capability, on a machine without one."""
@@ -92,24 +84,6 @@ def gpu(monkeypatch):
 
     yield rows
     kernels._gpu_reason.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("changes", "chosen"),
-    [
-        ({}, True),
-        ({"dtype": torch.float16}, True),
-        ({"dtype": torch.float32}, False),  # slower there
-        ({"dtype": torch.float64}, False),
-        ({"width": 129}, False),
-        ({"number": 0}, False),
-        ({"capability": (7, 5)}, False),
-    ],
-)
-def test_kernels_by_themselves(gpu, changes, chosen):
-    rows = gpu(**({"capability": (9, 0)} | changes))
-    assert by_triton("auto", rows) is chosen
-    assert not by_triton("torch", rows)
 
 
 def test_kernels_that_are_asked_for(gpu):

@@ -2,10 +2,8 @@ import pytest
 import torch
 from mechanism_cases import draw
 
-from lib.attention import register_attention
 from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
-from lib.core.errors import ConfigError
 
 
 def linformer(rank, length, *, layer=0, seed=0, heads=2, width=8, dropout=0.0):
@@ -49,8 +47,3 @@ def test_first_shares_are_keyed():
         mechanism = linformer(64, 512)
     mechanism.to_empty(device="cpu").reset_features()
     assert torch.equal(mechanism.shares, drawn[0])
-
-
-def test_refused_in_foreign_models():
-    with pytest.raises(ConfigError, match="linformer"):
-        register_attention({"linformer-k4": {"kind": "linformer", "rank": 4, "length": 40}})

@@ -139,18 +139,6 @@ def test_states_and_gradients(kind, side):
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("kind", WHOLE)
-def test_a_window_of_another_width(kind):
-    there, inputs = model(kind).eval(), batch(SHORTEST)
-    with torch.no_grad():
-        expected = real_states(there, inputs)
-        there.set_attn_implementation(WINDOWS)
-        for reach in (REACH - 1, REACH + 1):
-            there.config.sliding_window = reach
-            assert (real_states(there, inputs) - expected).abs().max() > 1e-3
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("kind", "direction", "side"),
     [

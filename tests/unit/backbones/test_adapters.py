@@ -17,7 +17,6 @@ from transformers import (
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.backbones.settings import Lora
 from lib.backbones.stored import load_weights
 from lib.core.errors import RunError
@@ -152,9 +151,6 @@ def test_targets():
     assert {name.rpartition(".")[2] for name in layers(model)} == {"q_proj", "down_proj"}
     with pytest.raises(RunError, match=r"recipe\.lora: .*query.*down_proj"):
         adapted("llama", targets=["q_proj", "query"])
-    model = AutoModelForMaskedLM.from_config(RecurrentConfig(vocab_size=VOCABULARY, hidden_size=8))
-    with pytest.raises(RunError, match=r"recipe\.lora"):
-        Adapters(model, Lora(), seed=0, start=None)
 
 
 def test_draws_are_keyed():

@@ -5,7 +5,7 @@ import torch
 from encoder_cases import EXAMPLES, EncoderForMaskedLM, EncoderForSequenceClassification, build, labelled
 from torch._dynamo.utils import counters
 
-from lib.attention.contract import mechanisms, set_step
+from lib.attention.contract import set_step
 from lib.backbones.faster import CompiledAtFixedSizes, compile_blocks
 from lib.tokens.batches import known_beforehand
 
@@ -37,13 +37,6 @@ def trained(head, mechanism, lengths, **how):
     set_step(model, 3)
     batches = [known_beforehand(labelled(model, *each), scored=head is EncoderForMaskedLM) for each in lengths]
     return [gradients(model, batch) for batch in batches]
-
-
-def test_graphs_around_what_cannot_be_traced():
-    trained(EncoderForSequenceClassification, "favor", LENGTHS[:1], backend="aot_eager")
-    assert not next(iter(mechanisms(build(EncoderForMaskedLM, mechanism=EXAMPLES["favor"])))).is_traceable
-    assert counters["stats"]["unique_graphs"] == 2
-    assert not counters["graph_break"]
 
 
 def test_gradients_of_a_compiled_model():

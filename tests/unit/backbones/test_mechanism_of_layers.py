@@ -3,7 +3,6 @@
 import pytest
 import torch
 from encoder_cases import EXAMPLES, EncoderForMaskedLM, build
-from pydantic import ValidationError
 
 from lib.attention.contract import mechanisms
 from lib.backbones.encoder.settings import Settings
@@ -15,7 +14,6 @@ from lib.core.errors import RunError
 SDPA, LSH, FAVOR = (EXAMPLES[kind] for kind in ("sdpa", "lsh", "favor"))
 WINDOW = {"kind": "window", "width": 4}
 LINFORMER = {"kind": "linformer", "rank": 4, "length": 40}
-NYSTROM = {"kind": "nystrom", "landmarks": 4}
 HYBRID = [WINDOW, FAVOR, SDPA]
 
 
@@ -26,13 +24,6 @@ def settings(*held, **values):
 
 def kinds(model):
     return [each.settings.kind for each in mechanisms(model)]
-
-
-def test_the_list_repeats_over_the_layers():
-    model = build(EncoderForMaskedLM, mechanism=[WINDOW, SDPA], num_hidden_layers=5)
-    assert kinds(model) == ["window", "sdpa", "window", "sdpa", "window"]
-    assert [each.layer for each in mechanisms(model)] == [0, 1, 2, 3, 4]
-    assert [each.kind for each in model.config.parameters.mechanism_of_layers] == kinds(model)
 
 
 def test_every_layer_computes_as_where_all_are_alike():
@@ -58,36 +49,12 @@ def test_a_list_that_repeats_itself():
 def test_estimates_are_those_of_all_layers():
     hybrid, window, exact = settings(WINDOW, WINDOW, WINDOW, SDPA), settings(WINDOW), settings(SDPA)
     assert state_bytes(hybrid, 100) == (3 * state_bytes(window, 100) + state_bytes(exact, 100)) / 4
-    products = [each.products_per_token(4096, 0.15) for each in (hybrid, window, exact)]
-    assert products[0] == pytest.approx((3 * products[1] + products[2]) / 4, rel=1e-12)
     assert hybrid.keys_per_query(4096) == (3 * window.keys_per_query(4096) + 4096) / 4
     # A list that does not divide the layers: two of three are windows.
     assert settings(WINDOW, SDPA, num_hidden_layers=3).keys_per_query(90) == (2 * window.keys_per_query(90) + 90) / 3
     assert settings(SDPA, LINFORMER).longest() == 40
     assert (hybrid.exact_up_to(), settings(SDPA, FAVOR).exact_up_to()) == (window.exact_up_to(), 0)
     assert exact.exact_up_to() is None
-    assert "attention_maps" in settings(WINDOW, SDPA).abilities
-    assert "attention_maps" not in settings(SDPA, NYSTROM).abilities
-    assert "key" in settings(LSH, SDPA).linear_layers
-    assert "key" not in settings(LSH).linear_layers
-    assert (hybrid.family, settings(SDPA, FAVOR, WINDOW, FAVOR).family) == ("window+sdpa", "sdpa+favor+window")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"mechanism": []}, "mechanism"),
-        ({"mechanism": [SDPA, {"kind": "mamba"}]}, "mamba"),
-        ({"mechanism": [SDPA, {"kind": "window", "width": 0}]}, "mechanism.*width"),
-        ({"mechanism": [WINDOW, WINDOW, SDPA], "num_hidden_layers": 2}, "3 entries for 2 layers"),
-        ({"mechanism": [SDPA, FAVOR], "attention_dropout": 0.1}, "attention_dropout = 0.1.*favor-m8"),
-        ({"mechanism": [SDPA, FAVOR], "position_embedding_type": "alibi"}, "alibi.*favor-m8"),
-        ({"mechanism": [SDPA, LSH], "kv_rank": 8}, "kv_rank = 8.*lsh-h2-c4"),
-    ],
-)
-def test_settings_that_are_refused(values, message):
-    with pytest.raises(ValidationError, match=f"(?s){message}"):
-        Settings(**values)
 
 
 def trained(folder, mechanism, **changes):

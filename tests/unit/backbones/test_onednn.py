@@ -68,11 +68,3 @@ def test_what_is_left_to_torch():
         assert torch.equal(
             model.to(dtype)(states.to(dtype)), nn.functional.linear(states.to(dtype), *model.parameters())
         )
-
-
-def test_small_products(monkeypatch):
-    monkeypatch.setattr(onednn, "_faster", lambda: True)
-    monkeypatch.setattr(onednn._Product, "apply", lambda *_: pytest.fail("computed by oneDNN"))
-    model = nn.Sequential(layer(8, 8))
-    use_onednn(model)
-    model(torch.randn(3, 8))

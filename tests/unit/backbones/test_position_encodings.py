@@ -2,11 +2,9 @@ import math
 
 import pytest
 import torch
-from encoder_cases import build, token_ids
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.positions import Phases, alibi_slopes, rotate, sinusoids
 
 CPU = torch.device("cpu")
@@ -103,14 +101,3 @@ def test_slopes():
     assert alibi_slopes(4) == [1 / 4, 1 / 16, 1 / 64, 1 / 256]
     assert alibi_slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
     assert alibi_slopes(12) == pytest.approx([*alibi_slopes(8), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
-
-
-def test_order_without_positions():
-    """The states of shuffled tokens are the shuffled states; with sinusoids they are not."""
-    ids, order = token_ids(1, 9), torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    distances = {}
-    for position in ("none", "sinusoidal"):
-        model = build(EncoderModel, position_embedding_type=position).eval()
-        moved = model(ids[:, order]).last_hidden_state - model(ids).last_hidden_state[:, order]
-        distances[position] = moved.abs().max().item()
-    assert distances["none"] < 1e-5 < 0.01 < distances["sinusoidal"]

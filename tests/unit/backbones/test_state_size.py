@@ -1,10 +1,11 @@
-"""State sizes of backbones, against the states that their layers hand on."""
+"""State sizes of backbones, against the states that their layers hand on, and costs, against counted products."""
 
 import importlib
 
 import pytest
 import torch
 from plain_vocabulary import PlainVocabulary
+from torch.utils.flop_counter import FlopCounterMode
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
@@ -60,9 +61,20 @@ def test_state_of_a_state_space_encoder(monkeypatch):
     assert state_bytes(parameters, 12) == 4 * (sum(kept) + 2 * (reach - 1) * width)
 
 
-def test_backbones_that_do_not_say_it():
-    assert encoder().state_numbers(1) is not None
-    assert BACKBONES.parse({"kind": "tfidf"}).state_numbers(1) is None
-    published = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    published |= {"intermediate_size": 32, "max_position_embeddings": 64}
-    assert BACKBONES.parse({"kind": "pretrained", "architecture": published}).state_numbers(1) is None
+SIZES = {"hidden_size": 64, "num_hidden_layers": 3}
+ATTENDS = SIZES | {"num_attention_heads": 4, "intermediate_size": 96}
+EXACT = {"mechanism": {"kind": "sdpa", "use_native_sdpa": False}, "attention_dropout": 0.0}
+COUNTED = {
+    "encoder": ATTENDS | EXACT | {"num_key_value_heads": 2},
+    "pretrained": EXACT | {"architecture": ATTENDS | {"model_type": "bert", "max_position_embeddings": 256}},
+    "ssm": SIZES | {"head_size": 16, "state_size": 32, "chunk_size": 16},
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_products_of_a_token(kind):
+    parameters = BACKBONES.parse({"kind": kind, **COUNTED[kind]})
+    network = model(parameters)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.ones(1, 256, dtype=torch.long))
+    assert counter.get_total_flops() / 2 / 256 == pytest.approx(parameters.products_per_token(256, 0.0), rel=0.03)

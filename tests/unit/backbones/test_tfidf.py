@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 
 FIXED = {"C": 1.0, "class_weight": None}
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
@@ -85,27 +84,6 @@ def test_documents_without_a_feature(caplog):
     assert found.featureless == 0
     found.class_probabilities(chinese(4)["text"], 3)
     assert found.featureless == 1
-
-
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        (pd.DataFrame({"text": ["one two", "three four"], "label": [0, 1]}), "min_df = 2"),
-        (documents([1] * 10), "class"),
-    ],
-)
-def test_documents_that_teach_nothing(frame, message):
-    with pytest.raises(DataError, match=message):
-        fitted(frame)
-
-
-def test_settings_that_are_refused():
-    for name in ("C", "class_weight"):
-        with pytest.raises(ConfigError, match="validation"):
-            fitted(documents([0, 1] * 20), **{name: "validation"})
-    for name, value in (("C", 0), ("class_weight", {0: 2.0}), ("max_df", 2), ("min_df", 0), ("ngram_max", 0)):
-        with pytest.raises(ValidationError, match=name):
-            BACKBONES.parse({"kind": "tfidf", name: value})
 
 
 def test_pairs_by_what_their_texts_share():

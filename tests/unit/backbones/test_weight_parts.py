@@ -50,9 +50,23 @@ def parts_of(model):
     return counts
 
 
-def test_bert():
+def own(kind, **fields):
+    config = {"hidden_size": WIDTH, "num_hidden_layers": BLOCKS, "vocab_size": WORDS, "num_labels": CLASSES} | fields
+    module = BACKBONES.load(kind, "backbone").Backbone.model_class
+    return transformers.AutoModelForSequenceClassification.from_config(module.config_class(**config))
+
+
+def own_encoder(**fields):
+    return own("encoder", num_attention_heads=4, intermediate_size=INNER, classifier_head="none", **fields)
+
+
+OF_BERT = {"position_embedding_type": "learned", "max_position_embeddings": 20, "type_vocab_size": 2}
+
+
+@pytest.mark.parametrize("make", [lambda: pretrained("bert"), lambda: own_encoder(**OF_BERT)], ids=["bert", "own"])
+def test_bert(make):
     """Its tables have 2 segments; the norm after attention lies among the modules of attention."""
-    assert parts_of(pretrained("bert")) == {
+    assert parts_of(make()) == {
         "embeddings": (WORDS + 20 + 2) * WIDTH,
         "attention": ATTENTION_OF_BERT,
         "feed_forward": FEED_FORWARD_OF_BERT,
@@ -118,6 +132,16 @@ def test_weights_that_are_not_declared():
     assert parts_of(model)["other"] == 3 * 5 + 5
 
 
-def test_every_kind_with_a_model_of_its_own_declares_its_parts():
-    for kind in BACKBONES.kinds():
-        assert not BACKBONES.has(kind, "model") or hasattr(BACKBONES.load(kind, "model"), "weight_parts"), kind
+def test_own_encoders_of_fewer_weights():
+    """One projection for queries and keys; keys and values of one head of four, from a latent of 6."""
+    square, per_head = WIDTH * WIDTH + WIDTH, WIDTH // 4
+    lsh = own_encoder(mechanism={"kind": "lsh", "num_hashes": 2, "chunk_size": 4})
+    assert parts_of(lsh)["attention"] == BLOCKS * 3 * square
+    narrow = parts_of(own_encoder(num_key_value_heads=1, kv_rank=6))
+    assert narrow["attention"] == BLOCKS * (2 * square + WIDTH * 6 + 2 * (6 * per_head + per_head))
+
+
+@pytest.mark.parametrize(("kind", "part"), [("recurrent", "recurrence"), ("ssm", "state_space")])
+def test_layers_that_do_not_attend(kind, part):
+    counts = parts_of(own(kind, **{"head_size": 8} if kind == "ssm" else {}))
+    assert counts.keys() == {"embeddings", "norms", part, "head"}

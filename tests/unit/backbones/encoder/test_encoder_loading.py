@@ -83,9 +83,7 @@ def test_weights_of_shared_projections(tmp_path, pair):
     ("changes", "message"),
     [
         ({"intermediate_size": 48, "num_hidden_layers": 3}, "num_hidden_layers is 3.*intermediate_size is 48"),
-        ({"num_attention_heads": 4}, "num_attention_heads is 4"),
         ({"position_embedding_type": "alibi"}, "position_embedding_type is alibi"),
-        ({"vocab_size": 60}, r"\[60, 16\], found \[50, 16\]"),
         ({"tie_word_embeddings": False}, r"head\.decoder\.weight"),
     ],
 )
@@ -96,16 +94,6 @@ def test_weights_of_another_architecture(tmp_path, changes, message):
     with pytest.raises(RunError, match=message):
         load_weights(model, tmp_path)
     torch.testing.assert_close(model.state_dict(), before, atol=0, rtol=0)
-
-
-def test_an_untied_decoder_and_longer_learned_positions(tmp_path):
-    saved(tmp_path, tie_word_embeddings=False, position_embedding_type="learned")
-    changes = {"position_embedding_type": "learned"}
-    with pytest.raises(RunError, match=r"head\.decoder\.weight"):
-        load_weights(build(EncoderForMaskedLM, **changes), tmp_path)
-    changes |= {"max_position_embeddings": 128, "tie_word_embeddings": False}
-    with pytest.raises(RunError, match=r"position_embeddings\.weight"):
-        load_weights(build(EncoderForMaskedLM, **changes), tmp_path)
 
 
 def test_positions_stretched_after_training(tmp_path):

@@ -1,4 +1,4 @@
-"""The encoder beyond what every backbone owes: mechanisms with positions, switches, memory of a head, refusals."""
+"""The encoder beyond what every backbone owes: mechanisms with positions, switches, memory of a head."""
 
 import itertools
 
@@ -8,7 +8,6 @@ from encoder_cases import (
     EXAMPLES,
     MIXES,
     EncoderForMaskedLM,
-    EncoderForSequenceClassification,
     build,
     labelled,
     masks,
@@ -19,7 +18,6 @@ from encoder_cases import (
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
-from lib.core.errors import ConfigError
 from lib.tasks.sequence_classification import Settings as Classification
 
 
@@ -105,30 +103,6 @@ def test_config_has_the_defaults_of_the_settings():
     for settings in (Encoder(), Classification(kind="sequence_classification")):
         for name, value in settings.model_dump(exclude={"kind", "mechanism"}).items():
             assert config[name] == value, name
-
-
-def test_refusals():
-    learned = build(EncoderModel, position_embedding_type="learned", max_position_embeddings=12)
-    assert learned(token_ids(1, 12)).last_hidden_state.shape == (1, 12, 16)
-    with pytest.raises(ValueError, match="max_position_embeddings"):
-        learned(token_ids(1, 13))
-    with pytest.raises(ValueError, match="type_vocab_size"):
-        learned(token_ids(1, 3), token_type_ids=torch.zeros(1, 3, dtype=torch.long))
-    with pytest.raises(TypeError, match="position_ids"):
-        learned(token_ids(1, 3), position_ids=torch.zeros(1, 3, dtype=torch.long))
-    with pytest.raises(ValueError, match="num_attention_heads"):
-        tiny_config(num_attention_heads=3)
-    with pytest.raises(ValueError, match="position_embedding_type"):
-        build(EncoderModel, position_embedding_type="alibi", mechanism=EXAMPLES["favor"])
-    with pytest.raises(ConfigError, match="softmax"):
-        tiny_config(mechanism={"kind": "softmax"})
-    for name, value in (
-        ("classifier_pooling", "median"),
-        ("classifier_head", "gpt"),
-        ("problem_type", "multi_label_classification"),
-    ):
-        with pytest.raises(ConfigError, match=name):
-            build(EncoderForSequenceClassification, **{name: value})
 
 
 def test_spread_of_embeddings(tmp_path):

@@ -86,9 +86,3 @@ def test_heads_whose_steps_are_captured():
         names[head.__name__] = {name for name in asked if name.endswith("_ids")}
         assert not head.may_be_captured or names[head.__name__] == {"input_ids"}, head
     assert names["PairClassification"] == {"input_ids", "pair_ids"}
-
-
-def test_a_batch_whose_tokens_are_all_labelled():
-    ids = torch.arange(2 * LENGTHS).view(2, LENGTHS)
-    known = known_beforehand({"input_ids": ids, "labels": ids}, scored=True)
-    assert all(torch.equal(each, known[name]) for name, each in rounded(known).items())

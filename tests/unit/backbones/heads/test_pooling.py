@@ -3,7 +3,6 @@ import torch
 from encoder_cases import masks
 
 from lib.backbones.heads.model import pooling
-from lib.core.errors import ConfigError
 
 # Padding at the end, at the beginning, in between, and none.
 MASK = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [1, 1, 1, 1, 1, 1, 1]]).bool()
@@ -39,10 +38,3 @@ def test_pooling_with_hostile_padding(name):
     pooled.sum().backward()
     assert poisoned.grad[~mask].eq(0).all()
     assert poisoned.grad.isfinite().all()
-
-
-def test_unknown_pooling():
-    with pytest.raises(ConfigError, match="'median'.*cls.*mean_step"):
-        pooling("median", 1)
-    with pytest.raises(ConfigError, match="pooling_step = 0"):
-        pooling("mean_step", 0)

@@ -1,7 +1,5 @@
 """First weights of a model that reads segments: of a published encoder, of a run of its encoder, of its own kind."""
 
-import json
-
 import pytest
 import torch
 import transformers
@@ -106,23 +104,10 @@ def test_weights_of_a_run_on_segments(pooling, make, tmp_path):
         assert model.config.segment == 12
 
 
-def test_saved_and_read_bit_by_bit(make, tmp_path):
-    _, model = make(segments(FAVOR, pooling="transformer"), id2label={0: "a", 1: "b", 2: "c"})
-    jittered(model).save_pretrained(tmp_path)
-    read = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
-    assert type(read) is type(model)
-    assert read.config.parameters == model.config.parameters
-    assert all(torch.equal(weight, read.state_dict()[name]) for name, weight in model.state_dict().items())
-    ids = torch.randint(5, 40, (2, 21))
-    torch.testing.assert_close(read(ids).logits, model(ids).logits, atol=1e-6, rtol=1e-5)
-    assert json.loads((tmp_path / "config.json").read_text())["encoder"]["model_type"] == "attention_encoder"
-
-
 @pytest.mark.parametrize(
     ("source", "auto", "with_head", "message"),
     [
         (PLAIN | {"architecture": BERT | {"hidden_size": 32}}, "AutoModelForMaskedLM", False, "hidden_size is 16"),
-        ({"kind": "recurrent", "hidden_size": 16}, "AutoModelForMaskedLM", False, "recurrent_encoder"),
         (PLAIN, "AutoModelForSequenceClassification", True, "expected 'hierarchical_encoder'"),
         (segments(pooling="transformer"), "AutoModelForSequenceClassification", False, "pooling is mean"),
     ],

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from plain_vocabulary import PlainVocabulary
-from pydantic import ValidationError
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from lib.backbones.pretrained.backbone import Backbone
@@ -67,24 +66,3 @@ def test_stretched_positions(fill, longer):
         inner.rotary_emb.sliding_attention_inv_freq, source.base_model.rotary_emb.sliding_attention_inv_freq
     )
     assert backbone.parameters.longest() == 64
-
-
-@pytest.mark.parametrize(
-    ("kind", "rows", "positions", "expected"),
-    [
-        ("bert", 16, {"length": 16, "fill": "tiled"}, "16"),
-        ("bert", 16, {"length": 32, "fill": "yarn"}, "tiled"),
-        ("modernbert", 16, {"length": 32, "fill": "tiled"}, "yarn"),
-        ("modernbert", None, {"length": 32, "fill": "yarn"}, "max_position_embeddings"),
-    ],
-)
-def test_positions_that_are_refused(kind, rows, positions, expected):
-    with pytest.raises(ValidationError, match=expected):
-        Settings(architecture=architecture(kind, rows), positions=positions)
-
-
-def test_weights_of_other_positions():
-    short = Settings(architecture=architecture("bert", 16))
-    long = Settings(architecture=architecture("bert", 16), positions={"length": 32, "fill": "tiled"})
-    assert list(long.takeover_errors(short)) == ["positions.length is 32, but the weights come from None"]
-    assert list(long.takeover_errors(long)) == []

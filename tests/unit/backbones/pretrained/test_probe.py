@@ -81,13 +81,6 @@ def test_every_family_and_direction(family):
         assert not torch.equal(first, other)
 
 
-def test_a_family_like_llama_is_one_line(monkeypatch):
-    """The example of docs/add_family.md."""
-    monkeypatch.setitem(FAMILIES, "starcoder2", FAMILIES["llama"])
-    for direction in ("causal", "bidirectional"):
-        probe(build("starcoder2", direction), direction)
-
-
 @pytest.mark.parametrize("layer", [0, 2])
 def test_a_single_layer_that_stays_causal(layer):
     """As after an upgrade that moves the switch: the mask is gone, the layer is causal all the same."""

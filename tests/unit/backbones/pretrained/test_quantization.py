@@ -13,8 +13,6 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.settings import Settings
 from lib.backbones.settings import Lora
-from lib.core import errors
-from lib.core.errors import RunError
 
 SIZES = {
     "hidden_size": 64,
@@ -95,9 +93,3 @@ def test_adapters_beside_them(backbone, plain, quantized, tmp_path):
     backbone.quantize(plain, "fp32")
     found = PeftModel.from_pretrained(plain, tmp_path / "model" / "adapter").eval()
     torch.testing.assert_close(found(IDS).logits, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_without_the_package(backbone, plain, monkeypatch):
-    monkeypatch.setattr(errors, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match="bitsandbytes"):
-        backbone.quantize(plain, "fp32")

@@ -35,16 +35,10 @@ SIZES = {
 }
 KEYS = {"num_key_value_heads": 2}
 EXTRA = {
-    "big_bird": {"block_size": 2, "num_random_blocks": 1},
     "electra": {"embedding_size": 8},
-    "gemma2": KEYS | {"head_dim": 4},
-    "gemma3_text": KEYS | {"head_dim": 4, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8},
     "llama": KEYS,
     "longformer": {"attention_window": [4, 8]},
-    "mistral": KEYS,
-    "nystromformer": {"conv_kernel_size": 5},
     "phi3": KEYS,
-    "qwen3": KEYS,
     "roberta": {"type_vocab_size": 1},
 }
 IDS = torch.arange(3, 23).view(2, 10)

@@ -122,13 +122,6 @@ def test_heads_in_groups_and_tokens_in_parts(reverse, monkeypatch):
     assert_near(by_kernels(tensors, reverse), [each.double() for each in whole], 1e-6)
 
 
-@both_directions
-def test_repeated_bit_by_bit(reverse):
-    tensors = drawn(75, dtype=torch.float16)
-    for mine, theirs in zip(by_kernels(tensors, reverse), by_kernels(tensors, reverse), strict=True):
-        assert torch.equal(mine, theirs)
-
-
 SIZES = {
     "vocab_size": 50,
     "hidden_size": 16,
