@@ -61,7 +61,7 @@ with extended(*EXTENSIONS):
     IN_BLOCKS = [name for name in EXAMPLES | BIASED if limits(build(name))]
 
 
-def test_every_kind_has_reference_and_examples():
+def test_kind_has_reference_and_examples():
     places = ("lib", "studies/*")
     folders = {path.parent.name for place in places for path in ROOT.glob(f"{place}/attention/*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
@@ -247,7 +247,7 @@ def test_low_precision(name, monkeypatch):
 
 
 @pytest.mark.extended
-def test_a_fresh_process_gives_the_same(tmp_path):
+def test_fresh_process_gives_the_same(tmp_path):
     saved = {}
     for name in EXAMPLES:
         mechanism = build(name)
@@ -281,7 +281,7 @@ def test_reach_of_an_encoder():
     assert encoder("linformer", **learned | {"max_position_embeddings": 100}).longest() == 64
 
 
-def test_what_hides_padding_has_the_bits_of_masked_fill():
+def test_hidden_padding_beside_masked_fill():
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         rows = torch.randn(3, 2, 7, 4, dtype=dtype).transpose(1, 2).contiguous().transpose(1, 2)
         real = torch.rand(3, 7) < 0.5

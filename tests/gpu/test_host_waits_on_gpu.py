@@ -20,7 +20,7 @@ def waiting_is_an_error():
 @pytest.mark.parametrize(
     ("head", "lengths"), [(EncoderForMaskedLM, (9, 4)), (EncoderForSequenceClassification, (9, 9))]
 )
-def test_a_step_waits_for_nothing(mechanism, head, lengths, waiting_is_an_error):
+def test_host_during_a_step(mechanism, head, lengths, waiting_is_an_error):
     model = build(head, mechanism=EXAMPLES[mechanism]).train().cuda()
     known = known_beforehand(labelled(model, *lengths), scored=head is EncoderForMaskedLM)
     batch = {name: tensor.cuda() for name, tensor in known.items()}

@@ -270,7 +270,7 @@ def test_later_attempts_do_what_was_planned(finished):
 
 
 @pytest.mark.parametrize("event", ["cancelled", "warned", "lost", "lives_on"])
-def test_a_disturbed_job_goes_on_from_its_last_checkpoint(finished, event):
+def test_job_after_a_disturbance(finished, event):
     """It ends with the same weights, predictions and scores as an undisturbed one."""
     seed = finished.events[event]
     first, *others = finished.jobs(seed)
@@ -282,12 +282,12 @@ def test_a_disturbed_job_goes_on_from_its_last_checkpoint(finished, event):
     finished.assert_as_undisturbed(seed)
 
 
-def test_a_second_attempt_asks_for_more(finished):
+def test_resources_of_a_second_attempt(finished):
     first, second, *_ = map(asked, finished.jobs(finished.events["cancelled"]))
     assert second == first | {"memory": "3000M", "time": "00:30:00"}
 
 
-def test_a_job_outlives_snakemake_and_the_next_one_makes_it_too(finished):
+def test_job_that_outlives_snakemake(finished):
     """`kill -9` of snakemake, `--unlock` and a restart, while the first job still runs."""
     seed = SEEDS[4]
     snakemake = finished.start(target(seed))
@@ -301,7 +301,7 @@ def test_a_job_outlives_snakemake_and_the_next_one_makes_it_too(finished):
     finished.assert_as_undisturbed(seed)
 
 
-def test_a_job_that_ends_without_snakemake_is_not_made_again(finished):
+def test_job_that_ends_without_snakemake(finished):
     seed = SEEDS[5]
     snakemake = finished.start(target(seed))
     held = finished.hold(seed)

@@ -189,7 +189,7 @@ def test_exported_families_of_other_stages(kind, stage, agree, run_of, corpus, t
 
 @pytest.mark.study
 @pytest.mark.parametrize("stage", AUTO)
-def test_every_exported_family(stage, agree, run_of, corpus, padded_by_one, tmp_path):
+def test_exported_family(stage, agree, run_of, corpus, padded_by_one, tmp_path):
     for kind in FAMILIES:
         assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path / kind)
 

@@ -10,7 +10,7 @@ SEEDS = [1, 2, 3]
 POINTS_ABOVE_CHANCE = 20
 
 
-def test_every_demo_model_learns(copy_of_repository):
+def test_demo_model_learns(copy_of_repository):
     project = copy_of_repository("seeds")
     config = project.configure({"extends": "config/demo.yaml", "experiment": {"seeds": SEEDS}})
     project.snakemake("--cores", 2, "--configfile", config)

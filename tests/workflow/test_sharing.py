@@ -63,7 +63,7 @@ def test_card_of_the_run_and_model_loads(project):
     assert AutoModelForSequenceClassification.from_pretrained(project.folder / "shared").config.num_labels == 2
 
 
-def test_what_cannot_be_shared(project):
+def test_refusal_to_share(project):
     assert "no run of this study" in share(project, "--run", RUN.format(model="other"), "--out", "a")[1]
     assert "left no model" in share(project, "--run", RUN.format(model="tfidf"), "--out", "b")[1]
     (project.folder / "c").mkdir()

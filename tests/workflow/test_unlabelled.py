@@ -119,7 +119,7 @@ RUNS = [
 ]
 
 
-def test_every_document_of_test_predicted_and_none_scored(made):
+def test_predictions_without_labels(made):
     for stage, model, dataset in RUNS:
         folder = made.results / "runs" / stage / model / dataset / "seed-3"
         metrics = read_record(folder).metrics

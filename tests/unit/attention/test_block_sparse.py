@@ -116,7 +116,7 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_who_sees_whom_by_ranks(name, monkeypatch):
+def test_pairs_seen_by_ranks(name, monkeypatch):
     """By one call under a dense mask, and by blocks."""
     pattern, settings = PATTERNS[name]
     monkeypatch.setattr(computation.BlockSparse, "_is_dense_at", lambda self, tokens: True)

@@ -16,7 +16,7 @@ from lib.core.errors import ConfigError, RunError
 from lib.core.extensions import ROOT
 
 
-def test_a_copied_folder_in_a_study(own_extension):
+def test_copied_folder_in_a_study(own_extension):
     """Of a mechanism that declares what the others do not, nothing stands outside its folder."""
     values = {"kind": "linformer", "rank": 3, "length": 64}
     kind, copy = values["kind"], f"{values['kind']}_copied"

@@ -85,7 +85,7 @@ def test_lsh_with_dropout_computes_its_rounds():
     assert mechanism.eval().is_exact_at(query)
 
 
-def test_what_every_mechanism_says_of_24_tokens():
+def test_exactness_of_24_tokens():
     for name in EXAMPLES | BIASED:
         mechanism = build(name)
         border = mechanism.settings.exact_up_to()

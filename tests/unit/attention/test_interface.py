@@ -145,7 +145,7 @@ def states_of_layers(folder, name, implementation, batch):
 
 
 @pytest.mark.parametrize("name", ["distilbert", "eurobert"])
-def test_a_list_repeats_over_the_layers(folder, batch, name):
+def test_list_repeats_over_the_layers(folder, batch, name):
     register_attention({"sdpa+favor": [SDPA, FAVOR], "favor+sdpa": [FAVOR, SDPA]})
     exact, favor = (states_of_layers(folder, name, each, batch) for each in ("sdpa-grid", "favor"))
     for implementation, first in (("sdpa+favor", exact), ("favor+sdpa", favor)):
@@ -155,7 +155,7 @@ def test_a_list_repeats_over_the_layers(folder, batch, name):
             assert (found[2] - each[2]).abs().max() > 5e-5
 
 
-def test_a_list_counts_layers_without_a_window(folder, batch):
+def test_list_counts_layers_without_a_window(folder, batch):
     """The first layer without one is the second, and has the first mechanism."""
     register_attention({"favor+sdpa": [FAVOR, SDPA]})
     kinds = ["sliding_attention", "full_attention", "full_attention"]

@@ -37,7 +37,7 @@ def kernel(monkeypatch):
     return Kernel("LAST", "FIRST")
 
 
-def test_a_kernel_is_bound_once(kernel):
+def test_kernel_is_bound_once(kernel):
     rows, others = torch.zeros(8), torch.ones(4)
     launch(kernel, 3, rows, 5, FIRST=1, LAST=2, num_warps=4)
     launch(kernel, 7, others, 5, FIRST=1, LAST=2, num_warps=4)
@@ -56,7 +56,7 @@ def test_a_kernel_is_bound_once(kernel):
         (torch.zeros(8), None),
     ],
 )
-def test_what_is_compiled_anew(kernel, other):
+def test_kernels_compiled_anew(kernel, other):
     launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=2)
     launch(kernel, 1, *other, FIRST=1, LAST=2)
     launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=3)

@@ -120,7 +120,7 @@ def test_dropout_in_training_only():
 
 
 @pytest.mark.parametrize(("masked", "join"), [(False, "mean"), (True, "union")])
-def test_the_backward_pass_with_dropout(masked, join, monkeypatch):
+def test_backward_pass_with_dropout(masked, join, monkeypatch):
     monkeypatch.setitem(SCORES, "cpu", 1000)  # many blocks, each with draws of its own
     mechanism = lsh(chunk_size=8, dropout=0.4, masked=masked, join=join).train()
     query, value, cotangent = rows(2, 100).double(), rows(2, 100, seed=1).double(), rows(2, 100, seed=2).double()

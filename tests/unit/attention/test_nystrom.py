@@ -36,7 +36,7 @@ def test_iterations_end_at_the_pseudo_inverse():
 
 
 @pytest.mark.parametrize("iterations", [1, 6])
-def test_a_text_alone_equals_the_published_layer(iterations, monkeypatch):
+def test_text_alone_equals_the_published_layer(iterations, monkeypatch):
     """With more heads or texts, the published start takes one maximum over all of them, and so depends on the batch."""
     torch.manual_seed(0)
     published = NystromformerSelfAttention(

@@ -19,7 +19,7 @@ def reached(mechanism, length):
     return (weights != 0).sum(-1).amax(1)[0]
 
 
-def test_every_mechanism_says_its_size():
+def test_mechanism_says_its_size():
     lengths = (1, 16, 64, 256)
     for name, values in EXAMPLES.items():
         settings = MECHANISMS.parse(values)

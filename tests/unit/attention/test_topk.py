@@ -24,7 +24,7 @@ def test_highest_scores_and_the_first_of_equal_ones():
             assert torch.equal(highest(scores, number).sort().values, expected.sort().values)
 
 
-def test_the_earlier_of_equal_keys_with_padding():
+def test_earlier_of_equal_keys_with_padding():
     length = 12
     query, value = rows(1, 2, length, 8), rows(1, 2, length, 8, seed=1)
     key = rows(1, 2, 1, 8, seed=2).expand(1, 2, length, 8)
@@ -39,7 +39,7 @@ def test_the_earlier_of_equal_keys_with_padding():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_the_choice_in_half_precision(dtype):
+def test_choice_in_half_precision(dtype):
     query, key = rows(1, 2, 64, 8).to(dtype), rows(1, 2, 64, 8, seed=1).to(dtype)
     chosen = topk(3).weights(query, key) > 0
     with torch.autocast("cpu", dtype=dtype):

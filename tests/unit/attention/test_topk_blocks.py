@@ -27,14 +27,14 @@ def test_sizes_and_windows_equal_the_reference(block_size, blocks, window):
         torch.testing.assert_close(mechanism(query, key, value, mask).double(), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_the_first_of_equal_blocks():
+def test_first_of_equal_blocks():
     same = torch.ones(1, 1, 24, 8)
     seen = by_blocks(4, 2, 0, heads=1).weights(same, same)[0, 0] > 0
     assert seen[20:].all(0).nonzero().squeeze(-1).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23]
     assert seen[:4].all(0).nonzero().squeeze(-1).tolist() == list(range(12))
 
 
-def test_the_backward_pass_with_dropout(monkeypatch):
+def test_backward_pass_with_dropout(monkeypatch):
     monkeypatch.setitem(computation.SCORES, "cpu", 200)  # many parts, each computed again
     mechanism = by_blocks(dropout=0.4).train()
     query, key, value, cotangent = (rows(2, 2, 50, 8, seed=seed).double() for seed in range(4))

@@ -83,7 +83,7 @@ def test_adapters_and_head_train(case):
             assert torch.equal(tensor, untouched[name]), name
 
 
-def test_a_merged_model(case, tmp_path):
+def test_merged_model(case, tmp_path):
     adapters, model, before, auto = adapted(case)
     adapters.save(tmp_path / "merged")
     before.save_pretrained(tmp_path / "plain")
@@ -138,7 +138,7 @@ def layers(model):
         ("lsh", {"query", "value", "output", "intermediate"}),
     ],
 )
-def test_every_linear_layer_without_targets(case, expected):
+def test_linear_layer_without_targets(case, expected):
     _, model, _, _ = adapted(case)
     assert {name.rpartition(".")[2] for name in layers(model)} == expected
     assert all(name.startswith(f"{model.base_model_prefix}.") for name in layers(model))

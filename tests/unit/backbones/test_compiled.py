@@ -50,7 +50,7 @@ def test_gradients_of_a_compiled_model():
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
-def test_the_batch_that_goes_before():
+def test_batch_that_goes_before():
     model = build(EncoderForSequenceClassification).train()
     batch = known_beforehand(labelled(model, 9, 4), scored=False)
     calls = []

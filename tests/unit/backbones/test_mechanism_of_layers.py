@@ -26,7 +26,7 @@ def kinds(model):
     return [each.settings.kind for each in mechanisms(model)]
 
 
-def test_every_layer_computes_as_where_all_are_alike():
+def test_layer_computes_as_where_all_are_alike():
     """With the same weights and the draws of the same layer and seed."""
     hybrid = build(EncoderForMaskedLM, mechanism=[*HYBRID, FAVOR], num_hidden_layers=4, feature_seed=7).eval()
     states, mask = torch.randn(2, 20, hybrid.config.hidden_size), torch.arange(20) < torch.tensor([[20], [13]])
@@ -39,7 +39,7 @@ def test_every_layer_computes_as_where_all_are_alike():
         assert torch.equal(found, expected)
 
 
-def test_a_list_that_repeats_itself():
+def test_list_that_repeats_itself():
     assert settings(WINDOW, SDPA, WINDOW, SDPA) == settings(WINDOW, SDPA)
     assert settings(SDPA, SDPA, SDPA) == settings(SDPA) == Settings(**settings(SDPA).model_dump() | {"mechanism": SDPA})
     assert settings(WINDOW, SDPA, WINDOW) != settings(WINDOW, SDPA)
@@ -66,7 +66,7 @@ def trained(folder, mechanism, **changes):
     return model
 
 
-def test_a_saved_model_keeps_its_list(tmp_path):
+def test_saved_model_keeps_its_list(tmp_path):
     model = trained(tmp_path, HYBRID)
     loaded = EncoderForMaskedLM.from_pretrained(tmp_path)
     assert kinds(loaded) == kinds(model) == ["window", "favor", "sdpa", "window"]

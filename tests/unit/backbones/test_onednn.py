@@ -57,7 +57,7 @@ def test_values_and_gradients(shape, sizes, bias, trained, transposed):
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_what_is_left_to_torch():
+def test_layers_left_to_torch():
     model = nn.Sequential(layer(8, 8))
     use_onednn(model)
     assert model(torch.randn(0, 8)).shape == (0, 8)

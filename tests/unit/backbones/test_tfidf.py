@@ -33,7 +33,7 @@ def test_classes_and_one_that_was_never_seen():
     assert fitted(documents([0, 1, 2] * 20), max_features=3).weights == 3 * (3 + 1)
 
 
-def test_a_class_in_the_middle_that_was_never_seen():
+def test_class_in_the_middle_that_was_never_seen():
     probabilities = fitted(documents([0, 2] * 20)).class_probabilities(documents([0, 2])["text"], 3)
     assert probabilities.argmax(axis=1).tolist() == [0, 2]
     assert (probabilities[:, 1] == 0).all()

@@ -98,7 +98,7 @@ def test_t5():
     }
 
 
-def test_every_family_declares_all_that_it_has():
+def test_family_declares_all_that_it_has():
     """The projections attend; matrices of the width of the feed-forward layer do not; tables are embeddings."""
     for model_type in FAMILIES:
         model = pretrained(model_type, "MaskedLM")

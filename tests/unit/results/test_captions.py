@@ -40,7 +40,7 @@ def test_captions_render(path):
     assert "{{" not in html
 
 
-def test_every_kind_has_a_caption():
+def test_kind_has_a_caption():
     assert KINDS <= NAMES
 
 

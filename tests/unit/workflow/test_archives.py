@@ -93,7 +93,7 @@ def test_links_are_packed_as_files(study, tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, *(lambda path, to=to: path.symlink_to(to) for to in ("nowhere", "x"))])
-def test_what_is_no_file_is_not_packed(make, study, tmp_path):
+def test_archive_without_pipes_and_sockets(make, study, tmp_path):
     make(study / "runs/finetune/x")
     with pytest.raises(DataError, match="runs/finetune/x"):
         packed(study, tmp_path / "a.tar.gz")

@@ -37,7 +37,7 @@ PLACES = {
 }
 
 
-def test_every_kind_has_a_table_of_its_keys():
+def test_kind_has_a_table_of_its_keys():
     """A table and a figure may share the name of their kind. Options of generators have tables, too."""
     tables = {part.splitlines()[0]: part for part in config_readme().split("\n### ")}
     for axis, place in PLACES.items():

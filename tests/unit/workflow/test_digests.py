@@ -373,7 +373,7 @@ IMPORTS = [
 ]
 
 
-def test_every_form_of_import(project):
+def test_form_of_import(project):
     (project / "lib/lazy").mkdir()
     (project / "lib/lazy/__init__.py").write_text("def __getattr__(name):\n    return name\n")
     (project / "lib/lazy/late.py").write_text("from lib.room.far import FAR as NEAR\nFAR = 1\nprint(NEAR)\n")

@@ -93,7 +93,7 @@ class Mutations(ast.NodeVisitor):
 
 
 @pytest.mark.extended
-def test_every_constant_operator_argument_and_name(definitions):
+def test_digest_after_each_edit_of_a_definition(definitions):
     """Of everything that the grid executes, at most eight per statement, in the text that its digest is made of."""
     tried = 0
     for module, names in definitions.items():

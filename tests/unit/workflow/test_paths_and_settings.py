@@ -446,7 +446,7 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         made.corpora.raw_files("imdb")
 
 
-def test_every_download_has_a_place_of_its_own():
+def test_download_has_a_place_of_its_own():
     """Whatever a dataset is called, and whatever of two addresses or revisions is alike."""
     ends = ["train/data.csv", "test/data.csv", "test/Data.csv", "test/data.csv?part=2", "test/data.csv#2", "{x}.csv"]
     urls = [

@@ -15,7 +15,7 @@ every_kind = pytest.mark.parametrize("kind", ONE_OF_KIND)
 
 
 @every_kind
-def test_a_model_that_has_learnt_is_loaded(kind, tmp_path):
+def test_model_that_has_learnt_is_loaded(kind, tmp_path):
     model = build(EncoderForMaskedLM, mechanism=ONE_OF_KIND[kind]).train()
     batch = labelled(model, 30, 12)
     model(**batch).loss.backward()

@@ -26,7 +26,7 @@ def token_labels(model):
 
 
 @pytest.mark.parametrize("head", [EncoderForMaskedLM, EncoderForTokenClassification])
-def test_what_is_known_beforehand_changes_no_digit(head):
+def test_digits_with_facts_known_beforehand(head):
     model = build(head).eval()
     batch = labelled(model, 9, 4) if head is EncoderForMaskedLM else token_labels(model)
     known = known_beforehand(batch, scored=True)

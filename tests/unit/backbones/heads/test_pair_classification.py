@@ -34,7 +34,7 @@ def batch():
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_a_pair_by_its_two_vectors(pooling):
+def test_pair_by_its_two_vectors(pooling):
     made = model(classifier_pooling=pooling)
     values = batch()
     for row, (first, second) in enumerate(zip(FIRST, SECOND, strict=True)):

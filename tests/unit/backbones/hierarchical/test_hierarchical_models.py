@@ -117,7 +117,7 @@ def test_segments_of_nothing_but_overlaps():
 @example(
     tokens=511, capacity=510, overlap=64
 )  # segments of 510 and 65 gave the last token 8.6 times the weight of the first
-def test_every_token_weighs_the_same(tokens, capacity, overlap):
+def test_token_weighs_the_same(tokens, capacity, overlap):
     """In a mean over segments of means over their tokens. A token of an overlap is in several segments."""
     overlap %= capacity
     config = SimpleNamespace(overlap=overlap, step=capacity - overlap, tokens_before=1, tokens_behind=1)
@@ -221,7 +221,7 @@ def gradients(model, ids, mask):
 
 
 @pytest.mark.parametrize("encoder", ["bert", "lsh"])
-def test_the_size_of_a_group(encoder, build):
+def test_size_of_a_group(encoder, build):
     """Without dropout, whose draws follow the groups; in training several groups are read twice."""
     dropouts = {"classifier_dropout": 0.0}
     ids, mask = padded([document(41), document(3, seed=1), document(17, seed=2)], 43)

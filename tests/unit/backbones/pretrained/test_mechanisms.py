@@ -101,7 +101,7 @@ def test_padding(kind, mechanism):
 @pytest.mark.parametrize(
     "mechanism", [FAVOR | {"nb_features": 8}, LSH, BIGBIRD, LINFORMER], ids=lambda values: values["kind"]
 )
-def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
+def test_saved_model_keeps_its_draws(mechanism, tmp_path):
     ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
     _, model = own("bert", mechanism, seed=5, shared_projection="mean")
     model.save_pretrained(tmp_path)
@@ -133,7 +133,7 @@ def test_first_weights_of_one_projection(kind, choice, published):
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "modernbert", "distilbert"])
-def test_a_list_repeats_over_layers_without_a_window(kind):
+def test_list_repeats_over_layers_without_a_window(kind):
     held = [WINDOW, FAVOR] if kind != "albert" else [FAVOR]  # whose layers are one block
     fields = architecture(kind) | ({"num_hidden_layers": 7} if kind == "modernbert" else {})
     parameters = Settings(architecture=fields, attention_dropout=0.0).with_mechanism(held)

@@ -59,7 +59,7 @@ def test_begun_causal_and_ended_bidirectional(family):
 @pytest.mark.parametrize(
     ("family", "reach"), [("mistral", {0.0: (3, 0), 0.5: (3, 4)}), ("gemma3_text", {0.0: (7, 0), 0.5: (6, 4)})]
 )
-def test_a_window_that_opens(family, reach):
+def test_window_that_opens(family, reach):
     """Mistral's window of 4 has distance 3 to the left, and open 4 to both sides; Gemma's of 8 has 7, and open 4."""
     model = build(family)
     model.layers[1].self_attn.o_proj.weight.data.zero_()

@@ -63,7 +63,7 @@ IN_THE_RING = ("llama", "bert", "gemma3_text")
     "family",
     [pytest.param(name, marks=[] if name in IN_THE_RING else pytest.mark.extended) for name in FAMILIES],
 )
-def test_every_family_and_direction(family):
+def test_family_and_direction(family):
     """In each direction that it has, in both implementations and types; a batch of one, and no other direction."""
     for number, direction in enumerate(FAMILIES[family].switches):
         probe(build(family, direction, ("sdpa", "eager")[number], torch.float32), direction)
@@ -82,7 +82,7 @@ def test_every_family_and_direction(family):
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_a_single_layer_that_stays_causal(layer):
+def test_single_layer_that_stays_causal(layer):
     """As after an upgrade that moves the switch: the mask is gone, the layer is causal all the same."""
     model = build("llama", "bidirectional")
     attention = model.layers[layer].self_attn
@@ -110,7 +110,7 @@ def test_padding_that_is_seen(monkeypatch):
         probe(model, "bidirectional")
 
 
-def test_a_window_of_another_width():
+def test_window_of_another_width():
     model = build("gemma3_text", "bidirectional")
     inner = model.layers[0].self_attn.forward
     model.layers[0].self_attn.forward = lambda *arguments, **named: inner(

@@ -62,7 +62,7 @@ IDS = torch.arange(1, 21).view(2, 10)
 
 
 @pytest.mark.parametrize(("tied", "shards"), [(True, "2KB"), (False, "1GB")])
-def test_a_causal_model(tied, shards, publish):
+def test_causal_model(tied, shards, publish):
     published, folder = publish(shards, tie_word_embeddings=tied)
     assert len(list(folder.glob("*.safetensors"))) > 1 or shards == "1GB"
     backbone, model = own(vocabulary=VOCABULARY + 3, tie_word_embeddings=tied)
@@ -106,7 +106,7 @@ def each(families):
 
 
 @pytest.mark.parametrize("family", each(DECODERS))
-def test_every_decoder_with_padding(family, publish):
+def test_decoder_with_padding(family, publish):
     changes = {"model_type": family} | DECODERS[family]
     published, folder = publish(pad_token_id=0, **changes)
     backbone, model = own(**changes)
@@ -174,7 +174,7 @@ IMAGES = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_s
 IMAGES |= {"num_attention_heads": 2, "image_size": 16, "patch_size": 8}
 
 
-def test_the_text_part_of_a_model_that_also_sees(tmp_path):
+def test_text_part_of_a_model_that_also_sees(tmp_path):
     """As Gemma 3 is published from 4 billion weights on."""
     config = Gemma3Config(text_config=GEMMA | {"vocab_size": VOCABULARY}, vision_config=IMAGES, mm_tokens_per_image=4)
     torch.manual_seed(1)
@@ -191,7 +191,7 @@ def test_the_text_part_of_a_model_that_also_sees(tmp_path):
         assert torch.equal(model.pretrained.inner.get_parameter(name), weight), name
 
 
-def test_what_is_read_of_the_files_of_every_family():
+def test_files_read_of_each_family():
     for kind in FAMILIES:
         plain = {name: value for name, value in PLAIN.items() if name != "num_attention_heads"} | {"model_type": kind}
         assert "num_attention_heads" not in architecture_of(plain), kind  # other code may have it by another name
@@ -280,7 +280,7 @@ def logits_of(published, ids):
 
 
 @pytest.mark.parametrize("kind", each(kind for kind in ENCODERS if FAMILIES[kind].head))
-def test_every_encoder_with_padding(kind, publish_encoder):
+def test_encoder_with_padding(kind, publish_encoder):
     published, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, vocabulary=VOCABULARY + 3)
     backbone.load_weights(model, folder)
@@ -319,7 +319,7 @@ def test_bigbird_after_a_short_text(publish_encoder):
 
 
 @pytest.mark.parametrize(("kind", "name"), [("bert", "intermediate_size"), ("distilbert", "hidden_dim")])
-def test_an_encoder_of_another_architecture(kind, name, publish_encoder):
+def test_encoder_of_another_architecture(kind, name, publish_encoder):
     _, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, intermediate_size=48)
     with pytest.raises(RunError, match=f"{name} is 48, there 32"):
@@ -327,7 +327,7 @@ def test_an_encoder_of_another_architecture(kind, name, publish_encoder):
 
 
 @pytest.mark.parametrize("lack", ["head", "layer"])
-def test_an_encoder_without_a_head_or_a_layer(lack, publish_encoder, caplog):
+def test_encoder_without_a_head_or_a_layer(lack, publish_encoder, caplog):
     published, folder = publish_encoder("deberta-v2")
     if lack == "head":
         published.deberta.save_pretrained(folder)
@@ -414,7 +414,7 @@ OLD = {
 
 
 @pytest.mark.parametrize("kind", OLD)
-def test_a_published_config(kind, tmp_path):
+def test_published_config(kind, tmp_path):
     sizes = {} if kind == "gpt2" else PLAIN
     fields = {"model_type": kind} | sizes | OLD[kind] | {"vocab_size": VOCABULARY}
     auto = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM

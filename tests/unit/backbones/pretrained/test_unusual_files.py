@@ -104,7 +104,7 @@ TARGETS = {"bert": ["query", "value"], "llama": ["q_proj"]}
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_an_adapter_beside_the_weights(kind, publish, tmp_path):
+def test_adapter_beside_the_weights(kind, publish, tmp_path):
     published, folder = publish(kind)
     auto, with_adapter = type(published), tmp_path / "adapted"
     adapted = get_peft_model(auto.from_pretrained(folder), LoraConfig(r=2, target_modules=TARGETS[kind]))
@@ -189,7 +189,7 @@ def test_rows_of_another_configuration(kind, rows, publish):
 
 
 @pytest.mark.parametrize(("kind", "padding"), [("bert", VOCABULARY), ("llama", -1), ("modernbert", None)])
-def test_a_padding_token_that_does_not_exist(kind, padding, publish):
+def test_padding_token_that_does_not_exist(kind, padding, publish):
     _, folder = publish(kind)
     expected = loaded(folder).state_dict()
     change(folder, pad_token_id=padding)

@@ -77,7 +77,7 @@ def test_one_direction(cell):
     torch.testing.assert_close(model(ids, mask).last_hidden_state[1, :4], before[1, :4], **close)
 
 
-def test_a_usual_direction_is_left_out():
+def test_usual_direction_is_left_out():
     """So that runs of before stay the same."""
     one, both = Settings(bidirectional=False), Settings()
     assert one.model_dump()["bidirectional"] is False

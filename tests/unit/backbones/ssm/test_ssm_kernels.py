@@ -151,7 +151,7 @@ def states_and_gradients(model, dtype=None):
     return [states.float(), *gradients]
 
 
-def test_a_model_by_kernels():
+def test_model_by_kernels():
     results = []
     for way in ("torch", "triton"):
         model = model_of(way)
@@ -161,7 +161,7 @@ def test_a_model_by_kernels():
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_what_kernels_do_not_take():
+def test_refusals_of_kernels():
     model = model_of("triton", state_size=129)
     with pytest.raises(RunError, match="129"):
         states_and_gradients(model)

@@ -63,7 +63,7 @@ def recurrence(inputs, log_decay, write, read):
 
 
 @pytest.mark.parametrize(("length", "chunk_size"), [(1, 4), (4, 4), (11, 1), (11, 3), (11, 64)])
-def test_the_scan_is_its_recurrence(length, chunk_size):
+def test_scan_is_its_recurrence(length, chunk_size):
     values = drawn(2, length, 3, 6), -drawn(2, length, 3, seed=1).abs(), drawn(2, length, 5, seed=2)
     values = [each.requires_grad_() for each in (*values, drawn(2, length, 5, seed=3))]
     found, expected = scan(*values, chunk_size), recurrence(*values)
@@ -114,7 +114,7 @@ def dense(mixer, states):
 
 
 @pytest.mark.parametrize("chunk_size", [1, 4, 64])
-def test_the_mixer_is_its_dense_form(chunk_size, monkeypatch):
+def test_mixer_is_its_dense_form(chunk_size, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "float", lambda tensor: tensor)  # the whole in float64
     mixer, states = mixer_of(chunk_size=chunk_size), drawn(2, 11, 16)
     close(mixer(states, all_real(states)), dense(mixer, states), atol=1e-10)
@@ -132,7 +132,7 @@ def exchange(mixer):
         mixer.conv1d.weight.copy_(mixer.conv1d.weight.flip(2))
 
 
-def test_a_reversed_text_and_exchanged_directions():
+def test_reversed_text_and_exchanged_directions():
     model, ids = build(), token_ids(2, 9)
     states = model(ids).last_hidden_state
     assert not torch.allclose(model(ids.flip(1)).last_hidden_state.flip(1), states, atol=1e-3)
@@ -158,7 +158,7 @@ def test_padding_anywhere():
             close(outputs.last_hidden_state[row, real], alone)
 
 
-def test_the_scan_under_autocast(monkeypatch):
+def test_scan_under_autocast(monkeypatch):
     seen = []
 
     def spy(*arguments):
@@ -185,7 +185,7 @@ def test_one_layer_of_a_period_attends():
     assert not list(mechanisms(build()))
 
 
-def test_a_layer_that_attends():
+def test_layer_that_attends():
     layer = build(**hybrid({"kind": "sdpa"})).layers[1].double()
     states, real = drawn(2, 9, 16), torch.arange(9) < torch.tensor([[9], [5]])
     found = layer(states, real)
