@@ -1,9 +1,11 @@
 """Word vectors for tests: a folder of few words whose places are known."""
 
 import numpy as np
-from gensim.models import KeyedVectors
+import pytest
 
-from studies.word_vectors.storage import Vectors, save_vectors
+KeyedVectors = pytest.importorskip("gensim.models", reason="an optional package of the study").KeyedVectors
+
+from studies.word_vectors.storage import Vectors, save_vectors  # noqa: E402 - only where gensim is
 
 
 def stored(folder, words, *, lowercase=True):

@@ -4,6 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("nltk", reason="an optional package of the study")
+
 LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 
 WORDS = {

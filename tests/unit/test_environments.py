@@ -68,6 +68,7 @@ NEEDING = [  # a change of a study or an extension, what then needs a package, a
 ]
 
 
+@pytest.mark.extended  # with the extras
 @pytest.mark.parametrize(("change", "need", "extra"), NEEDING)
 def test_plan_without_its_extra(change, need, extra, monkeypatch):
     named, changes = ([change], []) if isinstance(change, str) else ([], [change])

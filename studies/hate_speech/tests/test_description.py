@@ -11,7 +11,18 @@ from text_descriptions import SCHEMA as EXPECTED
 
 from lib.core.errors import DataError
 from lib.preparing.settings.dataset import NearCopies, TextDescription
-from studies.hate_speech.description import SCHEMA, describe_dataset, jaccard, near_copies, recall, shingles, words_of
+
+pytest.importorskip("datasketch", reason="an optional package of the study")
+
+from studies.hate_speech.description import (
+    SCHEMA,
+    describe_dataset,
+    jaccard,
+    near_copies,
+    recall,
+    shingles,
+    words_of,
+)
 
 pytestmark = pytest.mark.extended
 

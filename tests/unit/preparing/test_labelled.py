@@ -19,10 +19,8 @@ from lib.core import program
 from lib.core.errors import ConfigError, DataError
 from lib.preparing.labelled import SPLITS, assign_splits, prepare_dataset
 from lib.preparing.parts import SCHEMA
-from lib.preparing.settings.dataset import TextDescription
 from lib.preparing.settings.preparation import Preparation, Split
 from lib.tokens.stored import shared_documents
-from studies.hate_speech.description import describe_dataset
 
 ROOT = Path(__file__).parents[3]
 
@@ -234,8 +232,6 @@ def test_duplicate_texts_in_case_space_and_accents(tmp_path, other, same):
         assert shared_documents(files)["test"] == summary(folder)["shared_texts"]["test in train"] / 2
     keep = tmp_path / "keep"
     assert summary(keep)["splits"]["train"]["duplicate_texts"] == same
-    describe_dataset({name: keep / f"{name}.parquet" for name in SPLITS}, keep / "description", TextDescription())
-    assert pd.read_parquet(keep / "description")["repeated"].sum() == same
 
 
 def test_pattern_that_takes_for_ever_is_refused(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -43,8 +44,7 @@ def packed(results, out):
 @pytest.fixture
 def archived(study, tmp_path):
     """The same study, unpacked elsewhere."""
-    with tarfile.open(packed(study, tmp_path / "a.tar.gz")) as tar:
-        tar.extractall(tmp_path / "elsewhere", filter="data")
+    shutil.unpack_archive(packed(study, tmp_path / "a.tar.gz"), tmp_path / "elsewhere")
     return tmp_path / "elsewhere/results"
 
 

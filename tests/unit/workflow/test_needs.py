@@ -29,7 +29,8 @@ def storage(said):
     return {line[:24].strip(): [line[24:39].strip(), line[39:54].strip()] for line in lines}
 
 
-@pytest.mark.parametrize("gpu", [pytest.param(0, marks=pytest.mark.extended), 1])
+@pytest.mark.extended
+@pytest.mark.parametrize("gpu", [0, 1])
 def test_needs_before_anything_ran(tmp_path, monkeypatch, capsys, gpu):
     rows, said = ask(tmp_path, monkeypatch, capsys, gpu)
     assert re.search(r"nothing has run yet\. 34 runs in \d+ jobs\.\nHours and memory are limits .* of a cluster", said)
