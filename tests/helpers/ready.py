@@ -48,7 +48,7 @@ def ready(command, environment, modules=PLANNING):
     environment = environment | ONE_THREAD
     if _fixed(environment) != given:
         return command, environment
-    return [sys.executable, "-c", HAND_OVER, ROOT, *command], environment | {SOCKET: address}
+    return [sys.executable, "-P", "-c", HAND_OVER, ROOT, *command], environment | {SOCKET: address}
 
 
 def _fixed(environment):
