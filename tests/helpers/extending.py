@@ -21,8 +21,9 @@ def extended(*names):
 
 
 def having(place):
-    """Return the shipped extensions with parts of `lib/<place>`."""
-    return sorted(f"{SHIPPED}/{study.name}" for study in (ROOT / SHIPPED).iterdir() if (study / place).is_dir())
+    """Return the shipped extensions with parts of `lib/<place>`, and those that the environment names."""
+    shipped = sorted(f"{SHIPPED}/{study.name}" for study in (ROOT / SHIPPED).iterdir() if (study / place).is_dir())
+    return [*shipped, *filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))]
 
 
 @pytest.fixture(scope="module", autouse=True)
