@@ -71,8 +71,10 @@ def test_stale_after_setting_of_analysis(grid):
     assert grid.stale("fewer.yaml") == {"analysis_heads": 1, "figure_heads": 1, "all": 1, "total": 3}
 
 
+HEADS = ["analysis_attention_patterns", "figure_attention_patterns", "analysis_heads", "figure_heads"]
+"""Of the two analyses of this kind."""
 EDITS = {
-    "the thresholds of a kind": ("lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"]),
+    "the thresholds of a kind": ("lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", HEADS),
     "what draws a kind": ("studies/toy/analysis/attention_maps.py", "TICKS = 40", ["figure_maps"]),
 }
 
