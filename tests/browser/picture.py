@@ -3,12 +3,15 @@
 It opens `results/demo/report.html`, which `make demo` makes, and writes its beginning to `docs/report.png`.
 """
 
+import sys
 from pathlib import Path
 
 from PIL import Image
-from test_report import browser_here, seen
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+from test_report import browser_here, seen  # noqa: E402 - it imports helpers
+
 REPORT, PICTURE = ROOT / "results/demo/report.html", ROOT / "docs/report.png"
 SIZE = 1280, 900
 COLOURS = 64
