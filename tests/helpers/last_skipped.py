@@ -17,6 +17,6 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter, config):
     if config.pluginmanager.has_plugin("cacheprovider"):  # not with `-p no:cacheprovider`
         ended = [report.nodeid for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
-        ran = {*ended, *(each.partition("::")[0] for each in ended)}
+        ran = {*ended, *(each.partition("::")[0] for each in ended if config.getoption("last_skipped"))}
         skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
         config.cache.set(SKIPPED, sorted(skipped | set(config.cache.get(SKIPPED, [])) - ran))
