@@ -266,7 +266,7 @@ def test_later_attempts_do_what_was_planned(finished):
     """Whatever has become of the configuration since then."""
     for seed in SEEDS[:4]:
         settings = yaml.safe_load((finished.folder / RUNS / f"seed-{seed}" / "config.yaml").read_text())
-        assert settings["recipe"]["learning_rate"] == 2e-3
+        assert settings["recipe"]["learning_rate"] == 3e-3
 
 
 @pytest.mark.parametrize("event", ["cancelled", "warned", "lost", "lives_on"])
