@@ -19,14 +19,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "helpers"))
-from ready import TRAINING, ready  # noqa: E402
-
-PYTEST = [sys.executable, str(Path(pytest.__file__).parent / "__main__.py")]
 ALLOWED = 0.05
 """Share of the mutants that may survive."""
 SECONDS = 900
@@ -54,8 +49,8 @@ def broken(mutant, text):
 
 def failing(folder, *arguments):
     """Return the first test that fails in a copy, or None if all pass."""
-    command = [*PYTEST, "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *arguments]
-    command, environment = ready(command, os.environ | {"PYTHONPATH": str(folder)}, TRAINING)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         process = subprocess.run(
             command,
