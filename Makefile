@@ -22,7 +22,7 @@ DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-skipped \
+.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-extended test-skipped \
 	test-studies test-slurm test-gpu test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -126,7 +126,9 @@ OTHERS := not study and not slow and not slurm and not gpu
 test: setup ## Run the tests of what decides numbers, and of every command (4 minutes on 2 quiet cores)
 	$(PYTEST) $(SIDE_BY_SIDE)
 
-test-all: test .venv/.all ## Run all others as well (15 minutes more)
+test-all: test test-extended ## Run all others as well (15 minutes more)
+
+test-extended: .venv/.all
 	$(PYTEST) -m 'extended and $(OTHERS)' $(SIDE_BY_SIDE)
 
 test-skipped: .venv/.all ## Run the tests that the last run skipped, once you have installed the missing packages
