@@ -126,7 +126,7 @@ class StageTable(TableSettings):
         grid = pd.concat(grids.values())
         several = (repetitions(grid, ["stage", "dataset", "row"]) > 1).any()
         published = published_runs(scope.published) if scope.published else pd.DataFrame()
-        frame, printed, notes = pd.DataFrame({MODEL: scope.models}), {}, []
+        frame, printed, notes, beside_ours = pd.DataFrame({MODEL: scope.models}), {}, [], False
         for place, group, dataset in self.places(scope.stages):
             runs = grids[group[-1]][grids[group[-1]]["dataset"] == dataset].set_index(["row", "seed"])
             for column in self.columns_shown(group[-1]):
@@ -149,12 +149,12 @@ class StageTable(TableSettings):
                         rows = pd.MultiIndex.from_product([["+".join(group)], scope.models, [dataset]])
                         if (theirs := published[name].reindex(rows)).notna().any():
                             beside = Key((*key.parts, PUBLISHED))
-                            frame[beside] = theirs.to_numpy()
+                            frame[beside], beside_ours = theirs.to_numpy(), True
                             printed[beside] = Column(f"{printed[key].label}, published", decimals)
         if QUANTITIES["memory"] in quantities:
             kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
             frame[KIND] = kinds.reindex(scope.models).to_numpy()
-        if any(key.parts[-1] == PUBLISHED for key in printed):
+        if beside_ours:
             notes.append(note(str(scope.published), grid, [each.name for each in quantities]))
         return Table(frame, printed, " ".join(notes) or None)
 
