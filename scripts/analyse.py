@@ -80,11 +80,9 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
 
 def open_classifier(model: Path) -> Predict:
     """Return the predictions of the model in a folder, on a CPU, as a function of texts."""
-    from lib.reading.readers import Record
-    from lib.training.predict import Classifier
+    from lib.predicting.reader import open_reader
 
-    classifier = Classifier(model, device="cpu")
-    return lambda texts: classifier.rows([Record("", str(place), text, None) for place, text in enumerate(texts)])
+    return open_reader(model, device="cpu").probabilities
 
 
 def load_baseline(folder: str, texts: str, tokenizer: str, tokens: str) -> Subject:

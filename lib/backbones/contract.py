@@ -121,6 +121,18 @@ class TextBackbone(ABC):
     def weights(self) -> int:
         """Number of weights that were fitted."""
 
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what the fit has learnt to a folder, which may be there, without pickle."""
+
+    @abstractmethod
+    def load(self, folder: Path) -> None:
+        """Take what an earlier fit has learnt from a folder, in place of a fit.
+
+        Raises:
+            RunError: it is damaged, or does not fit the parameters.
+        """
+
 
 class TextClassifier(TextBackbone):
     """Classifies texts (ability `class_probabilities`)."""

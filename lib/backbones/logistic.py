@@ -4,15 +4,19 @@ Shapes: n texts or words, F features, C classes.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from lib.backbones import contract
+from lib.backbones.fitted import NUMBERS, Fit, require_shape
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError
 from lib.core.settings import PositiveFloat, PositiveInt
 
+DECISION = ("coef", "intercept", "classes")
+"""Arrays of a fitted regression."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 """Values of `C` that are tried, from the strongest penalty on."""
 WEIGHTS = (None, "balanced")
@@ -89,3 +93,29 @@ class LogisticBackbone(contract.TextBackbone):
         """See `lib.backbones.contract.TextBackbone.weights`: those of the regression."""
         regression = self.classifier[-1]
         return regression.coef_.size + regression.intercept_.size
+
+    def decision_numbers(self) -> dict[str, np.ndarray]:
+        """Return the arrays that the regression consists of."""
+        regression = self.classifier[-1]
+        return {name: getattr(regression, f"{name}_") for name in DECISION}
+
+    def decision_of(self, fit: Fit, features: int, folder: Path) -> Any:
+        """Return the regression of an earlier fit.
+
+        Args:
+            fit: has the arrays of `decision_numbers`.
+            features: F.
+            folder: where the fit was read.
+
+        Raises:
+            RunError: the arrays do not fit the features, or each other.
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        classes, regression = fit.numbers["classes"], LogisticRegression()
+        rows = 1 if len(classes) == 2 else len(classes)
+        require_shape(folder / NUMBERS, "coef", fit.numbers["coef"], rows, features)
+        require_shape(folder / NUMBERS, "intercept", fit.numbers["intercept"], rows)
+        for name in DECISION:
+            setattr(regression, f"{name}_", fit.numbers[name])
+        return regression

@@ -290,6 +290,18 @@ def files_in(folder: str | Path, pattern: str = "**/*") -> list[Path]:
     return sorted(path for path in found if os.path.isfile(path) and not litter(folder, path.relative_to(folder).parts))
 
 
+def link_tree(source: str | Path, target: Path, *left: str) -> None:
+    """Copy a folder without taking space where the file system has hard links; the names `left` stay behind."""
+
+    def linked(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(source, target)
+
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*left, ".*"), copy_function=linked)
+
+
 def folders_in(folder: str | Path) -> list[Path]:
     """Return the folders in `folder`, sorted; none if it cannot be read."""
     try:

@@ -21,6 +21,8 @@ RUN = "run.json"
 PREDICTIONS = "predictions.parquet"
 TRIALS = "trials.csv"
 BEST = "best.json"
+KEPT = ("best", "last", "state")
+"""Folders inside that of a model, by `recipe.keep`: weights of other epochs, and the state of the training."""
 ADAPTER = "adapter"
 """Subfolder of a model folder: only low-rank adapters and the head, in the format of peft."""
 

@@ -89,7 +89,7 @@ def prepare_dataset(
         for number, counts in enumerate(index.counts.values()):
             counts["candidates"] = index.class_counts(index.parts == number)
             counts["kept"] = index.class_counts((index.parts == number) & (assignment >= 0))
-        columns = settings.model_dump(include={"text", "text_pair"})
+        columns = settings.model_dump(include={"text", "text_pair", "remove"})
         write_json(folder / SUMMARY, {"parts": index.counts} | summarise_splits(index, assignment) | columns)
 
 

@@ -105,6 +105,26 @@ class Task(ABC):
         """
         raise TypeError(f"{type(self).__name__} has no method `predictions`, but its parameters set `predicts`")
 
+    def state(self) -> dict[str, float]:
+        """Return the numbers that were chosen on validation and that later predictions need, by name."""
+        return {}
+
+    def restore(self, state: Mapping[str, float]) -> None:  # noqa: B027 most tasks choose none
+        """Take the result of `state`.
+
+        Raises:
+            RunError: a number is missing.
+        """
+
+    def read(self, classifier: Any, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return what a backbone that needs no training loop predicts, as `predictions` does of tokens.
+
+        Args:
+            classifier: the backbone, fitted.
+            documents: as those of a split of `evaluate`.
+        """
+        raise TypeError(f"{type(self).__name__} has no method `read`, but its parameters declare `evaluates_on`")
+
     def evaluate(self, classifier: Any, documents: Mapping[str, pd.DataFrame]) -> Evaluation:
         """Evaluate a backbone that needs no training loop.
 

@@ -70,6 +70,12 @@ class DocumentClassification(contract.Task):
         probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
         return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, contract.groups(tokens))
 
+    def read(self, classifier: TextClassifier, documents: pd.DataFrame) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.read`."""
+        probabilities = classifier.class_probabilities(_texts(documents), len(self.labels))
+        groups = {"group": documents["group"]} if "group" in documents else {}
+        return class_predictions(documents["id"], documents["label"], probabilities, groups)
+
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
         import pandas as pd
@@ -80,14 +86,12 @@ class DocumentClassification(contract.Task):
         frames: list[pd.DataFrame] = []
         metrics = {"featureless_train": classifier.featureless}
         for split, prefix in (("validation", "eval"), ("test", "test")):
-            rows = documents[split]
-            probabilities = classifier.class_probabilities(_texts(rows), len(self.labels))
+            found = self.read(classifier, documents[split])
             metrics[f"featureless_{split}"] = classifier.featureless
-            if rows["label"].notna().all():
-                scores = classification_metrics(rows["label"], probabilities, self.labels)
+            if found["label"].notna().all():
+                probabilities = np.stack(found["probabilities"])
+                scores = classification_metrics(found["label"].to_numpy(), probabilities, self.labels)
                 metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
-            groups = {"group": rows["group"]} if "group" in rows else {}
-            found = class_predictions(rows["id"], rows["label"], probabilities, groups)
             frames.append(found.assign(split=split))
         return pd.concat(frames, ignore_index=True), metrics
 

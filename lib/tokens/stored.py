@@ -65,6 +65,23 @@ def texts_of(tokens: Dataset) -> Texts:
     return "together" if "token_type_ids" in tokens.column_names else "single"
 
 
+def note_stride(stride: float) -> str:
+    """Return the description of a split of windows, which `stride_of` reads."""
+    return f"window_stride: {stride!r}"
+
+
+def stride_of(tokens: Dataset) -> float | None:
+    """Return how far behind the one before a window begins; None = the split has no windows."""
+    stride = tokens.info.description.partition("window_stride: ")[2]
+    return float(stride) if stride else None
+
+
+def sorted_by_length(tokens: Dataset) -> Dataset:
+    """Return a split with its longest documents first, which reduces padding, and shows a lack of memory at once."""
+    order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
+    return tokens.select(order, keep_in_memory=True)
+
+
 def share_longer(tokens: Dataset, reach: int | None) -> float:
     """Return the share of documents with more tokens than `reach`; None = any number, so no document has more.
 

@@ -31,6 +31,7 @@ from lib.reading.spans import marked, token_labels
 from lib.tokens import vocabularies
 from lib.tokens.coverage import Coverage, shares
 from lib.tokens.cutting import encode_cut, encode_cut_pairs, encode_cut_words, note_cut
+from lib.tokens.stored import note_stride
 from lib.tokens.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -254,17 +255,7 @@ def _write(
         separately: whether the texts of a pair become two sequences.
     """
     label_per = "document" if prepared is None else _label_per(prepared)
-    fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
-    if prepared is not None:
-        own = ("label", prepared.field("label").type)
-        fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
-        fields += [("group", prepared.field("group").type)] if "group" in prepared.names else []
-        if "text_pair" in prepared.names:
-            fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
-    if label_per == "span":
-        fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
-        fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
-    schema = pa.schema(fields)
+    schema = _schema_of_tokens(prepared, separately)
     stream = folder.parent / "tokens.arrow"
     lengths, coverage = [], Coverage(tokenizer)
     labels = labelled = 0
@@ -290,9 +281,57 @@ def _write(
     disable_progress_bars()
     # A dataset opened from a file is mapped, not loaded, and puts nothing into the user's cache. Without a number of
     # files, an empty one would be saved as none, which does not load.
-    Dataset.from_file(str(stream)).save_to_disk(str(folder), num_shards=1)
+    stored = Dataset.from_file(str(stream))
+    if label_per == "span":
+        stored.info.description = note_stride(window_stride)
+    stored.save_to_disk(str(folder), num_shards=1)
     stream.unlink()
     return _Written(lengths, labels, labelled, coverage)
+
+
+def tokens_of(
+    rows: Sequence[dict[str, Any]],
+    prepared: pa.Schema,
+    tokenizer: TextTokenizer,
+    max_tokens: int,
+    window_stride: float = 0.5,
+    *,
+    separately: bool = False,
+) -> Dataset:
+    """Return documents without labels, tokenised as those of a test split, in memory.
+
+    Args:
+        rows: documents by the columns of `prepared`; their labels do not count.
+        prepared: schema of prepared documents.
+        tokenizer: tokeniser.
+        max_tokens: as of `tokenize_dataset`, like the next two.
+        window_stride: of windows.
+        separately: whether the texts of a pair become two sequences.
+    """
+    label_per, schema = _label_per(prepared), _schema_of_tokens(prepared, separately)
+    completed = [_completed(row, label_per, without_labels=True) for row in rows]
+    if label_per == "span":
+        columns, _ = _windows(completed, tokenizer, max_tokens, window_stride, schema.names)
+    else:
+        columns = _tokenised(completed, tokenizer, max_tokens, schema.names)
+    _require_tokens(columns)
+    return Dataset(pa.Table.from_pydict(columns, schema))
+
+
+def _schema_of_tokens(prepared: pa.Schema | None, separately: bool) -> pa.Schema:
+    """Return the columns of a split; arguments as of `_write`."""
+    label_per = "document" if prepared is None else _label_per(prepared)
+    fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
+    if prepared is not None:
+        own = ("label", prepared.field("label").type)
+        fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
+        fields += [("group", prepared.field("group").type)] if "group" in prepared.names else []
+        if "text_pair" in prepared.names:
+            fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
+    if label_per == "span":
+        fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
+        fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
+    return pa.schema(fields)
 
 
 def _tokenised(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lib.core.errors import RunError
-from lib.core.record import PREDICTIONS
+from lib.core.record import MODEL, PREDICTIONS
 from lib.study.run import RunSettings
 from lib.training.folders import RunFolders
 from lib.training.record import write_record
@@ -19,11 +19,11 @@ SECONDS = 60.0
 
 
 def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
-    """Execute `run` and write its record and its predictions for validation and test to `out`.
+    """Execute `run` and write its record, its predictions for validation and test, and what predicts further documents.
 
     Args:
         run: the run's settings.
-        out: new folder of the results.
+        out: new folder of the results; its `model` is read by `lib.predicting`.
         work: parent of the working folders; None = next to `out`.
         code: digest of the code that the run executes, for its record.
 
@@ -40,8 +40,9 @@ def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, 
         if folders.is_done():
             return
         with _beating(folders):
-            record, predictions = evaluated(run, folders)
+            record, predictions, keep = evaluated(run, folders)
         staged = folders.stage()
+        keep(staged / MODEL)
         predictions.to_parquet(staged / PREDICTIONS, index=False)
         write_record(record, staged, code)
         folders.move_to_out(staged)

@@ -2,6 +2,8 @@
 
 import platform
 import time
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,6 +14,7 @@ from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 from lib.core.program import resident_peak_mb
 from lib.core.record import RunRecord
+from lib.study.reader import ReaderSettings
 from lib.study.run import RunSettings
 from lib.tasks.settings import TASKS
 from lib.tokens.stored import shared_documents
@@ -19,8 +22,10 @@ from lib.training.folders import RunFolders
 from lib.training.record import Environment, run_record
 
 
-def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
-    """Return the record of `run` and its predictions, one row per validation and test document; writes no files.
+def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame, Callable[[Path], None]]:
+    """Return the record of `run`, its predictions, one row per validation and test document, and what keeps the fit.
+
+    The last one writes the fit to a folder; nothing else writes files.
 
     Raises:
         DataError: the documents cannot be read, or are not enough to fit.
@@ -56,7 +61,13 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
         chosen=backbone.chosen,
         candidates=backbone.candidates,
     )
-    return record, predictions
+
+    def keep(folder: Path) -> None:
+        texts = "together" if "text_pair" in held_out else "single"
+        ReaderSettings.of(run, task.state(), texts=texts).write(folder, predictions)
+        backbone.save(folder)
+
+    return record, predictions, keep
 
 
 def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:

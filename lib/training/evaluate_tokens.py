@@ -1,20 +1,29 @@
 """Evaluation of the model of another run, with its head if it has one, on validation and test."""
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 
 from lib.core.errors import RunError
-from lib.core.record import RunRecord
+from lib.core.files import link_tree
+from lib.core.record import KEPT, RunRecord
+from lib.study.reader import START, ReaderSettings
 from lib.study.run import RunSettings
+from lib.tokens.stored import stride_of, texts_of
 from lib.training.folders import RunFolders
 from lib.training.interruptions import explained_size, explained_workers, until_it_fits
 from lib.training.predictor import Predictor, assemble, check_vocabulary, load_split, predict_splits
 from lib.training.record import count_parameters, run_record
 
+Evaluated = tuple[RunRecord, pd.DataFrame, Callable[[Path], None]]
 
-def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
-    """Return the record of `run` and its predictions, one row per validation and test document.
+
+def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
+    """Return the record of `run`, its predictions, one row per validation and test document, and what keeps the model.
+
+    The last one writes the model to a folder, its weights as links.
 
     Raises:
         ProjectError: the tokens, the weights or the device do not allow the run.
@@ -23,7 +32,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
 
 
 @explained_size()
-def _evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
+def _evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     if run.start is None:
         raise RunError("start: missing. Expected the folder of a model, with a head if the task has a trained one.")
     task, backbone, tokenizer, model = assemble(run)
@@ -36,4 +45,15 @@ def _evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.Data
         metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start
     record = run_record(run, folders.parents, predictor.environment, count_parameters(model), metrics, seconds)
-    return record, predictions
+
+    def keep(folder: Path) -> None:
+        test, start = splits["test"], run.start
+        assert start is not None
+        reader = ReaderSettings.of(run, task.state(), texts=texts_of(test), window_stride=stride_of(test))
+        reader.write(folder, predictions)
+        model.config.architectures = [type(model).__name__]
+        model.config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        link_tree(start.checkpoint, folder / START, *KEPT)
+
+    return record, predictions, keep

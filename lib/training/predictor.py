@@ -27,11 +27,12 @@ from lib.core.errors import RunError
 from lib.core.labels import IGNORED
 from lib.core.machine import SLOW_BF16, multiplies_bf16
 from lib.core.randomness import derive_seed
+from lib.study.reader import ReaderSettings
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
 from lib.tasks.settings import TASKS
 from lib.tokens.batches import known_beforehand, rounded, within_budget
-from lib.tokens.stored import TokenDataset, has_labels, load_tokens
+from lib.tokens.stored import TokenDataset, has_labels, load_tokens, sorted_by_length
 from lib.tokens.tokenizer import PUBLISHED, TextTokenizer, read_core
 from lib.training import distributed
 from lib.training.history import peak_memory_mb
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 Batch = dict[str, torch.Tensor]
 
 PACKAGES = ("torch", "transformers", "datasets", "tokenizers", "accelerate")
+CACHED = 2_048
+"""Most tokens of a batch that is evaluated on a CPU, unless a document has more: larger ones leave the cache."""
 SPLITS = {"eval": "validation", "test": "test"}
 """Splits by the prefix of their scores."""
 
@@ -138,7 +141,7 @@ class Predictor:
     """A model that predicts. The processes of one training run share its batches.
 
     Args:
-        run: settings of the run.
+        run: settings of the run, or how its model reads.
         task: task of the run, which scores the predictions.
         model: model with the head of its task.
         tokenizer: tokeniser of the run.
@@ -150,7 +153,7 @@ class Predictor:
 
     def __init__(
         self,
-        run: RunSettings,
+        run: RunSettings | ReaderSettings,
         task: Task,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
@@ -221,8 +224,10 @@ class Predictor:
 
     def evaluation_batches(self, tokens: TokenDataset) -> list[list[int]]:
         """Return the places of the documents of each batch that an evaluation takes at once, in order."""
-        lengths = tokens.tokens["length"][:]
-        return [list(places) for places in within_budget(lengths, self.run.execution.micro_batch_tokens)]
+        lengths, most = tokens.tokens["length"][:], self.run.execution.micro_batch_tokens
+        if self.device.type == "cpu":
+            most = min(most, max([CACHED, *lengths]))
+        return [list(places) for places in within_budget(lengths, most)]
 
     def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
         """Return predictions and labels of all documents of a split, and its scores if there are labels.
@@ -323,12 +328,8 @@ def check_device(device: str, precision: Precision | None) -> None:
 
 
 def load_split(folder: str, *, sort: bool = False) -> Dataset:
-    """Return a tokenised split; `sort` puts the longest documents first, which reduces padding in evaluation."""
-    tokens = load_tokens(folder)
-    if sort:
-        order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
-        tokens = tokens.select(order, keep_in_memory=True)
-    return tokens
+    """Return a tokenised split; `sort` puts the longest documents first."""
+    return sorted_by_length(load_tokens(folder)) if sort else load_tokens(folder)
 
 
 def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple[dict[str, float | None], pd.DataFrame]:
@@ -345,19 +346,23 @@ def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple
     frames = []
     for split, prefix in (("validation", "eval"), ("test", "test")):
         output = predictor.predict(TokenDataset(splits[split]), prefix)
-        _require_finite(output, splits[split], split)
+        require_finite(output, splits[split], split)
         frames.append(predictor.task.predictions(splits[split], output).assign(split=split))
         metrics |= output.metrics
     return metrics, pd.concat(frames, ignore_index=True)
 
 
-def _require_finite(output: PredictionOutput, documents: Dataset, split: str) -> None:
-    """Refuse predictions that are NaN or inf, whose maximum would still be a class."""
+def require_finite(output: PredictionOutput, documents: Dataset, where: object) -> None:
+    """Refuse predictions that are NaN or inf, whose maximum would still be a class.
+
+    Raises:
+        RunError: some of `documents`, of a split or a file `where`, have such ones.
+    """
     arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
     for array in arrays:
         rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if len(rows):
             raise RunError(
-                f"{split}: the scores of {len(rows)} of {len(array)} documents are NaN or inf, the first of them of "
+                f"{where}: the scores of {len(rows)} of {len(array)} documents are NaN or inf, the first of them of "
                 f"{documents[int(rows[0])]['id']}. Train in fp32 or bf16, or with a lower learning rate."
             )

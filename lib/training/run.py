@@ -19,8 +19,9 @@ from transformers.utils.logging import disable_progress_bar
 from lib.core.errors import RunError
 from lib.core.extensions import part
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
+from lib.study.reader import ReaderSettings
 from lib.study.run import RunSettings
-from lib.tokens.stored import TEXTS, share_longer, shared_documents, texts_of
+from lib.tokens.stored import TEXTS, share_longer, shared_documents, stride_of, texts_of
 from lib.training import checkpoints, distributed, interruptions
 from lib.training.folders import RunFolders
 from lib.training.optimisation import moved
@@ -116,6 +117,11 @@ def _train(
         if place.is_dir():
             tokenizer.save_pretrained(place)
     if predictions is not None:
+        task, training = trainer.task, splits["train"]
+        reader = ReaderSettings.of(run, task.state(), texts=texts_of(training), window_stride=stride_of(training))
+        reader.write(staged / MODEL, predictions)
+        for place in filter(Path.is_dir, (staged / MODEL / name for name in ("best", "last"))):
+            reader.model_copy(update={"state": {}}).write(place)
         predictions.to_parquet(staged / PREDICTIONS, index=False)
     history = trainer.history.table()
     history.to_csv(staged / HISTORY, index=False)

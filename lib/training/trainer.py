@@ -70,6 +70,8 @@ class Trainer(Predictor):
         RunError: the device or the precision is not available, or a batch has too few documents for all processes.
     """
 
+    run: RunSettings
+
     def __init__(
         self,
         run: RunSettings,

@@ -29,11 +29,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="CSV; - = shown",
     )
     parser.add_argument("--max-tokens", type=program.positive, help="to cut documents to; default as in the run")
-    parser.add_argument("--batch-size", type=program.positive, default=8, help="documents of full length at once")
+    parser.add_argument(
+        "--batch-size", type=program.positive, help="documents of full length at once; default as in the run"
+    )
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = vars(parser.parse_args(argv))
+    from lib.predicting.predict import predict
     from lib.preparing.settings.sources import Dialect
-    from lib.training.predict import predict
 
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)

@@ -10,8 +10,8 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
+from lib.predicting.predict import predict
 from lib.tokens.tokenizer import TextTokenizer
-from lib.training.predict import predict
 from lib.training.run import train
 
 pytestmark = pytest.mark.extended

@@ -17,12 +17,13 @@ from tokenizers import Tokenizer
 from transformers import pipeline
 
 from lib.core.errors import ConfigError, ProjectError, RunError
+from lib.predicting import predict as predicting
+from lib.predicting.predict import predict
+from lib.predicting.reader import Reader
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Preparation
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
-from lib.training import predict as predicting
-from lib.training.predict import predict
 from lib.training.run import train
 
 
@@ -240,8 +241,8 @@ def predicting_elsewhere(model, source, target, status, before_chunk):
     """Predict in another process, which calls a function with the number of each chunk, and ends with a status."""
     torch.set_num_threads(1)  # other threads do not live in a fork
     if not (pid := os.fork()):
-        rows, numbers = predicting.Classifier.rows, itertools.count()
-        predicting.Classifier.rows = lambda *given: (before_chunk(next(numbers)), rows(*given))[1]
+        rows, numbers = Reader.answers, itertools.count()
+        Reader.answers = lambda *given: (before_chunk(next(numbers)), rows(*given))[1]
         with contextlib.suppress(BaseException):
             predict(model, source, target)
             os._exit(0)
@@ -271,7 +272,7 @@ def test_killed_prediction_that_resumes(change, trained, corpus, tmp_path, monke
     if change == "document":
         documents = pd.concat([documents, documents.tail(1)])
         documents.to_csv(source, index=False)
-    sizes, rows = [], predicting.Classifier.rows
+    sizes, rows = [], Reader.answers
     monkeypatch.setattr(
         predicting.Classifier, "rows", lambda self, chunk, done: sizes.append(len(chunk)) or rows(self, chunk, done)
     )

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
+from lib.predicting.predict import predict
 from lib.tasks import masked_lm
-from lib.training.predict import predict
 from lib.training.predictor import assemble
 from lib.training.run import train
 

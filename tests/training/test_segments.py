@@ -5,11 +5,11 @@ import pytest
 import torch
 from comparing import weights
 
+from lib.predicting.predict import predict
 from lib.study.run import Start
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.training.evaluate import evaluate
-from lib.training.predict import predict
 from lib.training.run import train
 
 pytestmark = pytest.mark.extended

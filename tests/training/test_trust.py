@@ -13,10 +13,10 @@ from transformers import BertConfig, BertForMaskedLM
 
 from lib.backbones.pretrained.hub_weights import load_published
 from lib.core.errors import ProjectError, RunError
+from lib.predicting.predict import predict
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import from_published
 from lib.training.checkpoints import seal
-from lib.training.predict import predict
 from lib.training.predictor import assemble
 from lib.training.run import train
 

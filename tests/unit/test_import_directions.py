@@ -31,6 +31,8 @@ ALLOWED = {
     # Their settings only, without torch; of reading the rules of cells.
     "study": {"core", "analysis", "attention", "backbones", "preparing", "reading", "tasks", "results"},
     "training": {"core", "attention", "preparing", "reading", "tokens", "evaluation", "backbones", "tasks", "study"},
+    "predicting": {"core", "attention", "preparing", "reading", "tokens", "evaluation", "backbones", "tasks", "study"}
+    | {"training"},
     # Of results the style of figures, and tables.
     "analysis": {"core", "attention", "backbones", "reading", "tokens", "evaluation", "results"},
     "workflow": {

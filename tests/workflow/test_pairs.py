@@ -8,7 +8,7 @@ import pytest
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.training.predict import predict
+from lib.predicting.predict import predict
 
 pytestmark = pytest.mark.study
 

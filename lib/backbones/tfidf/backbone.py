@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
-from lib.backbones.logistic import LogisticBackbone
+from lib.backbones.fitted import fit_of_terms, give_terms, read_fit, write_fit
+from lib.backbones.logistic import DECISION, LogisticBackbone
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
@@ -57,6 +59,23 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         features = vectors.transform(self._read(texts))
         self.featureless = featureless(features)
         return self.answers(regression, features, texts, classes)
+
+    def save(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.save`."""
+        vectors = self.classifier[0]
+        paired = isinstance(vectors, PairVectors)
+        fit = fit_of_terms(vectors.vectorizer if paired else vectors)
+        pair = {"paired": np.array(paired)}
+        write_fit(fit._replace(numbers={**fit.numbers, **self.decision_numbers(), **pair}), folder)
+
+    def load(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.load`."""
+        fit = read_fit(folder, ["terms"], ["idf", "paired", *DECISION])
+        single, terms = vectorizer(self.parameters), len(fit.words["terms"])
+        give_terms(single, fit, folder)
+        paired = bool(fit.numbers["paired"])
+        regression = self.decision_of(fit, 4 * terms if paired else terms, folder)
+        self.classifier = make_pipeline(PairVectors(single) if paired else single, regression)
 
     def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
         """Return the part of each text that is read."""

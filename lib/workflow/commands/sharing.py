@@ -14,7 +14,7 @@ from lib.analysis.table import read_analysis
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, mapping_text, require_new
 from lib.core.model_folder import WEIGHTS
-from lib.core.record import ADAPTER, MODEL, RunId, RunRecord, differing_files, read_record
+from lib.core.record import ADAPTER, KEPT, MODEL, RunId, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart
 from lib.preparing.settings.dataset import Dataset
 from lib.results.escapes import markdown
@@ -52,8 +52,6 @@ SCORES = {
 }
 """What a card shows of the record, by the name there without the split."""
 CONFIDENCE = 0.95
-KEPT = ("best", "last", "state")
-"""Folders inside that of a model, by `recipe.keep`: weights of other epochs, and the state of the training."""
 
 
 def share(

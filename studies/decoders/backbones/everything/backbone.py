@@ -1,6 +1,7 @@
 """Trivial baseline: marks every character."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,3 +23,9 @@ class Backbone(SpanFinder):
     def weights(self) -> int:
         """See `lib.backbones.contract.TextBackbone.weights`."""
         return 0
+
+    def save(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.save`: there is nothing to keep."""
+
+    def load(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.load`."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from lib.backbones.logistic import LogisticBackbone
+from lib.backbones.fitted import fit_of_terms, give_terms, read_fit, write_fit
+from lib.backbones.logistic import DECISION, LogisticBackbone
 from lib.core.errors import DataError
 from studies.decoders.backbones.span_finder import Pieces, SpanFinder
 from studies.decoders.backbones.tfidf_spans.settings import Settings
@@ -25,14 +27,7 @@ class Backbone(LogisticBackbone, SpanFinder):
     def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
         """See `SpanFinder.fit`: a word lies in a span if any of its characters does."""
         settings = self.parameters
-        vectors = TfidfVectorizer(
-            analyzer="char",
-            ngram_range=(settings.ngram_min, settings.ngram_max),
-            max_features=settings.max_features,
-            min_df=settings.min_df,
-            sublinear_tf=True,
-            dtype=np.float32,  # halves the memory of the largest array here
-        )
+        vectors = self._vectorizer()
         labels = [
             marks[word.start() : word.end()].any()
             for text, marks in zip(texts, inside, strict=True)
@@ -63,6 +58,28 @@ class Backbone(LogisticBackbone, SpanFinder):
             Pieces([start for start, _ in of_text], [end for _, end in of_text], [next(inside) for _ in of_text])
             for of_text in words
         ]
+
+    def save(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.save`."""
+        fit = fit_of_terms(self.classifier[0])
+        write_fit(fit._replace(numbers={**fit.numbers, **self.decision_numbers()}), folder)
+
+    def load(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.load`."""
+        fit, vectors = read_fit(folder, ["terms"], ["idf", *DECISION]), self._vectorizer()
+        give_terms(vectors, fit, folder)
+        self.classifier = make_pipeline(vectors, self.decision_of(fit, len(fit.words["terms"]), folder))
+
+    def _vectorizer(self) -> TfidfVectorizer:
+        settings = self.parameters
+        return TfidfVectorizer(
+            analyzer="char",
+            ngram_range=(settings.ngram_min, settings.ngram_max),
+            max_features=settings.max_features,
+            min_df=settings.min_df,
+            sublinear_tf=True,
+            dtype=np.float32,  # halves the memory of the largest array here
+        )
 
     def _windows(self, texts: Iterable[str]) -> list[str]:
         """Return the surroundings of each word of all texts, including the word."""

@@ -98,6 +98,28 @@ class Task(contract.Task):
         """
         return self._frame(_stitched(tokens, output.predictions))
 
+    def state(self) -> dict[str, float]:
+        """See `lib.tasks.contract.Task.state`: the threshold."""
+        return {"threshold": self.threshold}
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """See `lib.tasks.contract.Task.restore`."""
+        if "threshold" not in state:
+            raise RunError(
+                "the threshold of spans is missing, which validation chose. Name the model of the whole run."
+            )
+        self.threshold = state["threshold"]
+
+    def read(self, classifier: SpanFinder, documents: pd.DataFrame) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.read`."""
+        return self._frame(self._found(classifier, documents))
+
+    def _found(self, classifier: SpanFinder, documents: pd.DataFrame) -> list[Document]:
+        return [
+            _document(row.id, getattr(row, "group", None), row.label, len(row.text), pieces)
+            for row, pieces in zip(documents.itertuples(), classifier.pieces(documents["text"]), strict=True)
+        ]
+
     def evaluate(self, classifier: SpanFinder, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
         texts, spans = documents["train"]["text"], documents["train"]["label"]
@@ -105,11 +127,7 @@ class Task(contract.Task):
         frames: list[pd.DataFrame] = []
         metrics: dict[str, float] = {}
         for split, prefix in (("validation", "eval"), ("test", "test")):
-            rows = documents[split]
-            found = [
-                _document(row.id, getattr(row, "group", None), row.label, len(row.text), pieces)
-                for row, pieces in zip(rows.itertuples(), classifier.pieces(rows["text"]), strict=True)
-            ]
+            found = self._found(classifier, rows := documents[split])
             if rows["label"].notna().all():
                 metrics |= {f"{prefix}_{name}": score for name, score in self._scores(split, found).items()}
             frames.append(self._frame(found).assign(split=split))

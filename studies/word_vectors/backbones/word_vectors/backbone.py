@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib.backbones import contract
-from lib.backbones.logistic import LogisticBackbone
+from lib.backbones.fitted import NUMBERS, Fit, read_fit, require_shape, write_fit
+from lib.backbones.logistic import DECISION, LogisticBackbone
 from lib.core.errors import ConfigError, DataError
+from lib.core.files import link_tree
 from studies.word_vectors.backbones.word_vectors.settings import Settings
 from studies.word_vectors.storage import load_vectors
 from studies.word_vectors.word_vectors import split_words
+
+VECTORS = "vectors"
+"""Folder of the word vectors inside that of a fit."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +41,11 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
             )
         if labels.nunique() < 2:
             raise DataError("only one class in training; expected at least two. Add documents of the others.")
-        keyed, lowercase = load_vectors(settings.vectors_folder)
-        self.vectors, self.split = keyed, partial(split_words, lowercase=lowercase)
+        self._read_vectors(settings.vectors_folder)
         self.rarity: dict[str, float] = {}
         self.most_rare = 1.0
         counts = Counter(word for text in texts for word in self.split(text))
-        known = sum(count for word, count in counts.items() if word in keyed)
+        known = sum(count for word, count in counts.items() if word in self.vectors)
         if not known:
             raise DataError(
                 f"no word of {len(texts)} documents has a vector in {settings.vectors_folder}. Expected some; choose "
@@ -63,6 +68,31 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         means = self._means(texts)
         self.featureless = featureless(means)
         return self.answers(regression, scaler.transform(means), texts, classes)
+
+    def save(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.save`; the word vectors are in a folder inside."""
+        scaler, _ = self.classifier
+        numbers = {"mean": scaler.mean_, "scale": scaler.scale_, "most_rare": np.array(float(self.most_rare))}
+        rarity = {"rarity": np.array([*self.rarity.values()], float)}
+        write_fit(Fit({"rare": [*self.rarity]}, {**self.decision_numbers(), **numbers, **rarity}), folder)
+        link_tree(str(self.parameters.vectors_folder), folder / VECTORS)
+
+    def load(self, folder: Path) -> None:
+        """See `lib.backbones.contract.TextBackbone.load`."""
+        self._read_vectors(folder / VECTORS)
+        fit = read_fit(folder, ["rare"], ["mean", "scale", "most_rare", "rarity", *DECISION])
+        size, scaler = self.vectors.vector_size, StandardScaler()
+        require_shape(folder / NUMBERS, "rarity", fit.numbers["rarity"], len(fit.words["rare"]))
+        for name in ("mean", "scale"):
+            require_shape(folder / NUMBERS, name, fit.numbers[name], size)
+            setattr(scaler, f"{name}_", fit.numbers[name])
+        self.rarity = dict(zip(fit.words["rare"], fit.numbers["rarity"], strict=True))
+        self.most_rare = float(fit.numbers["most_rare"])
+        self.classifier = make_pipeline(scaler, self.decision_of(fit, size, folder))
+
+    def _read_vectors(self, folder: str | Path) -> None:
+        self.vectors, lowercase = load_vectors(folder)
+        self.split = partial(split_words, lowercase=lowercase)
 
     def _means(self, texts: pd.Series) -> np.ndarray:
         """Return the weighted mean of the vectors of each text's words [n, D]; zero for a text without any."""
