@@ -123,8 +123,8 @@ def predict(
 
 def _without(pattern: str, record: Record) -> Record:
     """Return a document without what the preparation of the study's documents removes."""
-    texts = (text and regex.sub(pattern, "", text) for text in (record.text, record.text_pair))
-    return record._replace(**dict(zip(("text", "text_pair"), texts, strict=True)))
+    second = record.text_pair and regex.sub(pattern, "", record.text_pair)
+    return record._replace(text=regex.sub(pattern, "", record.text), text_pair=second)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ ALLOWED = {
         "analysis",
         "attention",
         "backbones",
+        "predicting",
         "preparing",
         "tokens",
         "tasks",

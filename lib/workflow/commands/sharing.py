@@ -16,9 +16,11 @@ from lib.core.files import atomic_path, mapping_text, require_new
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, KEPT, MODEL, RunId, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart
+from lib.predicting.reader import open_reader
 from lib.preparing.settings.dataset import Dataset
 from lib.results.escapes import markdown
 from lib.results.predictions import paired_predictions
+from lib.study.reader import READER
 from lib.study.runs import Run
 from lib.tasks.settings import TASKS
 from lib.workflow.commands.exporting import exported_class
@@ -93,18 +95,22 @@ def share(
 
 
 def _require_whole(folder: Path, task: str) -> None:
-    """Refuse a model that others could not use: all its weights are there and finite, and its tokeniser, too.
+    """Refuse a model that others could not use: all its parts are there, and its numbers are finite.
 
     Raises:
         ProjectError: it is not whole.
     """
+    has_weights = (folder / WEIGHTS).is_file()
+    if (folder / READER).is_file() and (has_weights or not (folder / ADAPTER).is_dir()):
+        open_reader(folder)
+        return
     import transformers  # imports torch
     from peft.utils import SAFETENSORS_WEIGHTS_NAME
 
     from lib.backbones.stored import open_config, open_model, read_weights
     from lib.tokens.tokenizer import TextTokenizer
 
-    if (folder / WEIGHTS).is_file():
+    if has_weights:
         open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model()), folder)
     else:  # adapters that were not merged
         read_weights(folder / ADAPTER, SAFETENSORS_WEIGHTS_NAME)
@@ -114,6 +120,7 @@ def _require_whole(folder: Path, task: str) -> None:
 def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages: Sequence[str] = ()) -> str:
     """Return the model card of a finished run: header in YAML, then what it is, its data, recipe, scores and origin."""
     folder, task = Path(plan.paths.folder(run.id)), run.work.task.kind
+    loads = (folder / MODEL / WEIGHTS).is_file() or (folder / MODEL / ADAPTER).is_dir()
     settings = json.loads(run.settings)
     recipe = settings.get("recipe") or {}
     first = run
@@ -148,8 +155,9 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None, languages
         recipe=mapping_text({"precision": record.precision} | recipe).strip(),
         merged=(recipe.get("lora") or {"merge": True})["merge"],
         call=CALLS.get(PIPELINES.get(task, "")),
-        reader=TASKS.load(task, "task").Task.auto_model(),
-        without_project=_without_project(folder / MODEL),
+        reader=TASKS.load(task, "task").Task.auto_model() if loads else None,
+        predicts=(folder / MODEL / READER).is_file(),
+        without_project=_without_project(folder / MODEL) if loads else None,
         markdown=markdown,
         to_json=json.dumps,
     )
@@ -178,7 +186,7 @@ def _header(run: Run, first: Run, scores: Mapping[str, float]) -> ModelCardData:
         datasets=[repository] if repository else None,
         model_name=f"{run.id.model}-{dataset}",
         pipeline_tag=PIPELINES.get(task),
-        library_name="transformers",
+        library_name="transformers" if run.reads_tokens else "sklearn",
         eval_results=results or None,
     )
 

@@ -1,0 +1,75 @@
+"""`predict` and the records of the shipped miniatures say the same of the same documents, whatever the row is.
+
+It reads what `make demo` and `make demo STUDY=<name>` left in `results`.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from lib.core.files import read_mapping
+from lib.core.record import read_record
+from lib.predicting.predict import predict
+from lib.study.reader import read_reader
+
+pytestmark = pytest.mark.extended
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = sorted(path.parent for path in ROOT.glob("results/demo*/runs/**/predictions.parquet"))
+
+
+def test_demos_are_there():
+    if not RUNS:
+        pytest.skip("results/demo* hold no run: make demo first")
+    assert all((run / "model/reader.json").is_file() for run in RUNS)
+
+
+@pytest.fixture
+def threads():
+    """Set the threads of a run, since sums of other numbers of them may differ in the last digits."""
+    before = torch.get_num_threads()
+
+    def set_as_in(record):
+        named = re.search(r"(\d+) threads", record.hardware or "")
+        torch.set_num_threads(int(named[1]) if named else before)
+
+    yield set_as_in
+    torch.set_num_threads(before)
+
+
+def answers_of(record, settings, frame):
+    """Return what a CSV of predictions should hold, by column."""
+    if settings.task.numbers:
+        return {"prediction": frame["prediction"]}
+    if settings.task.label_per == "word":
+        return {"labels": [json.dumps([settings.labels[each] for each in row]) for row in frame["prediction"]]}
+    if settings.task.label_per == "span":
+        return {"spans": [json.dumps([[*map(int, span)] for span in row]) for row in frame["prediction"]]}
+    labels = [settings.labels[each] if each >= 0 else "" for each in frame["prediction"]]
+    return {"label": labels} | dict(zip(settings.labels, np.stack(frame["probabilities"]).T, strict=True))
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: str(run.relative_to(ROOT / "results")))
+def test_prediction_equals_the_record(run, threads, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    record, settings = read_record(run), read_reader(run / "model")
+    threads(record)
+    test = Path(read_mapping(run / "config.yaml")["data"]["test"])
+    source = test if test.suffix == ".parquet" else test.parents[2] / "prepared" / "test.parquet"
+    documents = pd.read_parquet(source)
+    pair = "text_pair" if "text_pair" in documents else None
+    predict(run / "model", source, tmp_path / "out.csv", id="id", column="text", pair_column=pair, device="cpu")
+    frame = pd.read_parquet(run / "predictions.parquet").query("split == 'test'").set_index("id")
+    expected = answers_of(record, settings, frame.loc[documents["id"]].reset_index())
+    kinds = {name: np.asarray(values).dtype for name, values in expected.items()}
+    texts = {name: str for name, kind in kinds.items() if kind == object or kind.kind == "U"}
+    types = {"id": str} | kinds | texts
+    found = pd.read_csv(tmp_path / "out.csv", dtype=types, keep_default_na=False, float_precision="round_trip")
+    assert found["id"].tolist() == documents["id"].tolist()
+    for name, values in expected.items():
+        assert found[name].tolist() == np.asarray(values).tolist(), name
