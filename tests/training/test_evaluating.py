@@ -70,7 +70,7 @@ def program(values, out):
 def test_record_and_predictions_of_a_baseline(values, splits, tmp_path):
     out = tmp_path / "out"
     program(values, out)
-    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet"}
+    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet", "model"}
     assert not list(tmp_path.glob(".*.work"))
     record, predictions = read_record(out), pd.read_parquet(out / "predictions.parquet")
     named = (record.stage, record.model, record.dataset, record.seed, record.task)
@@ -221,7 +221,7 @@ def test_scores_of_a_trained_model(name, precision, trained, tmp_path):
     values, folder = trained(name, precision)
     out = tmp_path / "out"
     program(as_it_is(values, folder, stage="probe"), out)
-    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet"}
+    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet", "model"}
     assert not list(tmp_path.glob(".*.work"))
     pd.testing.assert_frame_equal(
         pd.read_parquet(out / "predictions.parquet"), pd.read_parquet(folder / "predictions.parquet"), check_exact=True

@@ -67,7 +67,7 @@ def test_prediction_equals_the_record(run, threads, tmp_path, monkeypatch):
     frame = pd.read_parquet(run / "predictions.parquet").query("split == 'test'").set_index("id")
     expected = answers_of(record, settings, frame.loc[documents["id"]].reset_index())
     kinds = {name: np.asarray(values).dtype for name, values in expected.items()}
-    texts = {name: str for name, kind in kinds.items() if kind == object or kind.kind == "U"}
+    texts = {name: str for name, kind in kinds.items() if kind.kind in "OU"}
     types = {"id": str} | kinds | texts
     found = pd.read_csv(tmp_path / "out.csv", dtype=types, keep_default_na=False, float_precision="round_trip")
     assert found["id"].tolist() == documents["id"].tolist()
