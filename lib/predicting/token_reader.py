@@ -80,8 +80,7 @@ class TokenReader(Reader):
         sizes = [len({tokens[place]["id"] for place in batch}) for batch in self.predictor.evaluation_batches(dataset)]
         self.predictor.observers = [_Told(read, sizes)]
         output = self.predictor.predict(dataset, "test")
-        named = tokens.remove_columns("id").add_column("id", [records[int(place)].id for place in tokens["id"]])
-        require_finite(output, named, self.folder)
+        require_finite(output, [records[int(place)].id for place in tokens["id"]], self.folder)
         found = self.task.predictions(tokens, output)
         found = found.set_index(found["id"].astype(int)).sort_index()
         return found.assign(id=[each.id for each in records]).reset_index(drop=True)

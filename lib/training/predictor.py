@@ -346,17 +346,17 @@ def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple
     frames = []
     for split, prefix in (("validation", "eval"), ("test", "test")):
         output = predictor.predict(TokenDataset(splits[split]), prefix)
-        require_finite(output, splits[split], split)
+        require_finite(output, splits[split]["id"], split)
         frames.append(predictor.task.predictions(splits[split], output).assign(split=split))
         metrics |= output.metrics
     return metrics, pd.concat(frames, ignore_index=True)
 
 
-def require_finite(output: PredictionOutput, documents: Dataset, where: object) -> None:
+def require_finite(output: PredictionOutput, ids: Sequence[str], where: object) -> None:
     """Refuse predictions that are NaN or inf, whose maximum would still be a class.
 
     Raises:
-        RunError: some of `documents`, of a split or a file `where`, have such ones.
+        RunError: a document, one of `ids`, has such ones; `where` names all of them.
     """
     arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
     for array in arrays:
@@ -364,5 +364,5 @@ def require_finite(output: PredictionOutput, documents: Dataset, where: object) 
         if len(rows):
             raise RunError(
                 f"{where}: the scores of {len(rows)} of {len(array)} documents are NaN or inf, the first of them of "
-                f"{documents[int(rows[0])]['id']}. Train in fp32 or bf16, or with a lower learning rate."
+                f"{ids[int(rows[0])]}. Train in fp32 or bf16, or with a lower learning rate."
             )

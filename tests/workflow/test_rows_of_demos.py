@@ -60,11 +60,12 @@ def test_prediction_equals_the_record(run, threads, tmp_path, monkeypatch):
     record, settings = read_record(run), read_reader(run / "model")
     threads(record)
     test = Path(read_mapping(run / "config.yaml")["data"]["test"])
-    source = test if test.suffix == ".parquet" else test.parents[2] / "prepared" / "test.parquet"
+    prepared = [test] if test.suffix == ".parquet" else test.parents[2].glob("*/test.parquet")
+    frame = pd.read_parquet(run / "predictions.parquet").query("split == 'test'").set_index("id")
+    source = next(path for path in prepared if set(pd.read_parquet(path, columns=["id"])["id"]) == set(frame.index))
     documents = pd.read_parquet(source)
     pair = "text_pair" if "text_pair" in documents else None
     predict(run / "model", source, tmp_path / "out.csv", id="id", column="text", pair_column=pair, device="cpu")
-    frame = pd.read_parquet(run / "predictions.parquet").query("split == 'test'").set_index("id")
     expected = answers_of(record, settings, frame.loc[documents["id"]].reset_index())
     kinds = {name: np.asarray(values).dtype for name, values in expected.items()}
     texts = {name: str for name, kind in kinds.items() if kind.kind in "OU"}
