@@ -123,11 +123,11 @@ class TextBackbone(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what the fit has learnt to a folder, which may be there, without pickle."""
+        """Write the fit to a folder, which may be there, without pickle."""
 
     @abstractmethod
     def load(self, folder: Path) -> None:
-        """Take what an earlier fit has learnt from a folder, in place of a fit.
+        """Take an earlier fit from a folder, in place of a fit.
 
         Raises:
             RunError: it is damaged, or does not fit the parameters.

@@ -1,4 +1,4 @@
-"""What a fit left, as files without code: words as JSON, numbers as safetensors. Needs no torch."""
+"""Fits of backbones that read texts, as files without code: words as JSON, numbers as safetensors. Needs no torch."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ REMEDY = "Run the stage again, or copy the folder again from where it was made."
 
 
 class Fit(NamedTuple):
-    """What a backbone learnt from texts."""
+    """Fit of a backbone to texts."""
 
     words: Mapping[str, Sequence[str]]
     """Lists of words, by name."""
@@ -77,12 +77,12 @@ def require_shape(path: Path, name: str, array: np.ndarray, *shape: int) -> None
 
 
 def fit_of_terms(vectors: "TfidfVectorizer") -> Fit:
-    """Return what a vectoriser has learnt: its terms, in the order of their columns, and how rare they are."""
+    """Return the fit of a vectoriser: its terms, in the order of their columns, and how rare they are."""
     return Fit({"terms": vectors.get_feature_names_out().tolist()}, {"idf": vectors.idf_})
 
 
 def give_terms(vectors: "TfidfVectorizer", fit: Fit, folder: Path) -> None:
-    """Give a new vectoriser what another one has learnt.
+    """Give a new vectoriser the fit of another one.
 
     Raises:
         RunError: terms and numbers do not fit.

@@ -1,1 +1,1 @@
-"""Use of what runs left: predictions for new documents, by any model of any study."""
+"""Use of finished runs: predictions for new documents, by any model of any study."""

@@ -18,12 +18,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import regex
 from tqdm import tqdm
 
 from lib.core.errors import DataError, RunError
 from lib.core.files import atomic_path, check_target, is_stream, write_json
 from lib.core.inputs import check_name
+from lib.predicting.decisions import Decisions, Wanted
 from lib.predicting.reader import open_reader
 from lib.preparing.settings.sources import Dialect
 from lib.reading.formats import column_names
@@ -44,11 +44,13 @@ def predict(
     pair_column: str | None = None,
     id: str | None = None,
     dialect: Dialect | None = None,
+    wanted: Wanted | None = None,
+    passages: int = 0,
     max_tokens: int | None = None,
     batch_size: int | None = None,
     device: str | None = None,
 ) -> None:
-    """Write what a model answers for each document: of a classifier the class, and the probability of every class.
+    """Write the answers of a model for each document: of a classifier the class, and the probability of every class.
 
     Chunks that an earlier call with the same arguments and files has finished are taken over.
 
@@ -59,12 +61,17 @@ def predict(
             numbers `prediction`, of words `labels` (those of the words that were read, as JSON), of spans `spans`
             (pairs [start, end) of characters, as JSON). Columns of classes begin with `probability_` if a class is
             called as another column. A class that a spreadsheet would take for a formula has ' before its name.
+            Further columns are `decided`, if documents may be left to a person, and `passages`, as JSON: text, weight
+            and places of each, in characters of the text as given.
         column: column of the text, where the format has columns; None = that of the study if the documents have it,
             else `text`.
         pair_column: column of the second texts, if documents are pairs; read as in the run of the model. None = that of
             the study if the documents have it.
         id: column of the ids to write; None = documents are numbered.
         dialect: how text files are written; None = as by default.
+        wanted: what decisions of a classifier shall reach on validation; None = each document gets the likeliest class.
+        passages: passages that decided the class of a document, at most; of a linear model its terms, of another one
+            segments, each by the loss of probability without it. Documents must be single texts.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
             run of the model.
         batch_size: documents of `max_tokens` at once; of shorter ones, as many as have no more tokens. None = as in the
@@ -84,6 +91,10 @@ def predict(
         check_name(name)
     check_target(target, source)
     reader = open_reader(path, max_tokens=max_tokens, batch_size=batch_size, device=device)
+    if passages and not (reader.settings.classifies and reader.settings.texts == "single"):
+        raise RunError(f"{path}: has no passages, since it does not classify single texts. Leave --passages out.")
+    reader.decisions = Decisions.chosen(wanted or Wanted(), reader.folder, reader.settings)
+    reader.passages = passages
     own = reader.settings.columns
     there = column_names(source, dialect or Dialect()) if source.is_file() else []
     column = column or (own.text if own.text in there else "text")
@@ -91,8 +102,7 @@ def predict(
     reader.check_form(paired=pair_column is not None)
 
     def records() -> Iterator[Record]:
-        found = read_records({source.stem: [source]}, text=column, text_pair=pair_column, id=id, dialect=dialect)
-        return found if own.remove is None else (_without(own.remove, record) for record in found)
+        return read_records({source.stem: [source]}, text=column, text_pair=pair_column, id=id, dialect=dialect)
 
     try:  # finds what cannot be read before anything is computed
         empty = Counter("" in (record.text.strip(), (record.text_pair or "-").strip()) for record in records())
@@ -100,7 +110,8 @@ def predict(
         raise DataError(f"{error} Here, say so by --column, --pair-column, --id and --dialect '{{...}}'.") from error
     if empty[True]:
         logger.warning("%s: %d documents without text get a row all the same", source, empty[True])
-    total, arguments = empty.total(), [column, pair_column, id, repr(dialect), reader.limit, batch_size]
+    total, arguments = empty.total(), [column, pair_column, id, repr((dialect, wanted)), passages]
+    arguments += [reader.limit, batch_size]
     bar = tqdm(total=total, unit=" documents", disable=not sys.stderr.isatty())
     with _parts(target, [path, source], arguments) as folder, closing(bar):
         documents = records()
@@ -119,12 +130,6 @@ def predict(
         shutil.rmtree(folder)
     cut = "" if reader.limit is None else f", cut to {reader.limit} tokens"
     logger.info("%s: %d documents%s", target, total, cut)
-
-
-def _without(pattern: str, record: Record) -> Record:
-    """Return a document without what the preparation of the study's documents removes."""
-    second = record.text_pair and regex.sub(pattern, "", record.text_pair)
-    return record._replace(text=regex.sub(pattern, "", record.text), text_pair=second)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import pandas as pd
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
-from lib.predicting.reader import Reader, silent
+from lib.evaluation.passages import Passage
+from lib.predicting.contract import Reader, silent
 from lib.reading.readers import Record
 from lib.study.reader import ReaderSettings
 
@@ -32,3 +33,9 @@ class TextReader(Reader):
         found = self.task.read(self.backbone, pd.DataFrame(columns))
         read(len(records))
         return found
+
+    def passages_of(self, text: str, label: int, count: int) -> list[Passage]:
+        """See `Reader.passages_of`; those of a linear model are the terms that it weighs."""
+        if getattr(self.backbone, "has_passages", False):
+            return self.backbone.passages(text, label, count)
+        return super().passages_of(text, label, count)

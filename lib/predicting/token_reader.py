@@ -16,7 +16,7 @@ from lib.backbones.settings import BACKBONES
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import ConfigError, RunError
 from lib.core.randomness import derive_seed
-from lib.predicting.reader import Reader, silent
+from lib.predicting.contract import Reader, silent
 from lib.preparing.parts import part_schema
 from lib.reading.readers import Record
 from lib.study.reader import START, ReaderSettings

@@ -117,7 +117,7 @@ class Task(ABC):
         """
 
     def read(self, classifier: Any, documents: pd.DataFrame) -> pd.DataFrame:
-        """Return what a backbone that needs no training loop predicts, as `predictions` does of tokens.
+        """Return the predictions of a backbone that needs no training loop, as `predictions` does of tokens.
 
         Args:
             classifier: the backbone, fitted.

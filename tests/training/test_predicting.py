@@ -18,8 +18,8 @@ from transformers import pipeline
 
 from lib.core.errors import ConfigError, ProjectError, RunError
 from lib.predicting import predict as predicting
+from lib.predicting.contract import Reader
 from lib.predicting.predict import predict
-from lib.predicting.reader import Reader
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Preparation
 from lib.tokens.tokenizer import TextTokenizer

@@ -1,0 +1,81 @@
+"""Decisions of a classifier of documents about new ones, chosen on the validation documents of its run."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.settings import BaseSettings, Fraction
+from lib.evaluation.decisions import at_temperature, decide, decided, least_confidence, temperature, threshold
+from lib.study.reader import ReaderSettings, read_validation
+
+logger = logging.getLogger(__name__)
+
+
+class Wanted(BaseSettings):
+    """Aims of decisions."""
+
+    calibrated: bool = False
+    """Whether probabilities are those at the temperature of validation."""
+    thresholds: dict[str, Literal["f1"] | dict[Literal["precision", "recall"], Fraction]] = Field(default_factory=dict)
+    """What each class with a threshold shall reach on validation: `f1`, the greatest; or `{precision: 0.9}` or
+    `{recall: 0.9}`, at least so much."""
+    abstain: Fraction | None = None
+    """Greatest share of wrong decisions on validation; documents of less confidence are left to a person. null = all
+    are decided."""
+
+
+class Decisions(NamedTuple):
+    """How probabilities become decisions."""
+
+    temperature: float | None = None
+    """None = probabilities stay as they are."""
+    thresholds: Mapping[int, float] = {}
+    """By number of the class."""
+    confidence: float | None = None
+    """Probability of the decided class, at least, of a document that is decided; None = all are."""
+
+    @classmethod
+    def chosen(cls, wanted: Wanted, folder: Path, settings: ReaderSettings) -> Self:
+        """Return the decisions that reach what is wanted on the validation documents of a model.
+
+        Raises:
+            RunError: the model does not classify documents, or left no predictions for validation.
+            ConfigError: a threshold is of an unknown class.
+            DataError: nothing reaches what is wanted.
+        """
+        if wanted == Wanted():
+            return cls()
+        probabilities, labels = read_validation(folder)
+        warmth = temperature(probabilities, labels) if wanted.calibrated else None
+        probabilities = cls(warmth).probabilities(probabilities)
+        names, thresholds = settings.labels or [], {}
+        for name, aim in wanted.thresholds.items():
+            if name not in names:
+                raise ConfigError(f"thresholds: there is no class '{name}'. Expected one of: {', '.join(names)}.")
+            (measure, least), *_ = aim.items() if isinstance(aim, dict) else [(aim, 0.0)]
+            number = names.index(name)
+            try:
+                thresholds[number] = threshold(probabilities[:, number], labels == number, measure, least)
+            except DataError as error:
+                raise DataError(f"thresholds.{name}: {error}") from error
+        found = cls(warmth, thresholds)
+        if wanted.abstain is not None:
+            classes, confidence = found.classes(probabilities)
+            found = found._replace(confidence=least_confidence(classes == labels, confidence, wanted.abstain))
+            said = decided(classes == labels, confidence, found.confidence)
+            logger.info("chosen on validation: %s", said)
+        return found
+
+    def probabilities(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return probabilities [n, C] at the temperature."""
+        return probabilities if self.temperature is None else at_temperature(probabilities, self.temperature)
+
+    def classes(self, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the class of each document [n] and its probability [n]."""
+        classes = decide(probabilities, self.thresholds)
+        return classes, np.take_along_axis(probabilities, classes[:, None], axis=1)[:, 0]
