@@ -10,7 +10,9 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
-from lib.analysis.computations import approximation
+from lib.analysis.computations import approximation, passages
+from lib.backbones.tfidf.backbone import Backbone
+from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
@@ -89,3 +91,19 @@ def test_classifier_of_a_subject(subject, runs, corpus):
         scores = model(**encode(texts[:3], str(runs / "sdpa/model"), 32)).logits.softmax(-1)
     assert [[row["low"], row["high"]] for row in rows[:3]] == pytest.approx(scores.numpy(), abs=1e-5)
     assert len(rows) == 40
+
+
+def test_passages_of_a_subject(subject, corpus):
+    documents = pd.read_parquet(corpus / "test.parquet")
+    linear = Backbone(Settings(kind="tfidf", C=1.0, class_weight=None), seed=0)
+    linear.fit(documents["text"], documents["label"])
+    predict = lambda texts: linear.class_probabilities(pd.Series(texts), 2)  # noqa: E731
+    for fitted in ({}, {"classifier": linear, "open_classifier": lambda: predict}):
+        read = subject._replace(texts=documents["text"].tolist(), **fitted)
+        frame = passages.analyse(read, documents=10, count=2, draws=2)
+        pd.testing.assert_frame_equal(frame, passages.analyse(read, documents=10, count=2, draws=2))
+        values = frame.set_index(["measure", "of"])[["low", "value", "high"]]
+        assert (values.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+        own, random, difference = values["value"].loc["comprehensiveness"]
+        assert own - random == pytest.approx(difference)
+        assert difference > 0

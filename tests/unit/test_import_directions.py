@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     "core": set(),
     "attention": {"core"},
-    "backbones": {"core", "attention"},
+    "backbones": {"core", "attention", "evaluation"},  # of evaluation the passages that decide
     "reading": {"core", "preparing", "tokens"},  # settings only, and of tokens the names of tokenisers' files
     "preparing": {"core", "reading"},
     "generators": {"core", "preparing"},

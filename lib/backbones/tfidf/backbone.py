@@ -1,9 +1,10 @@
 """The baseline for every encoder: TF-IDF n-grams and logistic regression."""
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from lib.backbones.fitted import fit_of_terms, give_terms, read_fit, write_fit
 from lib.backbones.logistic import DECISION, LogisticBackbone
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
+from lib.evaluation.passages import DECIMALS, Passage
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,34 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         regression = self.decision_of(fit, 4 * terms if paired else terms, folder)
         self.classifier = make_pipeline(PairVectors(single) if paired else single, regression)
 
+    @property
+    def has_passages(self) -> bool:
+        """Whether `passages` can be asked for: not of pairs, whose features belong to both texts."""
+        return isinstance(self.classifier[0], TfidfVectorizer)
+
+    def passages(self, text: str, label: int, count: int) -> list[Passage]:
+        """Return the n-grams that speak most for a class, the strongest first, with all places where they are.
+
+        Args:
+            text: as it is written.
+            label: a class of the training documents.
+            count: number of n-grams, at most.
+
+        Returns:
+            Passages whose weight is above 0. The weight is the share of the n-gram, with all its places, in the score
+            of the class less the mean score of the others; with two classes, in the log-odds of the class.
+        """
+        vectors, regression = self.classifier
+        places: dict[str, list[tuple[int, int]]] = {}
+        start, end = part_bounds(text, self.parameters.part or (0, 1), self.parameters.unit)
+        for ngram, first, last in ngrams(text[start:end], vectors):
+            places.setdefault(ngram, []).append((start + first, start + last))
+        (values,) = vectors.transform(self._read(pd.Series([text]))).toarray()
+        values = (values * class_weights(regression, label)).round(DECIMALS)
+        weights = {ngram: float(values[vectors.vocabulary_[ngram]]) for ngram in places if ngram in vectors.vocabulary_}
+        strongest = sorted(weights, key=lambda ngram: -weights[ngram])[:count]
+        return [Passage(places[ngram], weights[ngram]) for ngram in strongest if weights[ngram] > 0]
+
     def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
         """Return the part of each text that is read."""
         if (part := self.parameters.part) is None:
@@ -135,3 +165,30 @@ class PairVectors(TransformerMixin, BaseEstimator):
         """Return the vectors of pairs [n, 4 * V], V n-grams."""
         first, second = (self.vectorizer.transform(pairs[name]) for name in pairs)
         return sparse.hstack([first, second, first.multiply(second), abs(first - second)], format="csr")
+
+
+def class_weights(regression: Any, label: int) -> np.ndarray:
+    """Return the weight of each feature for a class against the mean of the others; of two, for its log-odds [F]."""
+    # The weights of two classes are those of the log-odds of the second.
+    weights = regression.coef_ if len(regression.coef_) > 1 else regression.coef_ * [[-0.5], [0.5]]
+    own = list(regression.classes_).index(label)
+    return weights[own] - np.delete(weights, own, axis=0).mean(axis=0)
+
+
+def part_bounds(text: str, part: tuple[float, float], unit: str) -> tuple[int, int]:
+    """Return where the part of a text that `part_of` returns begins and ends, in characters."""
+    pieces = [match.span() for match in re.finditer(r"\S+" if unit == "words" else r"(?s).", text)]
+    start, end = (round(share * len(pieces)) for share in part)
+    return (pieces[start][0], pieces[end - 1][1]) if start < end else (0, 0)
+
+
+def ngrams(text: str, vectors: TfidfVectorizer) -> Iterator[tuple[str, int, int]]:
+    """Yield the n-grams that a vectoriser reads, in its order, each with its begin and end in the text as written."""
+    lowered = vectors.build_preprocessor()(text)
+    # Some letters have two characters in lower case.
+    origins = [place for place, letter in enumerate(text) for _ in letter.lower()]
+    pattern, glue = (vectors.token_pattern, " ") if vectors.analyzer == "word" else (r"(?s)\s\s+|.", "")
+    units = [(re.sub(r"\s\s+", " ", match[0]), *match.span()) for match in re.finditer(pattern, lowered)]
+    for length in range(vectors.ngram_range[0], vectors.ngram_range[1] + 1):
+        for run in zip(*(units[shift:] for shift in range(length)), strict=False):
+            yield glue.join(name for name, _, _ in run), origins[run[0][1]], origins[run[-1][2] - 1] + 1

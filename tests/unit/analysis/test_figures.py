@@ -58,6 +58,12 @@ def prediction_cost(**price):
     )
 
 
+def passages():
+    values = itertools.product(FAMILIES, ("comprehensiveness", "sufficiency"), ("passages", "random", "difference"))
+    names = ["model", "measure", "of", "value", "low", "high", "words", "documents"]
+    return pd.DataFrame([(*key, n, n - 0.5, n + 1, 12.5, 200) for n, key in enumerate(values)], columns=names)
+
+
 def is_of_a_head(line):
     return ", " in str(line.get_gid())
 
@@ -123,7 +129,13 @@ def test_prediction_cost_with_a_price():
     assert table.note.endswith("on 150 documents; a core costs 0.36 EUR per hour.")
 
 
-FRAMES = {"heads": heads, "approximation": approximation, "prediction_cost": prediction_cost}
+def test_passages_against_random_ones():
+    whole, alone = draw("passages", passages()).axes
+    assert [label.get_text() for label in whole.get_yticklabels()][:2] == ["sdpa, passages", "sdpa, random"]
+    assert alone.collections[1].get_offsets().tolist() == [[3, 0], [4, 1], [9, 2], [10, 3]]
+
+
+FRAMES = {each.__name__: each for each in (heads, approximation, prediction_cost, passages)}
 
 
 @pytest.mark.parametrize(
@@ -144,6 +156,7 @@ FRAMES = {"heads": heads, "approximation": approximation, "prediction_cost": pre
                 "| favor-m64 | after  |               4.1 |            4.1 |             2.1 |                   5.2 |",
             ],
         ),
+        ("passages", ["| sdpa      | sufficiency       | difference |                          5.00 |"]),
     ],
 )
 def test_summaries(kind, lines):

@@ -3,8 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from lib.backbones.settings import BACKBONES
+from lib.backbones.tfidf.backbone import ngrams, part_bounds, part_of
 from lib.core.errors import DataError
 
 FIXED = {"C": 1.0, "class_weight": None}
@@ -100,4 +104,56 @@ def test_pairs_by_what_their_texts_share():
     pairs = frame[["text", "text_pair"]]
     backbone.fit(pairs, frame["label"])
     assert (backbone.class_probabilities(pairs, 2).argmax(axis=1) == frame["label"]).all()
+    assert not backbone.has_passages
     assert backbone.weights == 4 * len(backbone.classifier[0].vectorizer.vocabulary_) + 1
+
+
+PARTS = [(0, 0.25), (0.2, 0.7), (0.6, 0.61), (0, 1)]
+LETTERS = st.text(alphabet=st.sampled_from("aBİßΣǅ .,'-_\n\t\u00a0\u0301\u0131e9好"), max_size=60)
+
+
+@given(LETTERS, st.sampled_from(["words", "characters"]), st.integers(1, 3), st.integers(0, 2), st.sampled_from(PARTS))
+def test_ngrams_where_they_are(whole, unit, least, more, part):
+    vectors = TfidfVectorizer(analyzer={"words": "word"}.get(unit, "char"), ngram_range=(least, least + more))
+    read, same = vectors.build_analyzer(), {0x3C2: 0x3C3}  # Σ becomes either sigma, by the letters around it
+    text = whole[slice(*part_bounds(whole, part, unit))]
+    found = list(ngrams(text, vectors))
+    assert [ngram for ngram, _, _ in found] == read(part_of(whole, part, unit))
+    for ngram, start, end in found:
+        assert ngram.translate(same) in [each.translate(same) for each in read(text[start:end])]
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 3]])
+@pytest.mark.parametrize("settings", [{}, {"unit": "characters", "ngram_max": 3}, {"part": (0.0, 0.6)}])
+def test_passages_by_zeros_in_the_decision(labels, settings):
+    """Their weights are what the decision loses without the weight of each n-gram."""
+    rows = [(f"{WORDS[label % 3]} number {n % 4}", label) for n in range(20) for label in labels]
+    backbone = fitted(pd.DataFrame(rows, columns=["text", "label"]), min_df=1, max_df=1.0, **settings)
+    text = "A  Lively, DULL\nstory -- number 3 is a lively story; the rest is not"
+    (vectors, regression), part = backbone.classifier, settings.get("part", (0, 1))
+    features = vectors.transform([part_of(text, part, settings.get("unit", "words"))])
+
+    def decision(place):
+        scores = regression.decision_function(features)[0]
+        scores = scores if len(labels) > 2 else np.array([-scores, scores]) / 2
+        return scores[place] - np.delete(scores, place).mean()
+
+    for place, label in enumerate(labels):
+        found, losses = backbone.passages(text, label, 1000), []
+        for weights in regression.coef_.T:
+            kept, whole = weights.copy(), decision(place)
+            weights[:] = 0
+            losses.append(whole - decision(place))
+            weights[:] = kept
+        expected = sorted((loss for loss in losses if loss > 5e-7), reverse=True)
+        assert [passage.weight for passage in found] == pytest.approx(expected, abs=1e-6)
+
+
+def test_passages_at_all_places():
+    backbone = fitted(documents([0, 1] * 20), max_df=1.0)
+    text = "A LIVELY, story. Dull? lively\n  Story!"
+    found = [[text[slice(*span)] for span in passage.spans] for passage in backbone.passages(text, 1, 2)]
+    assert found == [["LIVELY", "lively"], ["LIVELY, story", "lively\n  Story"]]
+    assert backbone.passages("", 1, 3) == backbone.passages("nothing known", 1, 3) == []
+    with pytest.raises(ValueError, match="7 is not in list"):
+        backbone.passages(text, 7, 1)
