@@ -99,7 +99,7 @@ class Reader(ABC):
     def answers(self, records: Sequence[Record], read: Callable[[int], object] = silent) -> pd.DataFrame:
         """Return predictions as others read them: `columns`, with the names of classes in place of their numbers.
 
-        What the preparation of its documents removes from texts is not read. Arguments and errors are those of
+        Text that the preparation of its documents removes is not read. Arguments and errors are those of
         `predictions`.
         """
         if not records:
@@ -131,7 +131,7 @@ class Reader(ABC):
         return by_removal(text, self.probabilities, count)
 
     def _cleaned(self, record: Record) -> Record:
-        """Return a document without what the preparation of the documents of its run removed."""
+        """Return a document without the text that the preparation of its dataset removes."""
         if (pattern := self.settings.columns.remove) is None:
             return record
         second = record.text_pair and regex.sub(pattern, "", record.text_pair)

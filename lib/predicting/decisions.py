@@ -22,7 +22,7 @@ class Wanted(BaseSettings):
     calibrated: bool = False
     """Whether probabilities are those at the temperature of validation."""
     thresholds: dict[str, Literal["f1"] | dict[Literal["precision", "recall"], Fraction]] = Field(default_factory=dict)
-    """What each class with a threshold shall reach on validation: `f1`, the greatest; or `{precision: 0.9}` or
+    """Aim of each class with a threshold on validation: `f1`, the greatest; or `{precision: 0.9}` or
     `{recall: 0.9}`, at least so much."""
     abstain: Fraction | None = None
     """Greatest share of wrong decisions on validation; documents of less confidence are left to a person. null = all
@@ -35,18 +35,18 @@ class Decisions(NamedTuple):
     temperature: float | None = None
     """None = probabilities stay as they are."""
     thresholds: Mapping[int, float] = {}
-    """By number of the class."""
+    """Threshold of a class by its number."""
     confidence: float | None = None
     """Probability of the decided class, at least, of a document that is decided; None = all are."""
 
     @classmethod
     def chosen(cls, wanted: Wanted, folder: Path, settings: ReaderSettings) -> Self:
-        """Return the decisions that reach what is wanted on the validation documents of a model.
+        """Return the decisions that reach the aims on the validation documents of a model.
 
         Raises:
             RunError: the model does not classify documents, or left no predictions for validation.
             ConfigError: a threshold is of an unknown class.
-            DataError: nothing reaches what is wanted.
+            DataError: an aim cannot be reached.
         """
         if wanted == Wanted():
             return cls()

@@ -1,4 +1,4 @@
-"""The model that a run left, opened as what it is."""
+"""Opens the model that a run left, of any kind."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 READER = "reader.json"
 VALIDATION = "validation.safetensors"
 SUMMARY = "summary.json"
-"""What a preparation writes next to its documents."""
+"""File that a preparation writes next to its documents."""
 START = "start"
 """Folder inside that of a model which was only evaluated: the weights of another run, or published ones."""
 NUMERICAL = {"micro_batch_tokens", "kernels", "deterministic"}
@@ -49,7 +49,7 @@ class Columns(BaseSettings):
     text: str = "text"
     text_pair: str | None = None
     remove: str | None = None
-    """Pattern of what is removed from texts."""
+    """Pattern of text that is removed."""
 
 
 class ReaderSettings(BaseSettings):
@@ -64,7 +64,7 @@ class ReaderSettings(BaseSettings):
     precision: Precision = "fp32"
     """Arithmetic of the forward pass."""
     task: AnyTask
-    """What it answers."""
+    """Task that it answers."""
     labels: list[str] | None = None
     """Names of the classes, in the order of their numbers."""
     backbone: AnyBackbone

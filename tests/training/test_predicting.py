@@ -88,7 +88,7 @@ DAMAGES = {
     "half a tokeniser": (lambda folder: cut(folder, "tokenizer.json", 0.5), "not a tokeniser"),
     "another tokeniser": (other_tokens, "tokenizer.json"),
     "no reader": (lambda folder: (folder / "reader.json").unlink(), "no reader.json"),
-    "another task": (lambda folder: fields(folder, "reader.json", task={"kind": "unheard"}), "reader.json.*task"),
+    "another task": (lambda folder: fields(folder, "reader.json", task={"kind": "unheard"}), "(?s)reader.json.*task"),
 }
 
 
