@@ -66,9 +66,9 @@ class Decisions(NamedTuple):
         found = cls(warmth, thresholds)
         if wanted.abstain is not None:
             classes, confidence = found.classes(probabilities)
-            found = found._replace(confidence=least_confidence(classes == labels, confidence, wanted.abstain))
-            said = decided(classes == labels, confidence, found.confidence)
-            logger.info("chosen on validation: %s", said)
+            least = least_confidence(classes == labels, confidence, wanted.abstain)
+            found = found._replace(confidence=least)
+            logger.info("chosen on validation: %s", decided(classes == labels, confidence, least))
         return found
 
     def probabilities(self, probabilities: np.ndarray) -> np.ndarray:

@@ -16,6 +16,8 @@ from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
+from lib.predicting.reader import open_reader
+from lib.study.reader import ReaderSettings
 from lib.study.run import RunSettings
 from lib.tokens.encoding import encode
 from lib.training.predictor import assemble
@@ -85,20 +87,22 @@ def test_approximations_before_and_after_training(subject):
 
 def test_classifier_of_a_subject(subject, runs, corpus):
     texts = pd.read_parquet(corpus / "test.parquet")["text"].tolist()
-    rows = subject.open_classifier()(texts)
+    rows = subject.open_reader().probabilities(texts)
     model = AutoModelForSequenceClassification.from_pretrained(runs / "sdpa/model").eval()
     with torch.inference_mode():
         scores = model(**encode(texts[:3], str(runs / "sdpa/model"), 32)).logits.softmax(-1)
-    assert [[row["low"], row["high"]] for row in rows[:3]] == pytest.approx(scores.numpy(), abs=1e-5)
+    assert rows[:3] == pytest.approx(scores.numpy(), abs=1e-5)
     assert len(rows) == 40
 
 
-def test_passages_of_a_subject(subject, corpus):
+def test_passages_of_a_subject(subject, corpus, tmp_path):
     documents = pd.read_parquet(corpus / "test.parquet")
     linear = Backbone(Settings(kind="tfidf", C=1.0, class_weight=None), seed=0)
     linear.fit(documents["text"], documents["label"])
-    predict = lambda texts: linear.class_probabilities(pd.Series(texts), 2)  # noqa: E731
-    for fitted in ({}, {"classifier": linear, "open_classifier": lambda: predict}):
+    linear.save(tmp_path)
+    values = {"model": "tfidf", "seed": 0, "labels": ["low", "high"], "task": {"kind": "sequence_classification"}}
+    ReaderSettings.model_validate(values | {"backbone": linear.parameters.model_dump()}).write(tmp_path)
+    for fitted in ({}, {"classifier": linear, "open_reader": lambda: open_reader(tmp_path)}):
         read = subject._replace(texts=documents["text"].tolist(), **fitted)
         frame = passages.analyse(read, documents=10, count=2, draws=2)
         pd.testing.assert_frame_equal(frame, passages.analyse(read, documents=10, count=2, draws=2))

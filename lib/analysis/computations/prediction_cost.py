@@ -47,8 +47,8 @@ def analyse(
     texts: Sequence[str] = subject.texts
     if len(texts) > documents:
         texts = random.Random(derive_seed("prediction cost", subject.seed)).sample(texts, documents)
-    assert subject.open_classifier is not None  # as of every finished run
-    predict = subject.open_classifier()
+    assert subject.open_reader is not None  # as of every finished run
+    predict = subject.open_reader().probabilities
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -10,8 +10,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from lib.backbones.contract import TextClassifier
 from lib.core.errors import DataError
 
-Predict = Callable[[Sequence[str]], object]
-"""Predicts texts, from their tokens to their scores."""
 BEFORE, AFTER = "before", "after"
 """First weights, and those that the run left."""
 
@@ -31,9 +29,9 @@ class Subject(NamedTuple):
     load_trained: Callable[[PreTrainedModel], object] | None = None
     """Puts the weights that the run left into a model."""
     classifier: TextClassifier | None = None
-    """Classifier of texts, fitted as in its run."""
-    open_classifier: Callable[[], Predict] | None = None
-    """Opens the run's model as `scripts/tools/predict.py` does."""
+    """Classifier of texts, as its run fitted it."""
+    open_reader: Callable[[], Any] | None = None
+    """Opens the run's model as `scripts/tools/predict.py` does: a `lib.predicting.contract.Reader`."""
     texts: Sequence[str] = ()
     """The documents as they are written, if the kind of analysis needs them."""
 

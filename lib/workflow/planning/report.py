@@ -262,7 +262,7 @@ class Report:
         """Return the arguments that name texts: those that are analysed, and the model that learns from its own."""
         inputs, arguments = self.analysis_inputs(name), []
         for run in self.text_baseline_runs(name):
-            arguments += ["--baseline", self.paths.folder(run.id), "--baseline-texts", *inputs["texts"]]
+            arguments += ["--baseline", self.paths.folder(run.id)]
         return [*arguments, "--texts", *inputs["documents"]] if "documents" in inputs else arguments
 
     def analysis_settings(self, name: str) -> dict[str, Any]:
@@ -278,8 +278,7 @@ class Report:
         """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
         runs = self.analysed(name)
         split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
-        baselines = self.text_baseline_runs(name)
-        read = [*runs, *baselines]
+        read = [*runs, *self.text_baseline_runs(name)]
         inputs = {
             "configs": [self.paths.config(run.id) for run in read],
             "records": [self.paths.record(run.id) for run in read],
@@ -288,8 +287,7 @@ class Report:
         }
         if self.study.report.analyses[name].needs_texts:
             inputs["documents"] = [self.corpora.documents(runs[0].id.dataset, split)]
-        texts = [self.corpora.documents(baseline.fitted_to, "train") for baseline in baselines]
-        return inputs | ({"texts": texts} if texts else {})
+        return inputs
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""

@@ -15,14 +15,12 @@ RELIANCE = {"kind": "reliance", "stage": "finetune", "dataset": "arxiv", "models
 def test_plan_of_reliance_beside_tfidf():
     made = analyses(words=RELIANCE)
     assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
-    folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
-    assert made.report.text_arguments("words") == ["--baseline", folder, "--baseline-texts", texts]
+    folder = f"{FIRST}/finetune/tfidf/arxiv/seed-1"
+    assert made.report.text_arguments("words") == ["--baseline", folder]
     inputs = made.report.analysis_inputs("words")
-    assert inputs["texts"] == [texts]
     assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
     assert len(inputs["tokens"]) == len(inputs["tokenizers"]) == 1
     assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
     assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
     without = analyses(("models/tfidf", DELETE), words=RELIANCE)
     assert without.report.text_arguments("words") == []
-    assert "texts" not in without.report.analysis_inputs("words")

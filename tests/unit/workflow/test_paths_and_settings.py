@@ -392,9 +392,9 @@ def test_analysis_reads_unseen_documents():
 
 def test_cost_is_measured_on_test_documents():
     made = analyses(cost={"kind": "prediction_cost", "stage": "finetune", "dataset": "arxiv"})
-    texts, own = (f"results/data/arxiv/prepared/{split}.parquet" for split in ("test", "train"))
+    texts = "results/data/arxiv/prepared/test.parquet"
     folder = f"{FIRST}/finetune/tfidf/arxiv/seed-1"
-    arguments = ["--baseline", folder, "--baseline-texts", own, "--texts", texts]
+    arguments = ["--baseline", folder, "--texts", texts]
     assert made.report.text_arguments("cost") == arguments
     assert made.report.analysis_inputs("cost")["documents"] == [texts]
     without = analyses(
