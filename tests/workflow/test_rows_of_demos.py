@@ -47,7 +47,7 @@ def answers_of(record, settings, frame):
     if settings.task.numbers:
         return {"prediction": frame["prediction"]}
     if settings.task.label_per == "word":
-        return {"labels": [json.dumps([settings.labels[each] for each in row]) for row in frame["prediction"]]}
+        return {"labels": [[settings.labels[each] for each in row] for row in frame["prediction"]]}
     if settings.task.label_per == "span":
         return {"spans": [json.dumps([[*map(int, span)] for span in row]) for row in frame["prediction"]]}
     labels = [settings.labels[each] if each >= 0 else "" for each in frame["prediction"]]
@@ -67,10 +67,18 @@ def test_prediction_equals_the_record(run, threads, tmp_path, monkeypatch):
     pair = "text_pair" if "text_pair" in documents else None
     predict(run / "model", source, tmp_path / "out.csv", id="id", column="text", pair_column=pair, device="cpu")
     expected = answers_of(record, settings, frame.loc[documents["id"]].reset_index())
-    kinds = {name: np.asarray(values).dtype for name, values in expected.items()}
+    kinds = (
+        {}
+        if settings.task.label_per == "word"
+        else {name: np.asarray(values).dtype for name, values in expected.items()}
+    )
     texts = {name: str for name, kind in kinds.items() if kind.kind in "OU"}
     types = {"id": str} | kinds | texts
     found = pd.read_csv(tmp_path / "out.csv", dtype=types, keep_default_na=False, float_precision="round_trip")
     assert found["id"].tolist() == documents["id"].tolist()
+    if settings.task.label_per == "word":  # the record has those of words with a label, predictions those of all
+        rows = zip(found["labels"].map(json.loads), documents["label"], strict=True)
+        assert expected["labels"] == [[name for name, label in zip(*row) if label >= 0] for row in rows]
+        return
     for name, values in expected.items():
         assert found[name].tolist() == np.asarray(values).tolist(), name

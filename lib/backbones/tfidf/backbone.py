@@ -97,15 +97,14 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
             of the class less the mean score of the others; with two classes, in the log-odds of the class.
         """
         vectors, regression = self.classifier
-        places: dict[str, list[tuple[int, int]]] = {}
+        places: dict[int, list[tuple[int, int]]] = {}  # by feature; -1 = none
         start, end = part_bounds(text, self.parameters.part or (0, 1), self.parameters.unit)
         for ngram, first, last in ngrams(text[start:end], vectors):
-            places.setdefault(ngram, []).append((start + first, start + last))
+            places.setdefault(vectors.vocabulary_.get(ngram, -1), []).append((start + first, start + last))
         (values,) = vectors.transform(self._read(pd.Series([text]))).toarray()
-        values = (values * class_weights(regression, label)).round(DECIMALS)
-        weights = {ngram: float(values[vectors.vocabulary_[ngram]]) for ngram in places if ngram in vectors.vocabulary_}
-        strongest = sorted(weights, key=lambda ngram: -weights[ngram])[:count]
-        return [Passage(places[ngram], weights[ngram]) for ngram in strongest if weights[ngram] > 0]
+        weights = (values * class_weights(regression, label)).round(DECIMALS)
+        strongest = sorted(places.keys() - {-1}, key=lambda feature: (-weights[feature], feature))[:count]
+        return [Passage(places[each], float(weights[each])) for each in strongest if weights[each] > 0]
 
     def _read(self, texts: pd.Series | pd.DataFrame) -> pd.Series | pd.DataFrame:
         """Return the part of each text that is read."""

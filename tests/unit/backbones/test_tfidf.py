@@ -125,28 +125,21 @@ def test_ngrams_where_they_are(whole, unit, least, more, part):
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 3]])
 @pytest.mark.parametrize("settings", [{}, {"unit": "characters", "ngram_max": 3}, {"part": (0.0, 0.6)}])
-def test_passages_by_zeros_in_the_decision(labels, settings):
-    """Their weights are what the decision loses without the weight of each n-gram."""
+def test_passages_by_losses_of_the_decision(labels, settings):
+    """Their weights are the losses of the decision without one n-gram after the other."""
     rows = [(f"{WORDS[label % 3]} number {n % 4}", label) for n in range(20) for label in labels]
     backbone = fitted(pd.DataFrame(rows, columns=["text", "label"]), min_df=1, max_df=1.0, **settings)
     text = "A  Lively, DULL\nstory -- number 3 is a lively story; the rest is not"
-    (vectors, regression), part = backbone.classifier, settings.get("part", (0, 1))
-    features = vectors.transform([part_of(text, part, settings.get("unit", "words"))])
-
-    def decision(place):
-        scores = regression.decision_function(features)[0]
-        scores = scores if len(labels) > 2 else np.array([-scores, scores]) / 2
-        return scores[place] - np.delete(scores, place).mean()
-
+    vectors, regression = backbone.classifier
+    read = part_of(text, settings.get("part", (0, 1)), settings.get("unit", "words"))
+    (features,) = vectors.transform([read]).toarray()
+    scores = regression.decision_function([features, *(features * (1 - one) for one in np.eye(len(features)))])
+    scores = np.stack([-scores, scores], axis=1) / 2 if len(labels) == 2 else scores
     for place, label in enumerate(labels):
-        found, losses = backbone.passages(text, label, 1000), []
-        for weights in regression.coef_.T:
-            kept, whole = weights.copy(), decision(place)
-            weights[:] = 0
-            losses.append(whole - decision(place))
-            weights[:] = kept
-        expected = sorted((loss for loss in losses if loss > 5e-7), reverse=True)
-        assert [passage.weight for passage in found] == pytest.approx(expected, abs=1e-6)
+        decisions = scores[:, place] - np.delete(scores, place, axis=1).mean(axis=1)
+        losses = decisions[0] - decisions[1:]
+        found = [passage.weight for passage in backbone.passages(text, label, 1000)]
+        assert found == pytest.approx(sorted(losses[losses > 5e-7], reverse=True), abs=1e-6)
 
 
 def test_passages_at_all_places():
