@@ -1,0 +1,104 @@
+"""Decisions that `predict` chooses on validation, and the passages that it names."""
+
+import json
+import runpy
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import precision_score, recall_score
+
+from lib.core.errors import ProjectError
+from lib.evaluation.decisions import at_temperature, temperature
+from lib.study.run import RunSettings
+from lib.training.evaluate import evaluate
+
+WORDS = [["bright", "lively", "warm"], ["dull", "grim", "cold"]]
+
+
+def documents(count, seed):
+    """Return texts of three words, of which each is of the text's class with a chance of 70 %."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=count)
+    texts = [
+        " ".join(WORDS[label if rng.random() < 0.7 else 1 - label][rng.integers(3)] for _ in range(3))
+        for label in labels
+    ]
+    return pd.DataFrame({"id": range(count), "text": texts, "label": labels}).astype({"id": str})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    data = {split: str(folder / f"{split}.parquet") for split in ("train", "validation", "test")}
+    for seed, path in enumerate(data.values()):
+        documents(400, seed).to_parquet(path)
+    task, backbone = (
+        {"kind": "sequence_classification"},
+        {"kind": "tfidf", "ngram_max": 1, "C": 100.0, "class_weight": None},
+    )
+    values = {"stage": "score", "model": "tfidf", "dataset": "toy", "seed": 0, "labels": ["good", "bad"], "data": data}
+    evaluate(RunSettings.model_validate(values | {"task": task, "backbone": backbone}), folder / "run")
+    return folder
+
+
+@pytest.fixture
+def answers(run, tmp_path):
+    def predict(split, *arguments, model="run"):
+        given = ["--model", run / model, "--input", run / f"{split}.parquet", "--out", tmp_path / "out.csv", *arguments]
+        runpy.run_path("scripts/tools/predict.py")["main"]([*map(str, given), "--id", "id"])
+        return pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
+
+    return predict
+
+
+def test_temperature_of_validation(run, answers):
+    held_out = pd.read_parquet(run / "run/predictions.parquet").query("split == 'validation'")
+    probabilities = np.stack(held_out["probabilities"])
+    warmth = temperature(probabilities, held_out["label"])
+    assert warmth > 1.1  # so weak a penalty is too sure
+    expected = at_temperature(probabilities, warmth)
+    assert answers("validation", "--calibrated")[["good", "bad"]].to_numpy().tolist() == expected.tolist()
+
+
+def test_thresholds_and_abstention_on_validation(run, answers):
+    truth = pd.read_parquet(run / "validation.parquet")["label"] == 1
+    found = answers("validation", "--thresholds", "{bad: {recall: 0.95}}")["label"] == "bad"
+    assert recall_score(truth, found) >= 0.95 > recall_score(truth, answers("validation")["label"] == "bad")
+    found = answers("validation", "--thresholds", "{bad: {precision: 0.95}}")["label"] == "bad"
+    assert precision_score(truth, found) >= 0.95
+    found = answers("validation", "--abstain", "0.1")
+    wrong = (found["label"] == "bad") != truth
+    assert 0 < wrong[found["decided"]].mean() <= 0.1 < wrong.mean()
+    assert answers("test", "--abstain", "0.1").columns.tolist() == ["id", "label", "decided", "bad", "good"]
+
+
+def test_passages_of_terms(run, answers):
+    texts = pd.read_parquet(run / "test.parquet")["text"]
+    found = answers("test", "--passages", "2")
+    for text, label, cell in zip(texts, found["label"], found["passages"], strict=True):
+        for passage in json.loads(cell):
+            (start, end), *_ = passage["spans"]
+            assert passage["text"] == text[start:end]
+            assert passage["text"] in WORDS[label == "bad"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--thresholds", "{worse: f1}"], "worse.*good, bad"),
+        (["--thresholds", "{bad: {precision: 1.5}}"], "thresholds"),
+        (["--abstain", "0.0001"], "no confidence"),
+    ],
+)
+def test_aims_out_of_reach(arguments, message, answers, tmp_path):
+    with pytest.raises(ProjectError, match=f"(?s){message}"):
+        answers("test", *arguments)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_model_without_validation(run, answers):
+    (run / "run/model").rename(run / "copy")
+    (run / "copy/validation.safetensors").unlink()
+    with pytest.raises(ProjectError, match=r"no validation\.safetensors"):
+        answers("test", "--calibrated", model="copy")
