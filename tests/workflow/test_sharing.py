@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSequenceClassification
@@ -63,11 +64,24 @@ def test_card_of_the_run_and_model_loads(project):
     assert AutoModelForSequenceClassification.from_pretrained(project.folder / "shared").config.num_labels == 2
 
 
+def test_shared_baseline_predicts(project):
+    status, said = share(project, "--run", RUN.format(model="tfidf"), "--out", "texts")
+    assert (status, said) == (0, "texts: README.md, fit.json, fit.safetensors, reader.json, validation.safetensors\n")
+    card = ModelCard((project.folder / "texts/README.md").read_text())
+    assert (card.data.library_name, card.data.pipeline_tag) == ("sklearn", "text-classification")
+    assert "scripts/tools/predict.py --model" in card.text
+    assert "import lib" not in card.text
+    test = project.results / "data/imdb/prepared/test.parquet"
+    project.ask("predict", "--model", "texts", "--input", test, "--out", "labels.csv", "--id", "id")
+    found = pd.read_csv(project.folder / "labels.csv", float_precision="round_trip")
+    frame = pd.read_parquet(project.results / "runs" / RUN.format(model="tfidf") / "predictions.parquet")
+    assert found["positive"].tolist() == [each[1] for each in frame.query("split == 'test'")["probabilities"]]
+
+
 def test_refusal_to_share(project):
     assert "no run of this study" in share(project, "--run", RUN.format(model="other"), "--out", "a")[1]
-    assert "left no model" in share(project, "--run", RUN.format(model="tfidf"), "--out", "b")[1]
     (project.folder / "c").mkdir()
     assert "c: is there already" in share(project, "--run", RUN.format(model="sdpa"), "--out", "c")[1]
     (project.results / "runs" / RUN.format(model="sdpa") / "predictions.parquet").unlink()
     assert "predictions.parquet is gone" in share(project, "--run", RUN.format(model="sdpa"), "--out", "d")[1]
-    assert not any((project.folder / name).exists() for name in "abd")
+    assert not any((project.folder / name).exists() for name in "ad")
