@@ -19,6 +19,7 @@ from transformers import pipeline
 from lib.core.errors import ConfigError, ProjectError, RunError
 from lib.predicting import predict as predicting
 from lib.predicting.contract import Reader
+from lib.predicting.decisions import Wanted
 from lib.predicting.predict import predict
 from lib.preparing.labelled import prepare_dataset
 from lib.preparing.settings.preparation import Preparation
@@ -180,6 +181,20 @@ def test_prediction_in_chunks_and_by_the_pipeline(trained, corpus, tmp_path, mon
             {label: row[label] for label in ("low", "high")}, abs=1e-5
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chunks.csv", "whole.csv"]
+
+
+def test_passages_of_an_encoder(trained, corpus, tmp_path):
+    model, documents = trained("low", "high"), pd.read_parquet(corpus / "test.parquet").head(9)
+    documents.to_csv(tmp_path / "new.csv", index=False)
+    predict(model, tmp_path / "new.csv", tmp_path / "out.csv", passages=2, wanted=Wanted(calibrated=True))
+    found = pd.read_csv(tmp_path / "out.csv")["passages"].map(json.loads)
+    assert found.map(len).max() > 0
+    for text, passages in zip(documents["text"], found, strict=True):
+        assert all(text[slice(*each["spans"][0])] == each["text"] for each in passages)
+        assert len(passages) <= 2
+    fields(shutil.copytree(model, tmp_path / "pairs"), file="reader.json", texts="together")
+    with pytest.raises(RunError, match="no passages"):
+        predict(tmp_path / "pairs", tmp_path / "new.csv", tmp_path / "none.csv", passages=2)
 
 
 @pytest.mark.extended
