@@ -147,7 +147,7 @@ class Decided(NamedTuple):
     documents: int
     decided: int
     wrong: int
-    """Of those decided."""
+    """Documents that are decided wrongly."""
 
     @property
     def shares(self) -> list[tuple[float, float, float]]:

@@ -25,8 +25,9 @@ class Wanted(BaseSettings):
     """Aim of each class with a threshold on validation: `f1`, the greatest; or `{precision: 0.9}` or
     `{recall: 0.9}`, at least so much."""
     abstain: Fraction | None = None
-    """Greatest share of wrong decisions on validation; documents of less confidence are left to a person. null = all
-    are decided."""
+    """Greatest share of wrong decisions; documents of less confidence are left to a person. null = all are decided."""
+    certainty: Fraction = 0.9
+    """Chance that `abstain` is kept on other documents, as validation shows; 0 = it is kept on validation."""
 
 
 class Decisions(NamedTuple):
@@ -66,7 +67,7 @@ class Decisions(NamedTuple):
         found = cls(warmth, thresholds)
         if wanted.abstain is not None:
             classes, confidence = found.classes(probabilities)
-            least = least_confidence(classes == labels, confidence, wanted.abstain)
+            least = least_confidence(classes == labels, confidence, wanted.abstain, wanted.certainty or None)
             found = found._replace(confidence=least)
             logger.info("chosen on validation: %s", decided(classes == labels, confidence, least))
         return found

@@ -48,6 +48,22 @@ def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "t
     return documents
 
 
+def class_probabilities(folder: str | Path, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of documents [n], and their predicted probabilities [n, C].
+
+    Raises:
+        DataError: see `load_predictions`, or the predictions hold no probabilities.
+    """
+    documents = load_predictions(folder, ["label", "probabilities"], split)
+    try:
+        probabilities = np.stack(documents["probabilities"].to_list())
+        if probabilities.ndim == 2 and ((probabilities >= 0) & (probabilities < 1.001)).all():
+            return documents["label"].to_numpy(dtype=int), probabilities
+        raise ValueError("expected numbers between 0 and 1")
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
+
+
 def scores_note(files: Iterable[str | Path]) -> str | None:
     """Return a sentence on how many test documents and seeds the scores of runs are of; None = none has scores on test.
 
@@ -210,6 +226,26 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
         yield f"{percent}, seeds by Student's t and test documents by the jackknife, their variances together."
     else:
         yield f"{percent}, test documents by the jackknife."
+    yield from independence_notes(grid)
+    few = []
+    for dataset, runs in grid.groupby("dataset", sort=False):
+        paired = paired_predictions(runs.head(1))
+        documents = paired.documents_of_classes.min()
+        if documents < FEW_DOCUMENTS:
+            held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
+            few.append(f"{dataset} ({documents} {held})")
+    if few:
+        said = f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}"
+        yield f"{said}. Intervals of F1 can be too short there."
+
+
+def independence_notes(grid: pd.DataFrame) -> Iterator[str]:
+    """Yield why seeds may say too little: there is one alone, or they start from the same weights.
+
+    Args:
+        grid: as `Scope.grid` gives it.
+    """
+    several = repetitions(grid).groupby("dataset").max() > 1
     if not several.all():
         on = "" if not several.any() else f" on {', '.join(several.index[~several])}"
         yield (
@@ -222,16 +258,6 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
             "independent repetitions: intervals and tests leave out how much another pretraining would change the "
             "scores."
         )
-    few = []
-    for dataset, runs in grid.groupby("dataset", sort=False):
-        paired = paired_predictions(runs.head(1))
-        documents = paired.documents_of_classes.min()
-        if documents < FEW_DOCUMENTS:
-            held = "with a span" if isinstance(paired, PairedSpans) else "in the rarest class"
-            few.append(f"{dataset} ({documents} {held})")
-    if few:
-        said = f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}"
-        yield f"{said}. Intervals of F1 can be too short there."
 
 
 def shared_starts(grid: pd.DataFrame) -> set[tuple[str, str]]:

@@ -34,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--thresholds", default="{}", metavar="{CLASS: AIM}", help="f1, {precision: 0.9} or {recall: 0.9}"
     )
     parser.add_argument("--abstain", metavar="SHARE", help="of wrong decisions; the rest is left to a person")
+    parser.add_argument("--certainty", metavar="SHARE", help="of keeping it; default 0.9, 0 = on validation alone")
     parser.add_argument("--passages", type=program.positive, default=0, help="that decided, for each document")
     parser.add_argument("--max-tokens", type=program.positive, help="to cut documents to; default as in the run")
     parser.add_argument(
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if (dialect := arguments["dialect"]) is not None:
         arguments["dialect"] = program.read_settings(Dialect, dialect)
-    names = ("calibrated", "thresholds", "abstain")
+    names = ("calibrated", "thresholds", "abstain", "certainty")
     given = {name: value for name in names if (value := arguments.pop(name)) is not None}
     texts = {name: read_value(value, f"--{name}") for name, value in given.items() if isinstance(value, str)}
     predict(**arguments, wanted=program.read_settings(Wanted, given | texts))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from expected_runs import short, spelled
+from expected_runs import Made, short, spelled
 from expected_tables import (
     COST,
     STEPS,
@@ -29,6 +29,8 @@ from expected_tables import (
 )
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
+from scipy.optimize import brentq
+from scipy.special import softmax
 
 from lib.evaluation.calibration import joined, reliability
 
@@ -244,16 +246,31 @@ def _calibration(view: View) -> Drawn:
         for row in _made(view, view.rows, entry):
             tests = [_test(run) for run in view.runs(row, view.stage, entry)]
             parts = [(np.stack(test["probabilities"]), test["label"].to_numpy()) for test in tests]
-            errors = [100 * calibration_error(probabilities, labels, 10) for probabilities, labels in parts]
+            temperatures = [_temperature(run) for run in view.runs(row, view.stage, entry)]
+            legend.append(f"{row}: {_errors(parts, [1] * len(parts))}; at T = {np.mean(temperatures):.2f}: ")
+            legend[-1] += _errors(parts, temperatures)
             right = np.concatenate([probabilities.argmax(axis=1) == labels for probabilities, labels in parts])
             confidence = np.concatenate([probabilities.max(axis=1) for probabilities, _ in parts])
             points = joined(reliability(right, confidence, 10), 20 * len(parts))  # a document counts once
             drawn.add(entry, row, zip(100 * points["confidence"], 100 * points["accuracy"], strict=True))
-            spread = deviation(errors)
-            legend.append(f"{row}: {np.mean(errors):.1f}" + ("" if spread is None else f" ± {spread:.1f}"))
         drawn.add(entry, "diagonal", [(0, 0), (100, 100)])
     drawn.legend = legend
     return drawn
+
+
+def _errors(parts: Iterable[tuple[np.ndarray, np.ndarray]], temperatures: Iterable[float]) -> str:
+    heated = [(p ** (1 / each), labels) for (p, labels), each in zip(parts, temperatures, strict=True)]
+    errors = [100 * calibration_error(p / p.sum(axis=1, keepdims=True), labels, 10) for p, labels in heated]
+    return f"{np.mean(errors):.1f}" + ("" if (spread := deviation(errors)) is None else f" ± {spread:.1f}")
+
+
+def _temperature(run: Made) -> float:
+    """Return the temperature at which the cross-entropy of validation has no slope."""
+    assert run.predictions is not None
+    documents = run.predictions[run.predictions["split"] == "validation"]
+    logits = np.log(np.stack(documents["probabilities"]))
+    own = logits[np.arange(len(documents)), documents["label"]].mean()
+    return 1 / brentq(lambda each: (softmax(each * logits, axis=1) * logits).sum(axis=1).mean() - own, 0.01, 100)
 
 
 def _scaling(view: View) -> Drawn:

@@ -11,13 +11,16 @@ import pandas as pd
 from expected_runs import Made, Words, short, spelled
 from expected_statistics import difference_interval, mcnemar
 from scipy.special import stdtrit
-from scipy.stats import linregress, pearsonr, spearmanr
+from scipy.stats import beta, linregress, pearsonr, spearmanr
 from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.multitest import multipletests
 
+from lib.core.errors import DataError
 from lib.evaluation.calibration import expected_calibration_error, reliability
+from lib.evaluation.decisions import least_confidence
+from lib.evaluation.decisions import threshold as threshold_of
 from lib.evaluation.statistics import Estimate, PairedPredictions, smallest_difference
-from studies.hate_speech.evaluation.detection import best_threshold, detection_scores
+from studies.hate_speech.evaluation.detection import detection_scores
 
 Cell = str | float | int | None
 EXTRA = {
@@ -1033,7 +1036,7 @@ def _detection(view: View) -> Expected:
             splits = dict(list(run.predictions.groupby("split")))
             probabilities = {split: np.stack(part["probabilities"]) for split, part in splits.items()}
             labels = {split: part["label"].to_numpy() for split, part in splits.items()}
-            threshold = best_threshold(labels["validation"] == number, probabilities["validation"][:, number])
+            threshold = threshold_of(probabilities["validation"][:, number], labels["validation"] == number, "f1")
             scores = detection_scores(labels["test"] == number, probabilities["test"][:, number], threshold)
             error = calibration_error(probabilities["test"], labels["test"], 10)
             found.setdefault(row, []).append([threshold, *(100 * scores[name] for name in columns[1:-1]), 100 * error])
@@ -1044,6 +1047,46 @@ def _detection(view: View) -> Expected:
         if several:
             _add(table, f"{name}_sd", [deviation(line[place] for line in found[row]) for row in view.rows])
     return table
+
+
+def _abstention(view: View) -> Expected:
+    ends = [f"{name}{end}" for name in ("decided", "wrong") for end in ("", "_low", "_high")]
+    table = Expected(["dataset", "model", "certainty", "confidence", *ends, "left"])
+    for entry in view.stages[view.stage]:
+        for row in view.rows:
+            runs = view.runs(row, view.stage, entry)
+            for sure in dict.fromkeys([None, view.settings.get("certainty", 0.9)]) if runs else ():
+                seeds = list(zip(*(_abstained(run, view.settings["wrong"], sure) for run in runs), strict=True))
+                cells = [mean(each) for each in seeds]
+                for place in (place for place in (1, 4) if cells[place] is not None):
+                    known = [each for each in seeds[place] if each is not None]
+                    spread = deviation(known)
+                    reach = stdtrit(len(known) - 1, 0.975) * spread / len(known) ** 0.5 if spread is not None else 0
+                    middle, low, high = cells[place : place + 3]
+                    cells[place + 1] = max(middle - np.hypot(middle - low, reach), 0)
+                    cells[place + 2] = min(middle + np.hypot(high - middle, reach), 100)
+                table.rows.append([entry, row, sure and 100 * sure, *cells])
+    return table
+
+
+def _abstained(run: Made, wrong: float, certainty: float | None) -> list[float | None]:
+    """Return the least confidence of a run in percent, shares with their intervals, and the documents that are left."""
+    assert run.predictions is not None
+    found = []
+    for split in ("validation", "test"):
+        part = run.predictions[run.predictions["split"] == split]
+        found.append((part["prediction"] == part["label"], part["probabilities"].map(max)))
+    try:
+        least = least_confidence(*found[0], wrong, certainty)
+    except DataError:
+        least = np.inf
+    right, confidence = found[1]
+    errors, cells = 1 - right[confidence >= least], [None if least == np.inf else 100 * least]
+    for count, of in ((len(errors), len(right)), (errors.sum(), len(errors))):
+        low = beta.ppf(0.025, count, of - count + 1) if count else 0
+        high = beta.ppf(0.975, count + 1, of - count) if count < of else 1
+        cells += [100 * each for each in (count / of, low, high)] if of else [None] * 3
+    return [*cells, len(right) - len(errors)]
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
@@ -1131,6 +1174,7 @@ TABLES: dict[str, Callable[[View], Expected]] = {
     "correlation": _correlation,
     "classes": _classes,
     "detection": _detection,
+    "abstention": _abstention,
     "groups": _groups,
     "errors": _errors,
 }

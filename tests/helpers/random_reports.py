@@ -275,6 +275,11 @@ class Reporter:
         stage = self.pick(self.learnt)
         return self.with_parts({"kind": "detection", "stage": stage}) if stage else None
 
+    def abstention(self) -> Settings | None:
+        stage, chosen = self.pick(self.learnt), {"wrong": self.draw.choice([0.1, 0.3])}
+        certainty = {"certainty": self.draw.choice([None, 0.6])} if self.draw.chance(0.7) else {}
+        return self.with_parts({"kind": "abstention", "stage": stage} | chosen | certainty) if stage else None
+
     def groups(self) -> Settings | None:
         if not (stage := self.pick(self.learnt)):
             return None
@@ -351,7 +356,7 @@ class Reporter:
 TABLES = [
     "stage", "stage", "difference", "together", "requirements", "pareto", "compute", "significance", "answer", "spread",
     "search", "search_best", "state_size", "trials", "history", "scaling", "geometry", "correlation",
-    "classes", "detection", "groups", "errors",
+    "classes", "detection", "abstention", "groups", "errors",
 ]  # fmt: skip
 FIGURES = [
     "bars", "loss", "score_time", "score_intervals", "group_score", "confusion", "calibration", "scaling_figure",

@@ -10,15 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.errors import DataError
 from lib.core.settings import Few, PositiveInt
-from lib.results.predictions import load_predictions, without_copies
+from lib.results.predictions import class_probabilities, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
+TITLE = "expected calibration error [%]\nT: temperature chosen on validation"
 
 
 class CalibrationFigure(FigureSettings):
@@ -44,7 +44,8 @@ class CalibrationFigure(FigureSettings):
         A point is at the mean confidence of its bin; points below the diagonal are overconfident. Points are of the
         predictions of all seeds together, each of at least `least_documents` documents if the data allow it, and the
         figure says of how many; a document counts once, however many seeds predict it. The legend has the expected
-        calibration error: with several seeds its mean, and their standard deviation.
+        calibration error, as it is and at the temperature that validation chooses, which follows: with several seeds
+        means, and the standard deviations of the errors.
         """
         grid = without_copies(scope.grid(self.stage))
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
@@ -79,39 +80,43 @@ class Calibration(NamedTuple):
     least: float
     """Confidence of a guess, in percent: that of all classes if they are equally probable."""
     errors: np.ndarray
-    """Expected calibration error of each seed, in percent."""
+    """Expected calibration error of each seed, in percent [S]."""
+    calibrated_errors: np.ndarray
+    """Expected calibration error of each seed at its temperature, in percent [S]."""
+    temperatures: np.ndarray
+    """Temperature of each seed, chosen on validation [S]."""
 
 
 def _calibration(folders: list[str], settings: CalibrationFigure) -> Calibration:
-    from lib.evaluation import calibration  # scikit-learn starts slowly
+    from lib.evaluation import calibration, decisions  # scikit-learn starts slowly
 
-    outcomes, errors = [], []
+    outcomes, seeds = [], []
     for folder in folders:
-        documents = load_predictions(folder, ["label", "probabilities"])
-        try:
-            probabilities = np.stack(documents["probabilities"].to_list())
-            right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
-            outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
-            table = calibration.reliability(outcome["right"], outcome["confidence"], settings.bins)
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
-        outcomes.append(outcome)
-        errors.append(100 * calibration.expected_calibration_error(table))
+        labels, probabilities = class_probabilities(folder, "validation")
+        temperature = decisions.temperature(probabilities, labels)
+        labels, probabilities = class_probabilities(folder)
+        right = labels == probabilities.argmax(axis=1)  # something else may decide the prediction
+        both = (probabilities, decisions.at_temperature(probabilities, temperature))
+        tables = [calibration.reliability(right, each.max(axis=1), settings.bins) for each in both]
+        seeds.append([*(100 * calibration.expected_calibration_error(each) for each in tables), temperature])
+        outcomes.append(pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)}))
     together = pd.concat(outcomes)
     table = calibration.reliability(together["right"], together["confidence"], settings.bins)
     points = calibration.joined(table, settings.least_documents * len(folders))
-    return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
+    return Calibration(table, points, 100 / probabilities.shape[1], *np.transpose(seeds))
 
 
 def _draw_models(above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, Any]) -> None:
     above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
     handles, labels = [], []
-    for row, (table, points, _, errors) in found.items():
+    for row, (table, points, _, *errors, temperatures) in found.items():
         style = styles[row]
         handles += above.plot(100 * points["confidence"], 100 * points["accuracy"], **style)
         below.plot(100 * table["confidence"], 100 * table["documents"] / table["documents"].sum(), **style)
-        spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
-        labels.append(f"{row}: {errors.mean():.1f}{spread}")
+        before, after = (
+            f"{each.mean():.1f}" + (f" ± {each.std(ddof=1):.1f}" if len(each) > 1 else "") for each in errors
+        )
+        labels.append(f"{row}: {before}; at T = {temperatures.mean():.2f}: {after}")
     below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}  # below the axis
-    below.legend(handles, labels, title="expected calibration error [%]", title_fontsize=8, **place)
+    below.legend(handles, labels, title=TITLE, title_fontsize=8, **place)

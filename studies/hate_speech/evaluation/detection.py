@@ -8,26 +8,6 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 
-def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
-    """Return the threshold with the highest F1 of the positive class; among equal ones the highest.
-
-    Args:
-        positive: whether each document is of the class [n].
-        probabilities: probability of the class [n]; at or above the threshold, the class is predicted.
-
-    Raises:
-        ValueError: no document is of the class.
-    """
-    if not np.any(positive):
-        raise ValueError("no document is of the class")
-    positive, probabilities = np.asarray(positive, dtype=bool), np.asarray(probabilities, dtype=float)
-    thresholds, own = np.unique(probabilities), np.sort(probabilities[positive])
-    found = len(probabilities) - np.searchsorted(np.sort(probabilities), thresholds)
-    right = len(own) - np.searchsorted(own, thresholds)
-    f1 = 2 * right / (found + len(own))  # of whole numbers, so that equal ones are equal to the last digit
-    return float(thresholds[len(thresholds) - 1 - np.argmax(f1[::-1])])
-
-
 def detection_scores(positive: ArrayLike, probabilities: ArrayLike, threshold: float) -> dict[str, float]:
     """Return F1 of the positive class at 0.5 and at a threshold, and threshold-free scores, as fractions.
 

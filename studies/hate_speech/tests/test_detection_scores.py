@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.hate_speech.evaluation.detection import best_threshold
+from lib.evaluation.decisions import threshold
 
 pytestmark = pytest.mark.extended
 
@@ -19,4 +19,4 @@ def test_threshold_with_the_best_f1(rows, own):
         return Fraction(2 * int((found & (positive == 1)).sum()), int(found.sum() + positive.sum()))
 
     best = max(sorted(set(eighths.tolist()), reverse=True), key=f1)
-    assert best_threshold(positive, eighths / 8) == best / 8
+    assert threshold(eighths / 8, positive == 1, "f1") == best / 8

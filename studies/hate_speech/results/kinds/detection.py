@@ -2,11 +2,10 @@
 
 from typing import ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.results.predictions import class_names, load_predictions, without_copies
+from lib.results.predictions import class_names, class_probabilities, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
@@ -62,22 +61,19 @@ def _scores(folder: str, positive: str | None) -> dict[str, float]:
     """Return the scores of a run as fractions, and its threshold."""
     # scikit-learn starts slowly
     from lib.evaluation.calibration import expected_calibration_error, reliability
-    from studies.hate_speech.evaluation.detection import best_threshold, detection_scores
+    from lib.evaluation.decisions import threshold as best_threshold
+    from studies.hate_speech.evaluation.detection import detection_scores
 
     names = class_names(folder)
     if positive is not None and positive not in names:
         raise DataError(f"{folder}: there is no class '{positive}' to detect. Known: {', '.join(names)}.")
     number = len(names) - 1 if positive is None else names.index(positive)
-    found = {}
-    for split in ("validation", "test"):
-        documents = load_predictions(folder, ["label", "probabilities"], split)
-        found[split] = documents["label"].to_numpy(), np.stack(documents["probabilities"].to_numpy())
-    labels, probabilities = found["validation"]
+    chosen_labels, validation = class_probabilities(folder, "validation")
+    labels, probabilities = class_probabilities(folder)
     try:
-        threshold = best_threshold(labels == number, probabilities[:, number])
-        labels, probabilities = found["test"]
+        threshold = best_threshold(validation[:, number], chosen_labels == number, "f1")
         scores = detection_scores(labels == number, probabilities[:, number], threshold)
-    except ValueError as error:
+    except (DataError, ValueError) as error:
         raise DataError(f"{folder}: '{names[number]}' cannot be detected ({error}). Check the splits.") from error
     bins = reliability(probabilities.argmax(axis=1) == labels, probabilities.max(axis=1), BINS)
     return scores | {"threshold": threshold, "calibration_error": expected_calibration_error(bins)}

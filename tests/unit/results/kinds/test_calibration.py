@@ -7,14 +7,17 @@ from lib.results.kinds.calibration import CalibrationFigure
 
 
 def write(root, outcomes, seed=0):
-    """Write test documents of class 0, each as (whether it is predicted right, with which confidence)."""
+    """Write test documents of class 0, each as (whether it is predicted right, with which confidence).
+
+    On validation three of four with a confidence of 0.9 are right, so that the temperature is ln 9 / ln 3 = 2.
+    """
     folder = write_run(root, "finetune", "sdpa", "imdb", seed=seed)
-    rows = []
-    for right, confidence in outcomes:
-        probabilities = [confidence, 1 - confidence] if right else [1 - confidence, confidence]
-        rows.append({"label": 0, "prediction": int(not right), "probabilities": probabilities, "split": "test"})
-    wrong = {"label": 0, "prediction": 1, "probabilities": [0.0, 1.0], "split": "validation"}
-    pd.DataFrame([wrong, *rows]).to_parquet(folder / PREDICTIONS, index=False)
+    rows, validation = [], [(True, 0.9)] * 3 + [(False, 0.9)]
+    for split, documents in (("validation", validation), ("test", outcomes)):
+        for right, confidence in documents:
+            probabilities = [confidence, 1 - confidence] if right else [1 - confidence, confidence]
+            rows.append({"label": 0, "prediction": int(not right), "probabilities": probabilities, "split": split})
+    pd.DataFrame(rows).to_parquet(folder / PREDICTIONS, index=False)
     return folder
 
 
@@ -40,7 +43,8 @@ def test_points_of_bins(tmp_path):
     assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([55, 50]), pytest.approx([95, 75])]
     assert lines_of(below)["sdpa"].get_xydata().tolist() == [pytest.approx([55, 100 / 3]), pytest.approx([95, 200 / 3])]
     assert lines_of(above)["diagonal"].get_xydata().tolist() == [[0, 0], [100, 100]]
-    assert legend_of(below) == ["sdpa: 15.0"]  # (2 * 5 + 4 * 20) / 6
+    # (2 * 5 + 4 * 20) / 6; at T = 2 confidences of 0.55, 0.9, 0.95 and 1 are 0.525, 0.75, 0.813 and 1.
+    assert legend_of(below) == ["sdpa: 15.0; at T = 2.00: 15.4"]  # (2 * 2.5 + 1 * 25 + 3 * 20.9) / 6
     assert (above.get_ylabel(), below.get_ylabel()) == ("test accuracy [%]", "documents [%]")
     assert below.get_xlabel() == "confidence [%]"
     assert below.get_xlim() == (48, 102)  # confidence is never below that of a guess
@@ -67,11 +71,11 @@ def test_calibration_of_the_likeliest_class(tmp_path):
     predictions = pd.read_parquet(folder / PREDICTIONS)
     predictions.assign(prediction=-1).to_parquet(folder / PREDICTIONS, index=False)
     _, below = drawn([folder], bins=5).axes
-    assert legend_of(below) == ["sdpa: 15.0"]
+    assert legend_of(below) == ["sdpa: 15.0; at T = 2.00: 15.4"]
 
 
 def test_calibration_of_several_seeds(tmp_path):
     folders = [write(tmp_path, [(True, 0.9)]), write(tmp_path, [(False, 0.9)], seed=1)]
     above, below = drawn(folders).axes
     assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([90, 50])]
-    assert legend_of(below) == ["sdpa: 50.0 ± 56.6"]  # of 10 and 90
+    assert legend_of(below) == ["sdpa: 50.0 ± 56.6; at T = 2.00: 50.0 ± 35.4"]  # of 10 and 90, of 25 and 75
