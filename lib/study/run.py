@@ -129,6 +129,8 @@ def parts_errors(
         yield "recipe: missing, so a trained model is needed, but the weights are random. Add one, or a start"
     if backbone.quantized and not (recipe and recipe.lora and not recipe.lora.merge):
         yield f"recipe: the backbone {kind} is quantised, so that only adapters train. Give lora with merge: false"
+    if recipe and recipe.patience and "best" not in (recipe.keep or [task.keeps]):
+        yield "recipe.patience: waits for a better evaluation, but the best one is not kept. Add best to recipe.keep"
     if recipe and recipe.lora:
         if reason := recipe.lora.error(backbone.linear_layers):
             yield f"recipe.lora: the backbone {kind} {reason}"

@@ -31,20 +31,20 @@ def trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def moved(model: PreTrainedModel, recipe: Recipe, epochs: float) -> dict[str, nn.Parameter]:
-    """Return the weights that a training moves, by name: all trainable ones but for frozen ones, and rates of 0.
+def count_moved(model: PreTrainedModel, weights: Mapping[str, nn.Parameter], recipe: Recipe, epochs: float) -> int:
+    """Return the number of weights that a training moved: all trainable ones but for frozen ones, and rates of 0.
 
     Args:
-        model: the model as its optimiser gets it, before `freeze`.
+        model: model of the run.
+        weights: its trainable weights as its optimiser gets them, before `freeze`.
         recipe: recipe of the run.
-        epochs: passes over the training documents, the last one perhaps partial.
+        epochs: passes over the training documents that were done, the last one perhaps partial.
     """
     thaws = epochs > recipe.frozen_epochs
     frozen = {} if thaws else {weight: None for part in _frozen(model, recipe) for weight in part.parameters()}
     factors = multipliers(recipe)
-    return {
-        name: weight for name, weight in trained(model).items() if factors[_part(model, name)] and weight not in frozen
-    }
+    moved = (each for name, each in weights.items() if factors[_part(model, name)] and each not in frozen)
+    return sum(each.numel() for each in moved)
 
 
 def multipliers(recipe: Recipe) -> dict[str, float]:

@@ -110,8 +110,17 @@ class Trainer(Predictor):
         """Hardware and packages of the run; its peak memory includes earlier attempts."""
         return super().environment._replace(peak_memory_mb=self.history.measured_peak())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps are done, or `recipe.patience` evaluations since the best one.
+
+        It follows from the history, so that a resumed training and all processes stop at the same step.
+        """
+        waited = sum(row["step"] > (self.progress.best_step or math.inf) for row in self.history.rows)
+        return self.progress.step >= self.steps or waited >= (self.recipe.patience or math.inf)
+
     def train(self, checkpoint: Path | None = None) -> None:
-        """Train until all steps are done, then load the best model if it is kept.
+        """Train until `is_over`, then load the best model if it is kept.
 
         Args:
             checkpoint: valid working checkpoint to resume from; None = from the beginning.
@@ -132,7 +141,7 @@ class Trainer(Predictor):
         self.interruption.waits = True  # a signal stops the training only after a checkpoint
         is_silent = not sys.stderr.isatty() or distributed.index() > 0
         bar = tqdm(total=self.steps, initial=self.progress.step, disable=is_silent)
-        while self.progress.step < self.steps:
+        while not self.is_over:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             optimisation.freeze(self.model, self.recipe, epoch)
             if self.graphs is not None and self.recipe.frozen_epochs:
@@ -154,10 +163,12 @@ class Trainer(Predictor):
                     self.notify("saved")
                     if request == LEAVE:
                         self.interruption.leave()
-                if self.progress.step == self.steps:
+                if self.is_over:
                     break
             checkpoint = None
         bar.close()
+        if self.progress.step < self.steps:
+            logger.info("stopped at step %d of %d: no evaluation was better", self.progress.step, self.steps)
         if self.keeps_best:
             if self.progress.best_step is None:
                 raise RunError(f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate.")
