@@ -4,10 +4,11 @@ import importlib
 import logging
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
@@ -152,6 +153,23 @@ def advance(schedule: LRScheduler, steps: int) -> None:
     schedule.last_epoch = steps - 1
     with warnings.catch_warnings(action="ignore"):  # torch wants the optimiser to have done a step before
         schedule.step()
+
+
+def class_weights(recipe: Recipe, labels: Sequence[int], names: Sequence[str]) -> torch.Tensor:
+    """Return the weight of each class in the loss [C], in float32; 1 for one without a training document if `balanced`.
+
+    Args:
+        recipe: recipe of the run, which weighs classes.
+        labels: classes of the training documents [n].
+        names: names of the classes, in the order of their numbers.
+    """
+    from sklearn.utils.class_weight import compute_class_weight  # starts slowly
+
+    if isinstance(recipe.class_weights, dict):
+        return torch.tensor([recipe.class_weights.get(name, 1.0) for name in names])
+    weights, present = torch.ones(len(names)), torch.tensor(labels).unique().numpy()
+    weights[present] = torch.tensor(compute_class_weight("balanced", classes=present, y=labels)).float()
+    return weights
 
 
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:

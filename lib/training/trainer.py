@@ -65,6 +65,7 @@ class Trainer(Predictor):
         loss: loss of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
         rates: learning rate of the last step, by part of the model.
+        class_weights: weight of each class in the loss [C]; None = all weigh alike.
 
     Raises:
         RunError: the device or the precision is not available, or a batch has too few documents for all processes.
@@ -92,6 +93,10 @@ class Trainer(Predictor):
         epochs = self.recipe.epochs * self.steps_per_epoch
         self.steps = min(epochs, self.recipe.steps or epochs)
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
+        self.class_weights: torch.Tensor | None = None
+        if self.recipe.class_weights:
+            weights = optimisation.class_weights(self.recipe, splits["train"]["label"][:], self.task.labels)
+            self.class_weights = weights.to(self.device)
         self.progress = Progress()
         self.history = History(optimisation.multipliers(self.recipe))
         self.stretches: list[Stretch] = []
@@ -217,7 +222,8 @@ class Trainer(Predictor):
         """
         progress = self.progress
         filled = [batch for batch in batches if batch]
-        labels = torch.as_tensor(items(filled), device=self.accelerator.device)
+        # In float32, which divides the loss anyway, so that a process without documents adds to sums of weights.
+        labels = torch.as_tensor(items(filled, self.class_weights), dtype=torch.float32, device=self.accelerator.device)
         tokens = torch.as_tensor(sum(map(_real_tokens, filled)), device=self.accelerator.device)
         labels, tokens = distributed.total(labels), distributed.total(tokens)
         set_step(self.model, progress.step)
@@ -255,12 +261,14 @@ class Trainer(Predictor):
 
         Args:
             batch: micro-batch of this process; may be empty.
-            labels: number of labels in the micro-batches of all processes; the loss of the step is a mean over them.
+            labels: number of labels in the micro-batches of all processes, or the sum of their weights; the loss of the
+                step is a mean over them.
         """
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
-        return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels})
+        weights = {} if self.class_weights is None else {"label_weights": self.class_weights[batch["labels"]]}
+        return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels} | weights)
 
     def _add_gradients(self, batch: Batch) -> torch.Tensor:
         """Add the gradients of a micro-batch that is not empty, and return its loss; see `training_step`."""
