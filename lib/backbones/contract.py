@@ -6,7 +6,7 @@ The workflow reads backbones of one file, and must not import torch, so this mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib.backbones.settings import BackboneSettings
@@ -109,6 +109,8 @@ class TextBackbone(ABC):
     def __init__(self, parameters: BackboneSettings, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
+        self.labels: Sequence[str] = ()
+        """Names of the classes, in the order of their numbers."""
         self.validation: Validation | None = None
         """Validation documents, to choose settings of the next fit; None = it has no choice."""
         self.chosen: dict[str, Any] = {}

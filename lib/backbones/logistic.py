@@ -29,9 +29,10 @@ class LogisticSettings(BackboneSettings):
     C: PositiveFloat | Literal["validation"] = "validation"
     """Inverse strength of the penalty on weights; `validation` = of 1, 3, 10, 30 and 100 the one with the best score on
     validation, by the metric that also selects the best epoch; among equals the smallest."""
-    class_weight: Literal["balanced", "validation"] | None = "validation"
-    """`balanced` = rare classes weigh as much as frequent ones; null = all documents weigh alike; `validation` = the
-    better of both on validation, chosen together with `C`; null if they are equal."""
+    class_weight: Literal["balanced", "validation"] | dict[str, PositiveFloat] | None = "validation"
+    """`balanced` = rare classes weigh as much as frequent ones; a mapping = the weight of each class by its name, 1 for
+    the others; null = all documents weigh alike; `validation` = the better of `balanced` and null on validation, chosen
+    together with `C`; null if they are equal. Not set = `class_weights` of the stage's recipe, if that is set."""
     max_iter: PositiveInt = 1000
     """Maximum number of iterations of the optimiser (lbfgs)."""
 
@@ -62,7 +63,10 @@ class LogisticBackbone(contract.TextBackbone):
         tried = [{"C": strength, "class_weight": weight} for strength in strengths for weight in weights]
         if len(tried) > 1 and validation is None:
             raise ConfigError("backbone: no validation documents to choose C and class_weight by. Set both to a value.")
-        fitted = [LogisticRegression(**each, max_iter=settings.max_iter).fit(features, labels) for each in tried]
+        options: dict[str, Any] = {"max_iter": settings.max_iter}
+        if isinstance(named := settings.class_weight, dict):
+            options["class_weight"] = {number: named.get(name, 1.0) for number, name in enumerate(self.labels)}
+        fitted = [LogisticRegression(**(each | options)).fit(features, labels) for each in tried]
         if len(tried) == 1 or validation is None:
             return fitted[0]
         texts, classes, score = validation

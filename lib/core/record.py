@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lib.core.errors import DataError
 from lib.core.files import file_digest, files_in, write_json
 from lib.core.search_space import Setting, variant_name
+from lib.core.settings import unset
 
 CONFIG = "config.yaml"
 MODEL = "model"
@@ -128,6 +129,10 @@ class RunRecord(NamesRun):
     two."""
     steps: int | None
     """Optimiser steps."""
+    # Left out where it is not set, so that earlier versions read the record.
+    saved_steps: int | None = Field(None, exclude_if=unset)
+    """Further steps of the recipe that were not done, since `recipe.patience` ended the training; of a search, those of
+    its best trial. None = all were done."""
     tokens: int | None
     """Tokens without padding seen in training, over all epochs."""
     seconds: float

@@ -7,7 +7,7 @@ from lib.core.settings import known
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.graph import Graph
 from lib.study.places import Place, place_of
-from lib.study.run import parts_errors
+from lib.study.run import class_weight_errors, parts_errors
 from lib.study.stages import settings_errors
 
 SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}
@@ -44,10 +44,11 @@ def fit_errors(graph: Graph, processes: int = 1) -> Iterator[str]:
 
 def _parts(graph: Graph, at: Place) -> Iterator[str]:
     starts = at.parent is not None or isinstance(graph.experiment.models[at.model].start, ForeignStart)
-    blocks = at.backbone.blocks() or 0
+    blocks, labels = at.backbone.blocks() or 0, (at.dataset and at.dataset.labels) or ()
     for work in at.tried:
         recipe = work.recipe if at.trains else None
         yield from (f"{at}.{error}" for error in parts_errors(work.task, recipe, at.backbone, starts=starts))
+        yield from (f"{at}.{error}" for error in class_weight_errors(work.task, work.recipe, at.backbone, labels))
         if recipe and recipe.freeze_layers > blocks:
             yield f"{at}.recipe.freeze_layers: {recipe.freeze_layers} is too many, since there are {blocks} blocks"
 

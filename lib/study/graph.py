@@ -239,12 +239,12 @@ class Graph:
         fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage, dataset)
         return self.work(model, stage, dataset).task.splits_read(fits=fits)
 
-    def fitted_to(self, model: str, stage: str, dataset: str) -> str:
-        """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
+    def fitted_at(self, model: str, stage: str, dataset: str) -> tuple[str, str]:
+        """Return where a model that reads texts is fitted, stage and dataset: where it is, or at its parent stage."""
         parent = self.parent(model, stage, dataset)
         if parent is None or self.work(model, stage, dataset).recipe is not None:
-            return dataset
-        return self.fitted_to(model, *parent)
+            return stage, dataset
+        return self.fitted_at(model, *parent)
 
     def owner(self, model: str, stage: str, dataset: str) -> str:
         """Return the first model whose runs at a stage on a dataset are the same as those of `model`."""

@@ -17,6 +17,7 @@ from lib.core.settings import (
     Size,
     WholeNumber,
     check,
+    unset,
 )
 
 
@@ -60,6 +61,15 @@ class Recipe(BaseSettings):
     evaluate_every: PositiveInt | None = None
     """Optimiser steps between evaluations; the last step has one, too. Each writes a row of the history and can be the
     best one. null = evaluate at the end of each epoch."""
+    # Both are left out where they are not set, so that the settings of earlier runs stay as they were.
+    patience: PositiveInt | None = Field(None, exclude_if=unset)
+    """Evaluations in a row without a new best validation score after which training stops, where `keep` has `best`. The
+    schedule stays that of all steps. null = all steps are done."""
+    class_weights: Literal["balanced"] | dict[str, PositiveFloat] | None = Field(None, exclude_if=unset)
+    """Weights of the classes of documents in the training loss, which is the mean over the weights of a step's labels.
+    `balanced` = n / (C * n_c) for n training documents of C classes, of which n_c have the class; or a weight by class
+    name, 1 for the others. Losses and scores of evaluations are not weighted. Logistic regression, which has no recipe,
+    takes it as `class_weight` unless its backbone sets that. null = all documents weigh alike."""
     keep: list[Literal["best", "last", "state"]] | None = None
     """What the run keeps. `best`: the evaluation with the best score on validation; `last`: the last one; `state`: the
     last one with its optimiser, to continue from. The first of `best` and `last` is the run's model, the others are in

@@ -1,6 +1,6 @@
 """The resolved settings of one run, which its `config.yaml` stores and its program reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from lib.backbones.settings import AnyBackbone, BackboneSettings, Precision
 from lib.core.extensions import in_use, use
 from lib.core.record import MODEL
 from lib.core.search_space import Setting
-from lib.core.settings import BaseSettings, PositiveInt, Seed, check
+from lib.core.settings import BaseSettings, PositiveInt, Seed, check, known
 from lib.study.execution import Training
 from lib.study.recipe import Geometry, Recipe
 from lib.tasks.settings import AnyTask, TaskSettings
@@ -94,6 +94,7 @@ class RunSettings(BaseSettings):
     def _parts_fit(self) -> Iterator[str]:
         task, labelled = self.task, self.task.labelled and not self.task.numbers
         yield from parts_errors(task, self.recipe, self.backbone, starts=self.start is not None)
+        yield from class_weight_errors(task, self.recipe, self.backbone, self.labels or ())
         if self.recipe and self.recipe.lora and self.start and not self.start.load_only_model_state:
             yield "start.load_only_model_state: false does not go with recipe.lora, whose checkpoints are partial"
         if self.reads_tokens and self.tokenizer is None:
@@ -129,9 +130,31 @@ def parts_errors(
         yield "recipe: missing, so a trained model is needed, but the weights are random. Add one, or a start"
     if backbone.quantized and not (recipe and recipe.lora and not recipe.lora.merge):
         yield f"recipe: the backbone {kind} is quantised, so that only adapters train. Give lora with merge: false"
+    if recipe and recipe.patience and "best" not in (recipe.keep or [task.keeps]):
+        yield "recipe.patience: waits for a better evaluation, but the best one is not kept. Add best to recipe.keep"
     if recipe and recipe.lora:
         if reason := recipe.lora.error(backbone.linear_layers):
             yield f"recipe.lora: the backbone {kind} {reason}"
         if not starts and not recipe.lora.merge:
             yield "recipe.lora.merge: false without a start would lose the random weights. Set it to true"
     yield from (f"task.{error}" for error in task.backbone_errors(backbone))
+
+
+def class_weight_errors(
+    task: TaskSettings, recipe: Recipe | None, backbone: BackboneSettings, labels: Sequence[str]
+) -> Iterator[str]:
+    """Yield why weights of classes do not fit a task or its classes, each with the setting.
+
+    Args:
+        task: task of a run.
+        recipe: recipe of the run or of its stage; None = there is none.
+        backbone: backbone of the run.
+        labels: names of the classes.
+    """
+    own = getattr(backbone, "class_weight", None)
+    of_backbone = (f"task: class_weight of the backbone {backbone.kind}", own if isinstance(own, dict) else None)
+    for place, weights in (("recipe.class_weights", recipe and recipe.class_weights), of_backbone):
+        if weights and not task.weighs_classes:
+            yield f"{place}: the task {task.kind} has no weights of classes. Remove it"
+        elif isinstance(weights, dict) and (unknown := [name for name in weights if name not in labels]):
+            yield f"{place}: there is no class '{unknown[0]}'. {known(unknown[0], labels)}"

@@ -94,7 +94,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
     stage, model, dataset = run.stage, run.model, run.dataset
     experiment, section = graph.experiment, graph.experiment.stages[stage]
     work = graph.work(model, stage, dataset).with_settings(variant)
-    backbone = graph.backbone_at(model, stage, dataset)
+    backbone = _with_class_weights(graph, run, work, graph.backbone_at(model, stage, dataset))
     trains, reads_tokens = graph.trains(model, stage, dataset), graph.reads_tokens(model, stage, dataset)
     measures = graph.measures(model, stage, dataset)
     parent = _parent(graph, run) if reads_tokens else None
@@ -128,7 +128,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         backbone=backbone,
         corpus=graph.corpus(dataset),
         splits=graph.splits(model, stage, dataset),
-        fitted_to=dataset if reads_tokens else graph.fitted_to(model, stage, dataset),
+        fitted_to=dataset if reads_tokens else graph.fitted_at(model, stage, dataset)[1],
         tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
         max_tokens=graph.max_tokens(model, dataset) if reads_tokens else None,
         tokens_name=graph.tokens_name(model, dataset) if reads_tokens else None,
@@ -141,6 +141,22 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         trains=trains,
         measures=measures,
     )
+
+
+def _with_class_weights(graph: Graph, run: RunId, work: Work, backbone: BackboneSettings) -> BackboneSettings:
+    """Return a backbone, with the class weights of the recipe if it has such a setting and leaves it unset.
+
+    Where it is fitted to another dataset, classes are named as in the run's own.
+    """
+    stage, dataset = graph.fitted_at(run.model, run.stage, run.dataset)
+    recipe = work.recipe if stage == run.stage else graph.work(run.model, stage, dataset).recipe
+    weights, unset = recipe and recipe.class_weights, type(backbone).model_fields.keys() - backbone.model_fields_set
+    if not weights or "class_weight" not in unset:
+        return backbone
+    if isinstance(weights, dict):
+        there, here = (graph.experiment.datasets[name].labels for name in (dataset, run.dataset))
+        weights = {here[there.index(name)]: weight for name, weight in weights.items()}
+    return backbone.model_copy(update={"class_weight": weights})
 
 
 def _parent(graph: Graph, run: RunId) -> RunId | None:

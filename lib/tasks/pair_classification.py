@@ -12,6 +12,7 @@ class Settings(ClassifierSettings):
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     head: ClassVar[str | None] = "pair_classification"
+    weighs_classes: ClassVar[bool] = True
     texts: ClassVar[tuple[Texts, ...]] = ("separately",)
 
     kind: Literal["pair_classification"]

@@ -11,6 +11,7 @@ class Settings(ClassifierSettings):
     """Classification of whole documents, or of pairs of texts that are read together."""
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
+    weighs_classes: ClassVar[bool] = True
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
 
     kind: Literal["sequence_classification"]

@@ -26,6 +26,8 @@ class TaskSettings(KindSettings):
     """Unit that has a label, if the task needs labels."""
     numbers: ClassVar[bool] = False
     """Whether labels are numbers rather than classes."""
+    weighs_classes: ClassVar[bool] = False
+    """Whether its loss is the cross-entropy of documents alone, so that classes can have weights."""
     texts: ClassVar[tuple[Texts, ...]] = ("single",)
     """Form of its documents: single texts, or pairs of texts, read together or separately."""
     head: ClassVar[str | None] = None

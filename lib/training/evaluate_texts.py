@@ -34,6 +34,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     classes = len(task.labels) if run.task.label_per == "document" else 0
+    backbone.labels = task.labels
     documents = {split: _read(path, classes, labelled=split != "test") for split, path in run.data.items()}
     held_out = documents.pop("choice", documents["validation"])
 

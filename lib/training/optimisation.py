@@ -4,10 +4,11 @@ import importlib
 import logging
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
@@ -31,20 +32,20 @@ def trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def moved(model: PreTrainedModel, recipe: Recipe, epochs: float) -> dict[str, nn.Parameter]:
-    """Return the weights that a training moves, by name: all trainable ones but for frozen ones, and rates of 0.
+def count_moved(model: PreTrainedModel, weights: Mapping[str, nn.Parameter], recipe: Recipe, epochs: float) -> int:
+    """Return the number of weights that a training moved: all trainable ones but for frozen ones, and rates of 0.
 
     Args:
-        model: the model as its optimiser gets it, before `freeze`.
+        model: model of the run.
+        weights: its trainable weights as its optimiser gets them, before `freeze`.
         recipe: recipe of the run.
-        epochs: passes over the training documents, the last one perhaps partial.
+        epochs: passes over the training documents that were done, the last one perhaps partial.
     """
     thaws = epochs > recipe.frozen_epochs
     frozen = {} if thaws else {weight: None for part in _frozen(model, recipe) for weight in part.parameters()}
     factors = multipliers(recipe)
-    return {
-        name: weight for name, weight in trained(model).items() if factors[_part(model, name)] and weight not in frozen
-    }
+    moved = (each for name, each in weights.items() if factors[_part(model, name)] and each not in frozen)
+    return sum(each.numel() for each in moved)
 
 
 def multipliers(recipe: Recipe) -> dict[str, float]:
@@ -152,6 +153,23 @@ def advance(schedule: LRScheduler, steps: int) -> None:
     schedule.last_epoch = steps - 1
     with warnings.catch_warnings(action="ignore"):  # torch wants the optimiser to have done a step before
         schedule.step()
+
+
+def class_weights(recipe: Recipe, labels: Sequence[int], names: Sequence[str]) -> torch.Tensor:
+    """Return the weight of each class in the loss [C], in float32; 1 for one without a training document if `balanced`.
+
+    Args:
+        recipe: recipe of the run, which weighs classes.
+        labels: classes of the training documents [n].
+        names: names of the classes, in the order of their numbers.
+    """
+    from sklearn.utils.class_weight import compute_class_weight  # starts slowly
+
+    if isinstance(recipe.class_weights, dict):
+        return torch.tensor([recipe.class_weights.get(name, 1.0) for name in names])
+    weights, present = torch.ones(len(names)), torch.tensor(labels).unique().numpy()
+    weights[present] = torch.tensor(compute_class_weight("balanced", classes=present, y=labels)).float()
+    return weights
 
 
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:

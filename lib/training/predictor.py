@@ -277,9 +277,16 @@ class Predictor:
         return outputs.loss, outputs.logits, batch["labels"]
 
 
-def items(batches: Iterable[Batch]) -> torch.Tensor | int:
-    """Return the number of labels in batches; the loss is a mean over them."""
+def items(batches: Iterable[Batch], class_weights: torch.Tensor | None = None) -> torch.Tensor | int:
+    """Return the number of labels in batches, or the sum of their weights; the loss is a mean over them.
+
+    Args:
+        batches: with labels.
+        class_weights: weight of each class [C]; None = all weigh alike.
+    """
     found = [batch["labels"] for batch in batches]
+    if class_weights is not None:
+        return sum(class_weights[each].sum() for each in found)
     # Regression labels may have any value.
     return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)
 

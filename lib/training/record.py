@@ -17,8 +17,8 @@ import pandas as pd
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
-from lib.core.files import file_digest, files_in
-from lib.core.record import HISTORY, PREDICTIONS, NamesRun, Parent, RunRecord, Stretch, write_run
+from lib.core.files import file_digest, files_in, read_mapping
+from lib.core.record import CONFIG, HISTORY, PREDICTIONS, NamesRun, Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import distributed
 from lib.training.folders import git_commit
@@ -162,7 +162,8 @@ def _signs(record: RunRecord, folder: Path) -> Iterator[str]:
         return
     if documents["prediction"].dtype == object:  # spans
         return
-    if record.epochs and record.task in ("sequence_classification", "pair_classification"):  # by cross-entropy alone
+    classifies = record.task in ("sequence_classification", "pair_classification")  # by cross-entropy alone
+    if record.epochs and classifies and "class_weights" not in (read_mapping(folder / CONFIG).get("recipe") or ()):
         from lib.tokens.stored import load_tokens
 
         shares = pd.Series(load_tokens(record.parents["train"].path)["label"][:]).value_counts(normalize=True)

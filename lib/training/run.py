@@ -24,7 +24,7 @@ from lib.study.run import RunSettings
 from lib.tokens.stored import TEXTS, share_longer, shared_documents, stride_of, texts_of
 from lib.training import checkpoints, distributed, interruptions
 from lib.training.folders import RunFolders
-from lib.training.optimisation import moved
+from lib.training.optimisation import count_moved, trained
 from lib.training.predictor import Observer, assemble, check_vocabulary, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
 from lib.training.reporting import Heartbeats, Trackers
@@ -92,15 +92,14 @@ def _train(
     trackers = None if distributed.index() else Trackers(run, folders.trackers)
     watching = [observer for observer in (recorder, trackers) if observer]
     trainer = Trainer(run, components, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
-    # Some tasks freeze weights, but not before the trainer is made.
-    training = moved(model, recipe, epochs=trainer.steps / trainer.steps_per_epoch).values()
-    if (trainable := sum(weight.numel() for weight in training)) != parameters["total"]:
-        parameters["trainable"] = trainable
+    trainable = trained(model)  # some tasks freeze weights, but not before the trainer is made
     with (
         interruptions.explained_workers(run.execution, interruption),
         interruptions.explained_memory(run.execution, trainer.documents, max(lengths)),
     ):
         _fit(trainer)
+        if (moved := count_moved(model, trainable, recipe, trainer.progress.epoch)) != parameters["total"]:
+            parameters["trainable"] = moved
         # All processes of a training run predict; one of them writes.
         staged = None if distributed.index() else folders.stage()
         row = _keep(trainer, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
@@ -136,6 +135,7 @@ def _train(
         float(history["seconds"].sum()),
         epochs=trainer.history.rows[-1]["epoch"],
         steps=trainer.progress.step,
+        saved_steps=trainer.steps - trainer.progress.step or None,
         tokens=trainer.progress.tokens,
         approximated=share_longer(splits["train"], backbone.parameters.exact_up_to()),
         stretches=trainer.stretches,

@@ -65,6 +65,7 @@ class Trainer(Predictor):
         loss: loss of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
         rates: learning rate of the last step, by part of the model.
+        class_weights: weight of each class in the loss [C]; None = all weigh alike.
 
     Raises:
         RunError: the device or the precision is not available, or a batch has too few documents for all processes.
@@ -94,6 +95,10 @@ class Trainer(Predictor):
         epochs = self.recipe.epochs * self.steps_per_epoch
         self.steps = min(epochs, self.recipe.steps or epochs)
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
+        self.class_weights: torch.Tensor | None = None
+        if self.recipe.class_weights:
+            weights = optimisation.class_weights(self.recipe, splits["train"]["label"][:], self.task.labels)
+            self.class_weights = weights.to(self.device)
         self.progress = Progress()
         self.history = History(optimisation.multipliers(self.recipe))
         self.stretches: list[Stretch] = []
@@ -112,8 +117,17 @@ class Trainer(Predictor):
         """Hardware and packages of the run; its peak memory includes earlier attempts."""
         return super().environment._replace(peak_memory_mb=self.history.measured_peak())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps are done, or `recipe.patience` evaluations since the best one.
+
+        It follows from the history, so that a resumed training and all processes stop at the same step.
+        """
+        waited = sum(row["step"] > (self.progress.best_step or math.inf) for row in self.history.rows)
+        return self.progress.step >= self.steps or waited >= (self.recipe.patience or math.inf)
+
     def train(self, checkpoint: Path | None = None) -> None:
-        """Train until all steps are done, then load the best model if it is kept.
+        """Train until `is_over`, then load the best model if it is kept.
 
         Args:
             checkpoint: valid working checkpoint to resume from; None = from the beginning.
@@ -134,7 +148,7 @@ class Trainer(Predictor):
         self.interruption.waits = True  # a signal stops the training only after a checkpoint
         is_silent = not sys.stderr.isatty() or distributed.index() > 0
         bar = tqdm(total=self.steps, initial=self.progress.step, disable=is_silent)
-        while self.progress.step < self.steps:
+        while not self.is_over:
             epoch, begun = divmod(self.progress.step, self.steps_per_epoch)
             optimisation.freeze(self.model, self.recipe, epoch)
             if self.graphs is not None and self.recipe.frozen_epochs:
@@ -156,10 +170,12 @@ class Trainer(Predictor):
                     self.notify("saved")
                     if request == LEAVE:
                         self.interruption.leave()
-                if self.progress.step == self.steps:
+                if self.is_over:
                     break
             checkpoint = None
         bar.close()
+        if self.progress.step < self.steps:
+            logger.info("stopped at step %d of %d: no evaluation was better", self.progress.step, self.steps)
         if self.keeps_best:
             if self.progress.best_step is None:
                 raise RunError(f"{self.work}: no evaluation had a finite {self.task.best}. Lower recipe.learning_rate.")
@@ -208,7 +224,8 @@ class Trainer(Predictor):
         """
         progress = self.progress
         filled = [batch for batch in batches if batch]
-        labels = torch.as_tensor(items(filled), device=self.accelerator.device)
+        # In float32, which divides the loss anyway, so that a process without documents adds to sums of weights.
+        labels = torch.as_tensor(items(filled, self.class_weights), dtype=torch.float32, device=self.accelerator.device)
         tokens = torch.as_tensor(sum(map(_real_tokens, filled)), device=self.accelerator.device)
         labels, tokens = distributed.total(labels), distributed.total(tokens)
         set_step(self.model, progress.step)
@@ -246,12 +263,14 @@ class Trainer(Predictor):
 
         Args:
             batch: micro-batch of this process; may be empty.
-            labels: number of labels in the micro-batches of all processes; the loss of the step is a mean over them.
+            labels: number of labels in the micro-batches of all processes, or the sum of their weights; the loss of the
+                step is a mean over them.
         """
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
-        return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels})
+        weights = {} if self.class_weights is None else {"label_weights": self.class_weights[batch["labels"]]}
+        return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels} | weights)
 
     def _add_gradients(self, batch: Batch) -> torch.Tensor:
         """Add the gradients of a micro-batch that is not empty, and return its loss; see `training_step`."""

@@ -221,12 +221,12 @@ def assert_accumulates(gradients_of_first_step):
     """Compare the gradients of 64 documents at once with those of micro-batches; settings as of `run_of`."""
 
     def compare(run_of, stage, **changes):
-        found = {}
+        found, recipe = {}, {"batch_size": 64, "max_grad_norm": 0} | changes.pop("recipe", {})
         for tokens in (64 * 32, 8 * 32):
             run = run_of(
                 stage,
                 **changes,
-                recipe={"batch_size": 64, "max_grad_norm": 0},
+                recipe=recipe,
                 execution={"micro_batch_tokens": tokens},
             )
             found[tokens] = gradients_of_first_step(run)

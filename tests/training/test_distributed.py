@@ -47,6 +47,13 @@ RUNS = {
         {"batch_size": 40, "epochs": 2, "freeze_layers": 1},
         {"micro_batch_tokens": 320},
     ),
+    # The last batch of an epoch has one document, so that the second process has no weight of a class.
+    "classes-patience": (
+        "finetune",
+        {"backbone": ENCODER, "task": {"classifier_dropout": 0.0}},
+        {"batch_size": 191, "epochs": 4, "evaluate_every": 1, "patience": 2, "class_weights": {"high": 3.0}},
+        {"micro_batch_tokens": 320},
+    ),
     "words-lora": (
         "tag",
         {"backbone": ENCODER, "task": {"classifier_dropout": 0.0}},
@@ -97,6 +104,7 @@ def test_two_processes_as_one(name, folder):
     assert not list(two.parent.glob(".*")), "working checkpoints stay behind"
     alone, shared = read_record(one), read_record(two)
     assert (shared.steps, shared.epochs, shared.tokens) == (alone.steps, alone.epochs, alone.tokens)
+    assert bool(shared.saved_steps) == ("patience" in name)
     assert (alone.processes, shared.processes) == (1, PROCESSES)
     assert [(each.step, each.processes) for each in shared.stretches] == [(0, PROCESSES)]
     curves = [pd.read_csv(each / "history.csv").drop(columns=SPEED) for each in (one, two)]

@@ -157,6 +157,20 @@ def test_candidates_chosen_on_validation(chosen):
     assert elsewhere.metrics["eval_f1_macro"] != record.metrics["eval_f1_macro"]
 
 
+def test_class_weights_of_a_baseline(values, chosen, tmp_path):
+    """Those of scikit-learn, by name; the best of the penalties is chosen with them."""
+    named = {"odd": 9.0, "good": 2.0}
+    record, train_, test = chosen(class_weight=named), noisy(150, 0), noisy(200, 2)
+    assert [each["class_weight"] for each in record.candidates] == [named] * 5
+    vectors = TfidfVectorizer(ngram_range=(1, 2), min_df=2, max_df=0.9)
+    features, weights = vectors.fit_transform(train_["text"]), {0: 1.0, 1: 2.0, 2: 9.0}
+    best = LogisticRegression(C=record.chosen["C"], class_weight=weights, max_iter=1000).fit(features, train_["label"])
+    found = pd.read_parquet(next(tmp_path.glob("out-*")) / "predictions.parquet").query("split == 'test'")
+    assert np.allclose(np.stack(found["probabilities"]), best.predict_proba(vectors.transform(test["text"])))
+    with pytest.raises(ValueError, match="there is no class 'od'. Did you mean 'odd'"):
+        RunSettings.model_validate(values | {"backbone": {"kind": "tfidf", "class_weight": {"od": 2.0}}})
+
+
 def test_evaluation_repeated_by_its_own_config(values, tmp_path):
     program(values, tmp_path / "one")
     config = yaml.safe_load((tmp_path / "one" / "config.yaml").read_text())

@@ -5,8 +5,9 @@ import shutil
 import pandas as pd
 import pytest
 import torch
-from comparing import same, weights
+from comparing import assert_alike, same, weights
 from datasets import load_from_disk
+from killing import assert_trains_no_further, killed_at
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from lib.core.errors import RunError
@@ -114,6 +115,43 @@ def test_state_beside_the_best_model(kept):
     model = kept("finetune", "best", "state") / "model"
     assert same(model / "state", kept("finetune", "last") / "model")
     assert same(model, kept("finetune", "best") / "model")
+
+
+@pytest.mark.extended
+def test_patience(worsening, tmp_path, caplog):
+    """Trains as without it, up to the second evaluation that is not better; what would thaw later stays frozen."""
+    frozen = {"freeze_layers": 1, "freeze_epochs": 3, "evaluate_every": 6}
+    train(worsening("finetune", **frozen), tmp_path / "whole")
+    with caplog.at_level("INFO"):
+        train(worsening("finetune", **frozen, patience=2), tmp_path / "out")
+    expected, found = history(tmp_path / "whole"), history(tmp_path / "out")
+    best = expected["eval_f1_macro"].cummax()
+    waited = expected.groupby((best > best.shift(fill_value=-1)).cumsum()).cumcount()
+    stop = expected["step"][waited == 2].iloc[0]
+    assert stop < 36
+    pd.testing.assert_frame_equal(found.drop(columns=SPEED), expected[expected["step"] <= stop].drop(columns=SPEED))
+    whole, record = read_record(tmp_path / "whole"), read_record(tmp_path / "out")
+    assert (record.steps, record.saved_steps, record.epochs) == (stop, 48 - stop, stop / 12)
+    assert same(tmp_path / "out" / "model", tmp_path / "whole" / "model")
+    assert f"stopped at step {stop} of 48" in caplog.text
+    assert "saved_steps" not in (tmp_path / "whole" / "run.json").read_text()
+    assert "trainable" in record.parameters.keys() - whole.parameters.keys()
+
+
+@pytest.mark.extended
+def test_patience_of_a_killed_training(worsening, tmp_path):
+    run = worsening("finetune", evaluate_every=6, patience=2, class_weights="balanced", keep=["best", "state"])
+    assert_trains_no_further(run, tmp_path)
+    last = history(tmp_path / "out")["step"].iloc[-1]
+    with killed_at(last - 1):
+        train(run, tmp_path / "killed")
+    train(run, tmp_path / "killed")
+    for name in ("killed", "undisturbed"):
+        assert_alike(tmp_path / "out", tmp_path / name)
+        assert history(tmp_path / "out").drop(columns=SPEED).equals(history(tmp_path / name).drop(columns=SPEED))
+        assert read_record(tmp_path / name).saved_steps == 48 - last
+    train(go_on(run, tmp_path / "out", epochs=8), tmp_path / "further")  # which knows no best evaluation yet
+    assert history(tmp_path / "further")["step"].iloc[-1] > last
 
 
 def go_on(run, folder, *, weights_only=False, **recipe):

@@ -47,7 +47,9 @@ class Labels(NamedTuple):
     scored: Tensor | None = None
     """Places of labels of tokens in the batch laid flat [L], see `lib.tokens.batches.known_beforehand`."""
     number: Tensor | int | None = None
-    """Labels over all parts of an accumulated batch; None = those at hand."""
+    """Labels over all parts of an accumulated batch, or the sum of their weights; None = those at hand."""
+    weights: Tensor | None = None
+    """Weights of the labels of documents in the loss [B]; None = all weigh alike."""
 
 
 def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -181,6 +183,7 @@ class TaskModel(PreTrainedModel):
         labels: Tensor | None = None,
         scored: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        label_weights: Tensor | None = None,
         **kwargs: Any,
     ) -> ModelOutput:
         """Return scores, and the loss if there are labels.
@@ -191,10 +194,11 @@ class TaskModel(PreTrainedModel):
             labels: see `Labels.values`.
             scored: see `Labels.scored`.
             num_items_in_batch: see `Labels.number`.
+            label_weights: see `Labels.weights`.
             kwargs: further arguments of `read`.
         """
         outputs = self.read(input_ids, attention_mask, **kwargs)
-        known = None if labels is None else Labels(labels, scored, num_items_in_batch)
+        known = None if labels is None else Labels(labels, scored, num_items_in_batch, label_weights)
         logits, loss = self.predict(outputs.last_hidden_state, attention_mask, known)
         return self.output(loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
 
@@ -220,8 +224,11 @@ class TaskModel(PreTrainedModel):
         raise NotImplementedError
 
     def loss(self, scores: Tensor, labels: Labels) -> Tensor:
-        """Return the loss of scores: the cross-entropy of documents; a scalar."""
-        return cross_entropy(scores, labels.values, labels.number)
+        """Return the loss of scores: the mean cross-entropy of documents over their weights; a scalar."""
+        if labels.weights is None:
+            return cross_entropy(scores, labels.values, labels.number)
+        total = (functional.cross_entropy(scores.float(), labels.values, reduction="none") * labels.weights).sum()
+        return total / (labels.weights.sum() if labels.number is None else labels.number)
 
     @classmethod
     @functools.cache

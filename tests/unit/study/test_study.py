@@ -1,9 +1,10 @@
 """The shipped studies, and what a study refuses: every problem is named."""
 
+import json
 import re
 
 import pytest
-from small_studies import DELETE, RECIPE, SMALL, changed, study
+from small_studies import DATASET, DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import SHIPPED, load_study, merged, read_arguments, read_layers
@@ -114,6 +115,7 @@ PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 PROBED = {"stages/probe": PROBE, "models/tfidf/skip": ["pretrain", "tapt", "probe"]}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
+CLASS_WEIGHTS = "stages/finetune/recipe/class_weights"
 TUNED, CHANGES, IMDB = "stages/finetune/task", "models/sdpa/changes", "datasets/imdb"
 FITS = [
     ({"execution/gpus_per_run": 9}, "stages.pretrain.recipe.batch_size: 9 processes .* 8"),
@@ -144,6 +146,10 @@ FITS = [
     ({TUNED: {"kind": "text_to_text", "targets": ["a", "b", "c"]}}, "finetune.task.targets: 3 for 2 labels"),
     ({CHANGES: {"finetune": {"task": TAUGHT}}, "models/favor-m64/skip": ["finetune"]}, "teacher: favor-m64 does not"),
     (PROBED | {"stages/probe": PROBE | {"task": MATCHING}}, "stages.probe.task.phrases: 3"),
+    ({"stages/pretrain/recipe/patience": 2}, "stages.pretrain.recipe.patience: .*Add best to recipe.keep"),
+    ({CLASS_WEIGHTS: {"yse": 2.0}}, "stages.finetune.recipe.class_weights: .*'yse'.*'yes'.*no, yes"),
+    ({CLASS_WEIGHTS: {"yes": 0.0}}, "finetune.*recipe.class_weights.*yes: .*greater than 0"),
+    ({"stages/tapt/recipe/class_weights": "balanced"}, "tapt.recipe.class_weights: the task masked_lm has no weights"),
     # Documents and labels
     ({**SPANS, IMDB + "/labels": ["a", "b", "c"]}, "datasets.imdb: labels = .*spans"),
     ({**SPANS, IMDB + "/window_stride": 127}, "datasets.imdb: window_stride = 127, .*126 tokens"),
@@ -283,6 +289,26 @@ def test_model_changes_a_stage_and_shares_runs_before_it():
         for name in ("same", "own")
     ]
     assert owners == [["sdpa"] * 3, ["sdpa", "own", "own"]]
+
+
+def test_class_weights_of_baselines():
+    """Those of the recipe of the stage that fits them, unless a model or a backbone has its own."""
+    start, own = {"skip": ["pretrain", "tapt"]}, {"finetune": {"recipe": {"class_weights": "balanced"}}}
+    made = study(
+        (CLASS_WEIGHTS, {"yes": 3.0}),
+        ("backbones/unweighted", {"kind": "tfidf", "class_weight": None}),
+        ("models/own", start | {"backbone": "tfidf", "changes": own}),
+        ("models/none", start | {"backbone": "unweighted"}),
+        ("datasets/other", DATASET | {"labels": ["bad", "good"]}),
+        ("stages/probe", PROBE | {"data": {"other": {"start": "imdb"}}}),
+    )
+    backbones = {(run.id.stage, run.id.model): run.backbone for run in made.runs if not run.reads_tokens}
+    expected = {"tfidf": {"yes": 3.0}, "own": "balanced", "none": None}
+    assert {model: backbones["finetune", model].class_weight for model in expected} == expected
+    assert backbones["probe", "tfidf"].class_weight == {"good": 3.0}
+    settings = {(run.id.stage, run.id.model): json.loads(run.settings) for run in made.runs}
+    assert settings["finetune", "tfidf"]["backbone"]["class_weight"] == {"yes": 3.0}
+    assert not {"class_weights", "patience"} & settings["tapt", "sdpa"]["recipe"].keys()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """What the recipe and the machine make of a training: its batches, its optimiser, its device, its repeatability."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.utils.class_weight import compute_class_weight
 from transformers import BertConfig, BertForMaskedLM
 
 from lib.core import errors
 from lib.core.errors import RunError
 from lib.study.recipe import Recipe
 from lib.training import predictor
-from lib.training.optimisation import make_optimizer, warmup_steps
+from lib.training.optimisation import class_weights, make_optimizer, warmup_steps
 from lib.training.predictor import check_device
 from lib.training.run import repeatable
 
@@ -19,6 +21,15 @@ def recipe(**changes):
 
 def test_warm_up_steps():
     assert [warmup_steps(recipe(warmup_ratio=share), 24) for share in (0.0, 1e-9, 0.1, 0.5, 1.0)] == [0, 1, 3, 12, 24]
+
+
+def test_class_weights_that_are_balanced():
+    labels, names = [0] * 6 + [1] * 3 + [3], ["a", "b", "unseen", "c"]
+    found = class_weights(recipe(class_weights="balanced"), labels, names)
+    expected = compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=labels)
+    assert expected == pytest.approx([10 / (3 * 6), 10 / (3 * 3), 10 / 3])
+    assert found.tolist() == pytest.approx([*expected[:2], 1, expected[2]])
+    assert class_weights(recipe(class_weights={"c": 2.5, "a": 2}), labels, names).tolist() == [2, 1, 1, 2.5]
 
 
 def test_bf16_on_a_gpu_without_it(monkeypatch):

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
-from lib.core.record import CONFIG
+from lib.core.record import CONFIG, read_record
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
@@ -65,7 +65,8 @@ def _rates(folder: Path, steps: float) -> np.ndarray:
     from studies.hate_speech.schedule import learning_rates  # which imports torch
 
     try:
-        return np.asarray(learning_rates(read_mapping(folder / CONFIG)["recipe"], int(steps)))
+        planned = int(steps) + (read_record(folder).saved_steps or 0)
+        return np.asarray(learning_rates(read_mapping(folder / CONFIG)["recipe"], planned)[: int(steps)])
     except (ConfigError, ValidationError, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{folder / CONFIG}: the schedule of the run cannot be computed ({error!r}). Expected a complete recipe, "
