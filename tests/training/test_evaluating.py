@@ -18,6 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 from lib.core.errors import DataError, RunError
 from lib.core.record import read_record
 from lib.evaluation.metrics import classification_metrics
+from lib.predicting.predict import predict
 from lib.study.run import RunSettings
 from lib.tokens.stored import load_tokens
 from lib.training.evaluate import evaluate
@@ -240,6 +241,10 @@ def test_scores_of_a_trained_model(name, precision, trained, tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_parquet(out / "predictions.parquet"), pd.read_parquet(folder / "predictions.parquet"), check_exact=True
     )
+    predict(out, Path(values["data"]["test"]).parents[1] / "test.parquet", tmp_path / "out.csv", id="id", device="cpu")
+    test = pd.read_parquet(out / "predictions.parquet").query("split == 'test'").set_index("id")["probabilities"]
+    made = pd.read_csv(tmp_path / "out.csv", index_col="id", dtype={"low": np.float32, "high": np.float32})
+    assert all((made.loc[document, ["low", "high"]] == row).all() for document, row in test.items())
     record, before = read_record(out), read_record(folder)
     assert before.metrics["test_accuracy"] > 0.5
     not_of_training = {name for name in before.metrics if name.startswith(("eval_", "test_"))}
