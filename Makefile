@@ -22,7 +22,7 @@ DEMO := --configfile $(STUDY_FILE) $(PLAIN)
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-extended test-skipped \
+.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-all test-extended test-skipped test-rows \
 	test-studies test-slurm test-gpu test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -133,6 +133,9 @@ test-extended: .venv/.all
 
 test-skipped: .venv/.all ## Run the tests that the last run skipped, once you have installed the missing packages
 	$(PYTEST) --last-skipped -m '$(OTHERS)' $(SIDE_BY_SIDE)
+
+test-rows: .venv/.all ## Predict with every model that the demos left, and compare with its record (2 minutes)
+	$(PYTEST) -m extended tests/workflow/test_rows_of_demos.py
 
 test-studies: .venv/.all ## Run whole studies from their texts to their tables (about 20 minutes on 2 cores)
 	$(PYTEST) -m study $(SIDE_BY_SIDE)
