@@ -39,7 +39,7 @@ def test_records_of_all_runs(finished):
         assert start.digest == digest_of(run(finished, "adapt", model) / "model")
     assert not (finished.results / "work").exists(), "working checkpoints stay behind"
     folder = run(finished, "score", "tfidf")
-    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "predictions.parquet", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "model", "predictions.parquet", "run.json"]
     record = read_record(folder)
     assert (record.task, record.epochs, record.seconds_per_epoch) == ("sequence_classification", 0, None)
     assert record.metrics["test_f1_macro"] > 0
