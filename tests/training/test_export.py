@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,10 +12,11 @@ import torch
 import transformers
 from transformers import AutoConfig
 
+from lib.backbones.pretrained import export as exporting
 from lib.backbones.pretrained.export import DENSE
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.stored import open_model
-from lib.core.errors import ConfigError
+from lib.core.errors import ConfigError, RunError
 from lib.tokens.cutting import note_cut
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
@@ -51,12 +54,20 @@ AUTO = {"pretrain": "AutoModelForMaskedLM", "finetune": "AutoModelForSequenceCla
 AUTO |= {"tag": "AutoModelForTokenClassification"}
 ALONE = """
 import json, sys
+sys.path.extend(sys.argv[1:])
 import torch, transformers
 from peft import PeftModel
 from transformers import AutoConfig, AutoTokenizer
 for line in sys.stdin:
     folder, auto, base, texts = json.loads(line)
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    if auto == "SentenceTransformer":
+        from sentence_transformers import SentenceTransformer
+        model = SentenceTransformer(folder, device="cpu")
+        found = [[tokenizer(text, truncation=True).input_ids for text in texts], model.encode(texts).tolist()]
+        assert not any(name == "lib" or name.startswith("lib.") for name in sys.modules)
+        print(json.dumps([auto, model.max_seq_length, list(zip(*found))]), flush=True)
+        continue
     model = getattr(transformers, auto).from_pretrained(base or folder, config=AutoConfig.from_pretrained(folder))
     if base:
         model = PeftModel.from_pretrained(model, folder + "/adapter")
@@ -74,7 +85,8 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def alone():
     """Return class, length and results of a folder in a process without this project."""
-    command = [sys.executable, "-I", "-c", ALONE]
+    package = find_spec("sentence_transformers")
+    command = [sys.executable, "-I", "-c", ALONE, *([str(Path(package.origin).parents[1])] if package else [])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
 
         def ask(folder, auto, texts, base=""):
@@ -100,7 +112,10 @@ def agree(alone, corpus, tagged):
     def check(folder, out, auto, *, exported_auto=None, base=""):
         data = tagged if auto == AUTO["tag"] else corpus
         texts = pd.read_parquet(data / "test.parquet")["text"].tolist()[:4]  # one of them is cut
-        name, longest, found = alone(out, exported_auto or auto, texts, base)
+        exported_auto = "SentenceTransformer" if (out / "modules.json").exists() else exported_auto or auto
+        if exported_auto == "SentenceTransformer" and not find_spec("sentence_transformers"):
+            pytest.skip("without sentence-transformers: make .venv/.all")
+        name, longest, found = alone(out, exported_auto, texts, base)
         expected = ours(folder, auto, texts)
         assert longest == 32
         assert [row for row, _ in found] == [row for row, _ in expected]
@@ -173,12 +188,38 @@ def assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path)
         name = agree(model, tmp_path / "plain", AUTO[stage])
     if stage == "finetune":
         assert ("ForSequenceClassification" in name) == (kind in DENSE)
+        assert (name == "SentenceTransformer") == (kind not in DENSE and (tmp_path / "plain").exists())
 
 
 def test_exported_family_in_plain_transformers(agree, run_of, corpus, tmp_path):
     """It knows its classes by their names."""
     assert_exported("bert", "finetune", agree, run_of, corpus, None, tmp_path)
     assert AutoConfig.from_pretrained(tmp_path / "plain").id2label == {0: "low", 1: "high"}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("kind", "pooling", "head"),
+    [("bert", "mean", "bert"), ("bert", "max", "roberta"), ("modernbert", "cls", "none"), ("llama", "mean", "bert")],
+)
+def test_exported_classifier_in_sentence_transformers(kind, pooling, head, agree, run_of, tmp_path):
+    task = {"classifier_pooling": pooling, "classifier_head": head}
+    train(run_of("finetune", backbone=backbone(kind), task=task, recipe={"epochs": 1}), tmp_path / "out")
+    model, plain = tmp_path / "out" / "model", tmp_path / "plain"
+    export(model, plain)
+    assert agree(model, plain, AUTO["finetune"]) == "SentenceTransformer"
+    assert AutoConfig.from_pretrained(plain).id2label == {0: "low", 1: "high"}
+    assert "in this order: `low`, `high`" in (plain / "README.md").read_text()
+    assert "makes a `SentenceTransformer` of sentence-transformers." in _without_project(model)
+
+
+def test_export_refused_with_other_pooling(run_of, tmp_path, monkeypatch):
+    train(run_of("finetune", backbone=backbone("bert"), recipe={"epochs": 1}), tmp_path / "out")
+    write = exporting.write_modules
+    monkeypatch.setattr(exporting, "write_modules", lambda out, name, *others: write(out, "max", *others))
+    with pytest.raises(RunError, match="SentenceClassifier computes other results"):
+        export(tmp_path / "out" / "model", tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
 
 
 @pytest.mark.extended
@@ -244,7 +285,7 @@ OTHERS = {
         {},
         "holds favor",
     ),
-    "no dense layer": (backbone("bert"), {"classifier_pooling": "cls", "classifier_head": "none"}, "classifier_head"),
+    "another pooling": (backbone("bert"), {"classifier_pooling": "min"}, "pools by min"),
     "its own cut": (backbone("bert"), {"classifier_pooling": "cls"}, "head_tail"),
 }
 
