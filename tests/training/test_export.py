@@ -10,19 +10,21 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
+from lib.backbones.onnx_model import measure, save_onnx
 from lib.backbones.pretrained import export as exporting
 from lib.backbones.pretrained.export import DENSE
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.stored import open_model
+from lib.core import errors
 from lib.core.errors import ConfigError, RunError
 from lib.tokens.cutting import note_cut
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.tokens.vocabularies import from_published
 from lib.training.run import train
-from lib.workflow.commands.exporting import export
+from lib.workflow.commands.exporting import export, export_onnx
 from lib.workflow.commands.sharing import _without_project
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -209,7 +211,7 @@ def test_exported_classifier_in_sentence_transformers(kind, pooling, head, agree
     export(model, plain)
     assert agree(model, plain, AUTO["finetune"]) == "SentenceTransformer"
     assert AutoConfig.from_pretrained(plain).id2label == {0: "low", 1: "high"}
-    assert "in this order: `low`, `high`" in (plain / "README.md").read_text()
+    assert "in this order: low, high." in (plain / "README.md").read_text()
     assert "makes a `SentenceTransformer` of sentence-transformers." in _without_project(model)
 
 
@@ -276,6 +278,77 @@ def test_exported_causal_decoder(kind, exported, agree, run_of, tmp_path):
     export(model, tmp_path / "plain")
     name = agree(model, tmp_path / "plain", AUTO["pretrain"], exported_auto="AutoModelForCausalLM")
     assert name == exported
+
+
+@pytest.fixture
+def with_onnx():
+    """The packages of the extra."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package, reason=f"without {package}: make .venv/.all")
+
+
+MODELS = ["torch", "model.onnx", "model_int8.onnx"]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_exported_onnx(kind, with_onnx, run_of, tmp_path):
+    import onnxruntime
+
+    train(run_of("finetune", backbone=backbone(kind), recipe={"epochs": 1}), tmp_path / "out")
+    model, plain = tmp_path / "out" / "model", tmp_path / "onnx"
+    files = export_onnx(model, plain)
+    assert {"README.md", "config.json", "model.onnx", "model_int8.onnx", "tokenizer.json"} <= {*files}
+    assert AutoConfig.from_pretrained(model).id2label == {0: "low", 1: "high"}
+    card = (plain / "README.md").read_text()
+    assert "in this order: low, high." in card
+    assert "on 40 documents, one at a time." in card
+    assert [line.split("|")[1].strip() for line in card.splitlines() if line.startswith("| ")][1:] == MODELS
+    texts = ["a", "b c d e", " ".join("abcdefgh" * 20)]
+    tokens = AutoTokenizer.from_pretrained(plain)(texts, padding=True, truncation=True, return_tensors="np")
+    inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+    own = open_model(transformers.AutoModelForSequenceClassification, model)
+    with torch.no_grad():
+        expected = own(**{name: torch.from_numpy(each) for name, each in inputs.items()}).logits.softmax(-1)
+    for name, tolerance in zip(MODELS[1:], (1e-5, 0.1), strict=True):
+        scores = onnxruntime.InferenceSession(plain / name).run(None, inputs)[0]
+        assert torch.tensor(scores).softmax(-1).numpy() == pytest.approx(expected.numpy(), abs=tolerance)
+
+
+@pytest.mark.extended
+def test_changed_labels_of_onnx(with_onnx, run_of, tmp_path):
+    train(run_of("finetune", backbone=backbone("bert"), recipe={"epochs": 1}), tmp_path / "out")
+    model = open_model(transformers.AutoModelForSequenceClassification, tmp_path / "out" / "model")
+    save_onnx(model, tmp_path)
+    documents = [[2, number, 3] for number in range(5, 45)]
+    same = measure(model, tmp_path, documents)
+    assert same["other labels than torch"][1] == 0
+    model.head[-1].weight.data *= -1
+    model.head[-1].bias.data *= -1
+    other = measure(model, tmp_path, documents)
+    assert other["other labels than torch"].tolist()[:2] == [0, 40]
+    assert other["interval [%]"].tolist()[:2] == ["0.00 to 8.76", "91.24 to 100.00"]  # Wilson's, 0 and 40 of 40
+    assert (other["documents per second"].astype(float) > 0).all()
+
+
+@pytest.mark.extended
+def test_onnx_refused_without_export_of_torch(with_onnx, run_of, tmp_path):
+    train(run_of("finetune", recipe={"epochs": 1}), tmp_path / "out")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ConfigError, match="empty.txt: holds no document"):
+        export_onnx(tmp_path / "out" / "model", tmp_path / "onnx", tmp_path / "empty.txt")
+    with pytest.raises(ConfigError, match="torch cannot export its computation"):
+        export_onnx(tmp_path / "out" / "model", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_onnx_refused_without_its_extra_or_classes(run_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
+    for stage, error, match in (("finetune", RunError, r"\[onnx\]"), ("pretrain", ConfigError, "does not classify")):
+        train(run_of(stage, recipe={"epochs": 1}), tmp_path / stage)
+        with pytest.raises(error, match=match):
+            export_onnx(tmp_path / stage / "model", tmp_path / "onnx")
+        assert not (tmp_path / "onnx").exists()
 
 
 OTHERS = {

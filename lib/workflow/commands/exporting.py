@@ -1,36 +1,26 @@
 """A trained model as a folder that other programs read without this project."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 from lib.core.files import atomic_path, require_new
+from lib.core.machine import cpu_name
 from lib.core.model_folder import WEIGHTS
-from lib.core.record import ADAPTER
+from lib.core.record import ADAPTER, read_record
+from lib.results.escapes import markdown
 
 READ_ME = "README.md"
 SAMPLE = 500
 """Tokens of the text that the exported tokeniser must read as the model's does."""
-CARD = """---
-library_name: {library}
-pipeline_tag: text-classification
----
-
-# A classifier of documents
-
-{text}
-
-```python
-{code}
-```
-"""
-SENTENCES = """import numpy as np
-from sentence_transformers import SentenceTransformer
-
-scores = SentenceTransformer(".").encode(["A text.", "Another text."])
-print(scores, np.argmax(scores, axis=1))"""
+TEMPLATE = Path(__file__).with_name("exported_card.md")
+MOST = 2_000
+"""Most documents that are measured, evenly spaced over those given."""
 
 
 def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None = None) -> list[str]:
@@ -75,13 +65,67 @@ def export(folder: Path, out: Path, *, encoder: bool = False, base: str | None =
             exporting.save(folder, aim, partial, reach if reach < WHOLE else None)
         save_tokenizer(tokenizer, folder, partial)
         if aim.pooling:
-            labels = ", ".join(f"`{label}`" for label in aim.config.id2label.values())
-            text = f"`encode` gives one score per class, in this order: {labels}. Their softmax is the probabilities."
-            card = CARD.format(library="sentence-transformers", text=text, code=SENTENCES)
-            (partial / READ_ME).write_text(card, encoding="utf-8")
+            write_card(partial, "sentence-transformers", aim.config.id2label)
         elif (folder / ADAPTER).is_dir() and not encoder:
             exporting.export_adapters(folder / ADAPTER, partial / ADAPTER, aim, base)
         return sorted(str(path.relative_to(partial)) for path in partial.rglob("*") if path.is_file())
+
+
+def export_onnx(folder: Path, out: Path, texts: Path | None = None) -> list[str]:
+    """Write a document classifier of a run as ONNX, in fp32 and with weights of 8 bits, next to its tokeniser.
+
+    The card in the folder has the documents per second of both, and how many labels the 8 bits change.
+
+    Args:
+        folder: folder of the model.
+        out: folder to appear.
+        texts: documents to measure on, one per line; None = the test split of the run.
+
+    Returns:
+        Names of the files.
+
+    Raises:
+        ConfigError: a package is missing, or torch cannot export the model, or it cuts texts differently, or has
+            another task, or there are no documents, or `out` is there.
+        RunError: the model cannot be read, or the exported one computes other probabilities.
+        DataError: the tokeniser, the record of the run or its test split cannot be read.
+    """
+    from transformers import AutoModelForSequenceClassification, PretrainedConfig  # imports torch
+
+    from lib.backbones.onnx_model import measure, save_onnx
+    from lib.backbones.stored import open_config, open_model
+    from lib.tokens.stored import load_tokens
+
+    require_new(out)
+    config = open_config(folder)
+    task = next(iter(config.architectures or []), "a model without a head")
+    if not task.endswith("ForSequenceClassification") or config.problem_type == "regression":
+        raise ConfigError(f"{folder}: {task} does not classify documents. Export it without --onnx.")
+    tokenizer = open_tokenizer(folder, config.vocab_size)
+    if texts is None:
+        documents = load_tokens(read_record(folder.resolve().parent).parents["test"].path)["input_ids"]
+    elif lines := texts.read_text(encoding="utf-8").splitlines():
+        documents = tokenizer(lines, truncation=True).input_ids
+    else:
+        raise ConfigError(f"{texts}: holds no document. Expected one per line.")
+    with atomic_path(out) as partial:
+        partial.mkdir()
+        model = open_model(AutoModelForSequenceClassification, folder)
+        save_onnx(model, partial)
+        PretrainedConfig(id2label=config.id2label, label2id=config.label2id).save_pretrained(partial)
+        save_tokenizer(tokenizer, folder, partial)
+        places = range(0, len(documents), -(-len(documents) // MOST))
+        rows = measure(model, partial, [documents[place] for place in places])
+        table = rows.to_markdown(index=False, disable_numparse=True)
+        write_card(partial, "onnx", config.id2label, measured=table, processor=cpu_name(), documents=len(places))
+        return sorted(path.name for path in partial.iterdir())
+
+
+def write_card(folder: Path, library: str, labels: Mapping[int, str], **measured: Any) -> None:
+    """Write the card of a classifier that a library reads; `measured` are the other values of `TEMPLATE`."""
+    template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"))
+    card = template.render(library=library, labels=labels.values(), markdown=markdown, **measured)
+    (folder / READ_ME).write_text(card.rstrip() + "\n", encoding="utf-8")
 
 
 def open_tokenizer(folder: Path, vocab_size: int) -> Any:
