@@ -66,7 +66,9 @@ for line in sys.stdin:
     if auto == "SentenceTransformer":
         from sentence_transformers import SentenceTransformer
         model = SentenceTransformer(folder, device="cpu")
-        found = [[tokenizer(text, truncation=True).input_ids for text in texts], model.encode(texts).tolist()]
+        size = 1 if model[0].config.model_type in ("big_bird", "nystromformer") else 4
+        scores = model.encode(texts, batch_size=size).tolist()
+        found = [[tokenizer(text, truncation=True).input_ids for text in texts], scores]
         assert not any(name == "lib" or name.startswith("lib.") for name in sys.modules)
         print(json.dumps([auto, model.max_seq_length, list(zip(*found))]), flush=True)
         continue
@@ -182,7 +184,7 @@ def assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path)
     except ConfigError as error:
         said = str(error)
         assert not (tmp_path / "plain").exists()
-        assert "import lib" in said or "--encoder" in said
+        assert "import lib" in said or "--encoder" in said or kind in OTHER_TOKENS
         if "--encoder" in said and kind not in OTHER_TOKENS:
             export(model, tmp_path / "plain", encoder=True)
             agree(model, tmp_path / "plain", "AutoModel")
@@ -302,7 +304,7 @@ def test_exported_onnx(kind, with_onnx, run_of, tmp_path):
     assert AutoConfig.from_pretrained(model).id2label == {0: "low", 1: "high"}
     card = (plain / "README.md").read_text()
     assert "in this order: low, high." in card
-    assert "on 40 documents, one at a time." in card
+    assert "on 40 documents, one at a time," in card
     assert [line.split("|")[1].strip() for line in card.splitlines() if line.startswith("| ")][1:] == MODELS
     texts = ["a", "b c d e", " ".join("abcdefgh" * 20)]
     tokens = AutoTokenizer.from_pretrained(plain)(texts, padding=True, truncation=True, return_tensors="np")

@@ -170,15 +170,14 @@ def save(folder: Path, aim: Target, out: Path, max_tokens: int | None) -> None:
     """
     own = open_model(getattr(transformers, aim.own_auto), folder)
     options = own.config.family.options if aim.auto == "AutoModel" else {}
-    theirs: nn.Module = getattr(transformers, aim.auto).from_config(aim.config, **options).eval()
+    theirs = getattr(transformers, aim.auto).from_config(aim.config, **options).eval()
     prefix = "pretrained." if aim.own_auto == "AutoModel" else ""
     weights = _renamed({f"{prefix}{name}": weight for name, weight in own.state_dict().items()}, aim)
     theirs.load_state_dict(weights, strict=False)
     theirs.save_pretrained(out)
     if aim.pooling:
         write_modules(out, aim.pooling, own.head, max_tokens)
-        theirs = SentenceClassifier(out)
-    _require_equal(own, theirs, folder)
+    _require_equal(own, SentenceClassifier(out) if aim.pooling else theirs, folder)
 
 
 @torch.no_grad()
