@@ -18,11 +18,14 @@ from lib.core.errors import ConfigError, RunError, require
 
 EXACT, INTEGERS = "model.onnx", "model_int8.onnx"
 INPUTS = ("input_ids", "attention_mask")
+OPTIONS: dict[str, Any] = {"input_names": INPUTS, "output_names": ["logits"], "external_data": False, "verbose": False}
 SHAPES = ((2, 12), (1, 5), (3, 15))
 """Texts and tokens of the batches that are computed by torch and by the file in fp32; the first one is traced."""
 TOLERANCE = 1e-5
 """Largest difference of a probability."""
 CONFIDENCE = 0.95
+DIFFERENCES = ["largest difference of a probability", "other labels than torch", "interval [%]"]
+COLUMNS = ["model", "documents per second", *DIFFERENCES]
 
 Batch = dict[str, np.ndarray]
 
@@ -44,19 +47,10 @@ def save_onnx(model: PreTrainedModel, out: Path) -> None:
         require(package, "--onnx")
     from onnxruntime.quantization import quantize_dynamic
 
-    sizes = torch.export.Dim.DYNAMIC
+    sizes = {name: dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for name in INPUTS}
     batches = [_batch(model.config.vocab_size, model.config.pad_token_id or 0, *shape) for shape in SHAPES]
     try:
-        torch.onnx.export(
-            model.eval(),
-            kwargs={name: torch.from_numpy(values) for name, values in batches[0].items()},
-            f=out / EXACT,
-            input_names=INPUTS,
-            output_names=["logits"],
-            dynamic_shapes={name: {0: sizes, 1: sizes} for name in INPUTS},
-            external_data=False,
-            verbose=False,
-        )
+        torch.onnx.export(model.eval(), (), out / EXACT, kwargs=_tensors(batches[0]), dynamic_shapes=sizes, **OPTIONS)
     except Exception as error:  # of many kinds, by what it cannot trace
         problem = f"torch cannot export its computation to ONNX ({type(error).__name__})"
         raise ConfigError(f"{model.name_or_path}: {problem}. Load it after `import lib`.") from error
@@ -100,16 +94,12 @@ def measure(model: PreTrainedModel, out: Path, documents: Sequence[Sequence[int]
     for name, rows in found.items():
         changed = int((np.argmax(rows, axis=1) != true.argmax(axis=1)).sum())
         interval = binomtest(changed, len(rows)).proportion_ci(CONFIDENCE, method="wilson")
-        measured.append(
-            {
-                "model": name,
-                "documents per second": f"{len(rows) / seconds[name]:.1f}",
-                "largest difference of a probability": f"{np.abs(np.array(rows) - true).max():.1g}",
-                "other labels than torch": changed,
-                "interval [%]": f"{100 * interval.low:.2f} to {100 * interval.high:.2f}",
-            }
+        difference, share = (
+            np.abs(np.array(rows) - true).max(),
+            f"{100 * interval.low:.2f} to {100 * interval.high:.2f}",
         )
-    return pd.DataFrame(measured)
+        measured.append((name, f"{len(rows) / seconds[name]:.1f}", f"{difference:.1g}", changed, share))
+    return pd.DataFrame(measured, columns=COLUMNS)
 
 
 def _batch(vocab_size: int, padding: int, texts: int, tokens: int) -> Batch:
@@ -128,10 +118,14 @@ def _session(file: Path) -> Any:
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
+def _tensors(batch: Batch) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(values) for name, values in batch.items()}
+
+
 @torch.inference_mode()
 def _by_torch(model: PreTrainedModel, batch: Batch) -> np.ndarray:
     """Return probabilities [B, C]."""
-    return model(**{name: torch.from_numpy(values) for name, values in batch.items()}).logits.softmax(-1).numpy()
+    return model(**_tensors(batch)).logits.softmax(-1).numpy()
 
 
 def _by_onnx(session: Any, batch: Batch) -> np.ndarray:

@@ -38,15 +38,9 @@ def write_modules(folder: Path, name: str, head: nn.Sequential, max_tokens: int 
     """
     layers = [each for each in head if isinstance(each, nn.Linear)]
     places = ["", POOLING, *(f"{number}_Dense" for number in range(2, 2 + len(layers)))]
-    modules = [
-        {
-            "idx": number,
-            "name": str(number),
-            "path": place,
-            "type": f"sentence_transformers.models.{place.partition('_')[2] or 'Transformer'}",
-        }
-        for number, place in enumerate(places)
-    ]
+    kinds = [f"sentence_transformers.models.{place.partition('_')[2] or 'Transformer'}" for place in places]
+    listed = enumerate(zip(places, kinds, strict=True))
+    modules = [{"idx": idx, "name": str(idx), "path": path, "type": kind} for idx, (path, kind) in listed]
     write_json(folder / MODULES, modules)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_tokens, "do_lower_case": False})
     for place in places[1:]:
