@@ -3,23 +3,28 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 import transformers
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
+from lib.backbones.onnx_model import measure, save_onnx
+from lib.backbones.pretrained import export as exporting
 from lib.backbones.pretrained.export import DENSE
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.stored import open_model
-from lib.core.errors import ConfigError
+from lib.core import errors
+from lib.core.errors import ConfigError, RunError
 from lib.tokens.cutting import note_cut
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.tokenizing import tokenize_dataset
 from lib.tokens.vocabularies import from_published
 from lib.training.run import train
-from lib.workflow.commands.exporting import export
+from lib.workflow.commands.exporting import export, export_onnx
 from lib.workflow.commands.sharing import _without_project
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -51,12 +56,22 @@ AUTO = {"pretrain": "AutoModelForMaskedLM", "finetune": "AutoModelForSequenceCla
 AUTO |= {"tag": "AutoModelForTokenClassification"}
 ALONE = """
 import json, sys
+sys.path.extend(sys.argv[1:])
 import torch, transformers
 from peft import PeftModel
 from transformers import AutoConfig, AutoTokenizer
 for line in sys.stdin:
     folder, auto, base, texts = json.loads(line)
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    if auto == "SentenceTransformer":
+        from sentence_transformers import SentenceTransformer
+        model = SentenceTransformer(folder, device="cpu")
+        size = 1 if model[0].config.model_type in ("big_bird", "nystromformer") else 4
+        scores = model.encode(texts, batch_size=size).tolist()
+        found = [[tokenizer(text, truncation=True).input_ids for text in texts], scores]
+        assert not any(name == "lib" or name.startswith("lib.") for name in sys.modules)
+        print(json.dumps([auto, model.max_seq_length, list(zip(*found))]), flush=True)
+        continue
     model = getattr(transformers, auto).from_pretrained(base or folder, config=AutoConfig.from_pretrained(folder))
     if base:
         model = PeftModel.from_pretrained(model, folder + "/adapter")
@@ -74,7 +89,8 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def alone():
     """Return class, length and results of a folder in a process without this project."""
-    command = [sys.executable, "-I", "-c", ALONE]
+    package = find_spec("sentence_transformers")
+    command = [sys.executable, "-I", "-c", ALONE, *([str(Path(package.origin).parents[1])] if package else [])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
 
         def ask(folder, auto, texts, base=""):
@@ -100,7 +116,10 @@ def agree(alone, corpus, tagged):
     def check(folder, out, auto, *, exported_auto=None, base=""):
         data = tagged if auto == AUTO["tag"] else corpus
         texts = pd.read_parquet(data / "test.parquet")["text"].tolist()[:4]  # one of them is cut
-        name, longest, found = alone(out, exported_auto or auto, texts, base)
+        exported_auto = "SentenceTransformer" if (out / "modules.json").exists() else exported_auto or auto
+        if exported_auto == "SentenceTransformer" and not find_spec("sentence_transformers"):
+            pytest.skip("without sentence-transformers: make .venv/.all")
+        name, longest, found = alone(out, exported_auto, texts, base)
         expected = ours(folder, auto, texts)
         assert longest == 32
         assert [row for row, _ in found] == [row for row, _ in expected]
@@ -165,7 +184,7 @@ def assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path)
     except ConfigError as error:
         said = str(error)
         assert not (tmp_path / "plain").exists()
-        assert "import lib" in said or "--encoder" in said
+        assert "import lib" in said or "--encoder" in said or kind in OTHER_TOKENS
         if "--encoder" in said and kind not in OTHER_TOKENS:
             export(model, tmp_path / "plain", encoder=True)
             agree(model, tmp_path / "plain", "AutoModel")
@@ -173,12 +192,38 @@ def assert_exported(kind, stage, agree, run_of, corpus, padded_by_one, tmp_path)
         name = agree(model, tmp_path / "plain", AUTO[stage])
     if stage == "finetune":
         assert ("ForSequenceClassification" in name) == (kind in DENSE)
+        assert (name == "SentenceTransformer") == (kind not in DENSE and (tmp_path / "plain").exists())
 
 
 def test_exported_family_in_plain_transformers(agree, run_of, corpus, tmp_path):
     """It knows its classes by their names."""
     assert_exported("bert", "finetune", agree, run_of, corpus, None, tmp_path)
     assert AutoConfig.from_pretrained(tmp_path / "plain").id2label == {0: "low", 1: "high"}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("kind", "pooling", "head"),
+    [("bert", "mean", "bert"), ("bert", "max", "roberta"), ("modernbert", "cls", "none"), ("llama", "mean", "bert")],
+)
+def test_exported_classifier_in_sentence_transformers(kind, pooling, head, agree, run_of, tmp_path):
+    task = {"classifier_pooling": pooling, "classifier_head": head}
+    train(run_of("finetune", backbone=backbone(kind), task=task, recipe={"epochs": 1}), tmp_path / "out")
+    model, plain = tmp_path / "out" / "model", tmp_path / "plain"
+    export(model, plain)
+    assert agree(model, plain, AUTO["finetune"]) == "SentenceTransformer"
+    assert AutoConfig.from_pretrained(plain).id2label == {0: "low", 1: "high"}
+    assert "in this order: low, high." in (plain / "README.md").read_text()
+    assert "makes a `SentenceTransformer` of sentence-transformers." in _without_project(model)
+
+
+def test_export_refused_with_other_pooling(run_of, tmp_path, monkeypatch):
+    train(run_of("finetune", backbone=backbone("bert"), recipe={"epochs": 1}), tmp_path / "out")
+    write = exporting.write_modules
+    monkeypatch.setattr(exporting, "write_modules", lambda out, name, *others: write(out, "max", *others))
+    with pytest.raises(RunError, match="SentenceClassifier computes other results"):
+        export(tmp_path / "out" / "model", tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
 
 
 @pytest.mark.extended
@@ -237,6 +282,77 @@ def test_exported_causal_decoder(kind, exported, agree, run_of, tmp_path):
     assert name == exported
 
 
+@pytest.fixture
+def with_onnx():
+    """The packages of the extra."""
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package, reason=f"without {package}: make .venv/.all")
+
+
+MODELS = ["torch", "model.onnx", "model_int8.onnx"]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_exported_onnx(kind, with_onnx, run_of, tmp_path):
+    import onnxruntime
+
+    train(run_of("finetune", backbone=backbone(kind), recipe={"epochs": 1}), tmp_path / "out")
+    model, plain = tmp_path / "out" / "model", tmp_path / "onnx"
+    files = export_onnx(model, plain)
+    assert {"README.md", "config.json", "model.onnx", "model_int8.onnx", "tokenizer.json"} <= {*files}
+    assert AutoConfig.from_pretrained(model).id2label == {0: "low", 1: "high"}
+    card = (plain / "README.md").read_text()
+    assert "in this order: low, high." in card
+    assert "on 40 documents, one at a time," in card
+    assert [line.split("|")[1].strip() for line in card.splitlines() if line.startswith("| ")][1:] == MODELS
+    texts = ["a", "b c d e", " ".join("abcdefgh" * 20)]
+    tokens = AutoTokenizer.from_pretrained(plain)(texts, padding=True, truncation=True, return_tensors="np")
+    inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+    own = open_model(transformers.AutoModelForSequenceClassification, model)
+    with torch.no_grad():
+        expected = own(**{name: torch.from_numpy(each) for name, each in inputs.items()}).logits.softmax(-1)
+    for name, tolerance in zip(MODELS[1:], (1e-5, 0.1), strict=True):
+        scores = onnxruntime.InferenceSession(plain / name).run(None, inputs)[0]
+        assert torch.tensor(scores).softmax(-1).numpy() == pytest.approx(expected.numpy(), abs=tolerance)
+
+
+@pytest.mark.extended
+def test_changed_labels_of_onnx(with_onnx, run_of, tmp_path):
+    train(run_of("finetune", backbone=backbone("bert"), recipe={"epochs": 1}), tmp_path / "out")
+    model = open_model(transformers.AutoModelForSequenceClassification, tmp_path / "out" / "model")
+    save_onnx(model, tmp_path)
+    documents = [[2, number, 3] for number in range(5, 45)]
+    same = measure(model, tmp_path, documents)
+    assert same["other labels than torch"][1] == 0
+    model.head[-1].weight.data *= -1
+    model.head[-1].bias.data *= -1
+    other = measure(model, tmp_path, documents)
+    assert other["other labels than torch"].tolist()[:2] == [0, 40]
+    assert other["interval [%]"].tolist()[:2] == ["0.00 to 8.76", "91.24 to 100.00"]  # Wilson's, 0 and 40 of 40
+    assert (other["documents per second"].astype(float) > 0).all()
+
+
+@pytest.mark.extended
+def test_onnx_refused_without_export_of_torch(with_onnx, run_of, tmp_path):
+    train(run_of("finetune", recipe={"epochs": 1}), tmp_path / "out")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ConfigError, match="empty.txt: holds no document"):
+        export_onnx(tmp_path / "out" / "model", tmp_path / "onnx", tmp_path / "empty.txt")
+    with pytest.raises(ConfigError, match="torch cannot export its computation"):
+        export_onnx(tmp_path / "out" / "model", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_onnx_refused_without_its_extra_or_classes(run_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
+    for stage, error, match in (("finetune", RunError, r"\[onnx\]"), ("pretrain", ConfigError, "does not classify")):
+        train(run_of(stage, recipe={"epochs": 1}), tmp_path / stage)
+        with pytest.raises(error, match=match):
+            export_onnx(tmp_path / stage / "model", tmp_path / "onnx")
+        assert not (tmp_path / "onnx").exists()
+
+
 OTHERS = {
     "our own encoder": ({}, {}, "of kind encoder"),
     "another attention": (
@@ -244,7 +360,7 @@ OTHERS = {
         {},
         "holds favor",
     ),
-    "no dense layer": (backbone("bert"), {"classifier_pooling": "cls", "classifier_head": "none"}, "classifier_head"),
+    "another pooling": (backbone("bert"), {"classifier_pooling": "min"}, "pools by min"),
     "its own cut": (backbone("bert"), {"classifier_pooling": "cls"}, "head_tail"),
 }
 

@@ -1,7 +1,8 @@
 """A trained model in the classes of transformers, which other programs read without this project.
 
 Only a model with the same mathematics there is exported: an architecture with its own attention, and a head that the
-class of transformers can compute. Before anything is written, both compute the same batch.
+class of transformers can compute. Of other document classifiers, sentence-transformers computes the head. Before
+anything is kept, both models compute the same batch.
 """
 
 import json
@@ -19,6 +20,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from lib.attention.settings import kinds_of
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.sentence_folder import POOLINGS, SentenceClassifier, write_modules
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import ConfigError, RunError
 from lib.core.files import write_json
@@ -60,6 +62,15 @@ class Target(NamedTuple):
     """Class of transformers that loads the model of this project."""
     quantized: bool
     """Whether its layers hold four bits."""
+    pooling: str | None = None
+    """Pooling of a classifier whose head sentence-transformers computes; None = the class of transformers does."""
+
+    @property
+    def reader(self) -> str:
+        """The class that reads the model, and its package."""
+        if self.pooling:
+            return "`SentenceTransformer` of sentence-transformers"
+        return f"`{self.config.architectures[0]}` of transformers"
 
 
 def target(folder: Path, *, encoder: bool = False) -> Target:
@@ -78,13 +89,18 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
     kind, family = config.architecture["model_type"], config.family
     found = next(iter(config.architectures or []), "")
     auto, inner, missing = HEADS.get(found, ""), config.inner(), f"{folder}: {found or 'a model without a head'}"
+    by_first = config.classifier_pooling == "cls" and config.classifier_head != "none" and kind in DENSE
+    by_sentences = auto == "AutoModelForSequenceClassification" and not by_first and not encoder
     reason = None
     if config.mechanism is not None:
         reason = f"holds {kinds_of(config.parameters.held_mechanisms)} in place of the attention of {kind}"
     elif family.padding not in (None, config.pad_token_id) and not family.read_alone:
         reason = f"the tokeniser pads with {config.pad_token_id}, but {kind} counts positions by {family.padding}"
-    elif family.global_mask and (encoder or auto != "AutoModelForSequenceClassification"):
+    elif family.global_mask and (encoder or by_sentences or auto != "AutoModelForSequenceClassification"):
         reason = f"the first token of {kind} sees all, which transformers does only where it classifies documents"
+    elif by_sentences and config.classifier_pooling not in POOLINGS:
+        known = ", ".join(POOLINGS)
+        reason = f"pools by {config.classifier_pooling}, but sentence-transformers by {known}, so {ENCODER}"
     if reason:
         raise ConfigError(f"{folder}: {reason}. Load it after `import lib`.")
     if encoder:
@@ -97,6 +113,8 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         inner.pooler_hidden_act, inner.pooler_hidden_size = "tanh", inner.hidden_size
     for name in ("id2label", "label2id", "problem_type"):
         setattr(inner, name, getattr(config, name))
+    if by_sentences:
+        return Target("AutoModel", inner, {OWN: ""}, auto, config.parameters.quantized, config.classifier_pooling)
     try:
         with torch.device("meta"):
             model = getattr(transformers, auto).from_config(inner)
@@ -113,12 +131,10 @@ def target(folder: Path, *, encoder: bool = False) -> Target:
         linear = [name for name in linear if not name.startswith(f"{prefix}.")]
         head = dict(zip(["head.1"], linear, strict=False))
         reason = None if len(linear) == 1 else f"has more layers in its head ({', '.join(linear)})"
-    elif kind in DENSE and config.classifier_head != "none" and config.classifier_pooling == "cls":
+    else:
         place = 1 if config.classifier_head == "roberta" else 0  # after its dropout
         head = {f"head.{place + 3 * number}": theirs for number, theirs in enumerate(DENSE[kind])}
-    else:
-        expected = "Expected classifier_pooling: cls and classifier_head: bert or roberta"
-        reason = f"cannot compute its head. {expected}, and one of {', '.join(DENSE)}"
+        reason = None
     if reason:
         raise ConfigError(f"{missing}: {type(model).__name__} {reason}. Load it after `import lib`, or {ENCODER}.")
     names = {OWN: prefix} | head
@@ -140,25 +156,32 @@ def _renamed(weights: Mapping[str, Tensor], aim: Target) -> dict[str, Tensor]:
     return found
 
 
-def converted(folder: Path, aim: Target) -> PreTrainedModel:
-    """Return the model of a folder in the class of transformers.
+def save(folder: Path, aim: Target, out: Path, max_tokens: int | None) -> None:
+    """Write the model of a folder in the class of transformers.
+
+    Args:
+        folder: folder of a run's model.
+        aim: that class.
+        out: folder to write into.
+        max_tokens: tokens that its tokeniser cuts texts to; None = it does not say.
 
     Raises:
         RunError: it cannot be read, or computes other results there.
     """
     own = open_model(getattr(transformers, aim.own_auto), folder)
-    encoder = aim.auto == "AutoModel"
-    options = own.config.family.options if encoder else {}
+    options = own.config.family.options if aim.auto == "AutoModel" else {}
     theirs = getattr(transformers, aim.auto).from_config(aim.config, **options).eval()
-    prefix = "pretrained." if encoder else ""
+    prefix = "pretrained." if aim.own_auto == "AutoModel" else ""
     weights = _renamed({f"{prefix}{name}": weight for name, weight in own.state_dict().items()}, aim)
     theirs.load_state_dict(weights, strict=False)
-    _require_equal(own, theirs, folder)
-    return theirs
+    theirs.save_pretrained(out)
+    if aim.pooling:
+        write_modules(out, aim.pooling, own.head, max_tokens)
+    _require_equal(own, SentenceClassifier(out) if aim.pooling else theirs, folder)
 
 
 @torch.no_grad()
-def _require_equal(own: PreTrainedModel, theirs: PreTrainedModel, folder: Path) -> None:
+def _require_equal(own: PreTrainedModel, theirs: nn.Module, folder: Path) -> None:
     """Refuse a model that computes other results on a batch of two texts, one of them shorter."""
     config = own.config
     tokens = min(TOKENS, config.parameters.longest() or TOKENS)

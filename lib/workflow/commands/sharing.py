@@ -220,7 +220,7 @@ def _without_project(model: Path) -> str:
         name = exported_class(model)
     except ConfigError as error:
         return f"Without that package it cannot be read: {str(error).removeprefix(f'{model}: ')}"
-    return f"`python scripts/tools/export.py --model <this folder> --out <folder>` makes a `{name}` of transformers."
+    return f"`python scripts/tools/export.py --model <this folder> --out <folder>` makes a {name}."
 
 
 def _interval(folder: Path) -> tuple[float, float]:
