@@ -1,6 +1,6 @@
 """How a model reads documents and answers, which a run leaves in its model folder, for `predict`: `reader.json`.
 
-Next to it are the predictions for validation, without texts, by which later decisions are chosen.
+Next to it are the predictions for validation, without texts, which later decisions are chosen by.
 """
 
 from collections.abc import Mapping

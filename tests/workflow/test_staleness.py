@@ -109,7 +109,7 @@ NUMBERS = {
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "the batches of an evaluation": (
-        ("lib/training/predictor.py", 'kind="stable"', 'kind="heapsort"'),
+        ("lib/tokens/stored.py", 'kind="stable"', 'kind="heapsort"'),
         lambda run: "tfidf" not in run,
     ),
     "pooling": (
@@ -129,7 +129,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the baseline's arithmetic": (
-        ("lib/backbones/logistic.py", "LogisticRegression(**each,", 'LogisticRegression(**each, solver="saga",'),
+        ("lib/backbones/logistic.py", "LogisticRegression(**(each", 'LogisticRegression(solver="saga", **(each'),
         lambda run: "tfidf" in run,
     ),
     "one mechanism's parameter in the configuration": (

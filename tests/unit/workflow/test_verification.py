@@ -173,7 +173,7 @@ def test_code_that_was_not_kept_or_is_gone(tmp_path):
 
 def test_changed_field_of_a_record_differs(tmp_path):
     folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={})
-    values = json.loads((folder / "run.json").read_text())
+    values = {"saved_steps": None} | json.loads((folder / "run.json").read_text())
     changed = {str: "x", int: 7, float: 0.123, list: ["x"], dict: {"x": 1}, type(None): "x"}
     for field in RunRecord.model_fields.keys() - {"digest"}:
         write_json(folder / "run.json", values | {field: changed[type(values[field])]})
