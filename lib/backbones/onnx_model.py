@@ -33,7 +33,7 @@ Batch = dict[str, np.ndarray]
 def save_onnx(model: PreTrainedModel, out: Path) -> None:
     """Write a classifier as `EXACT` and `INTEGERS`, for texts of any number and length.
 
-    `INTEGERS` has weights of 8 bits, and quantises what they are multiplied with as it computes.
+    `INTEGERS` has weights of 8 bits, and quantises the other factors as it computes.
 
     Args:
         model: the classifier.
@@ -51,7 +51,7 @@ def save_onnx(model: PreTrainedModel, out: Path) -> None:
     batches = [_batch(model.config.vocab_size, model.config.pad_token_id or 0, *shape) for shape in SHAPES]
     try:
         torch.onnx.export(model.eval(), (), out / EXACT, kwargs=_tensors(batches[0]), dynamic_shapes=sizes, **OPTIONS)
-    except Exception as error:  # of many kinds, by what it cannot trace
+    except Exception as error:  # of many kinds, by the operation that it cannot trace
         problem = f"torch cannot export its computation to ONNX ({type(error).__name__})"
         raise ConfigError(f"{model.name_or_path}: {problem}. Load it after `import lib`.") from error
     session = _session(out / EXACT)
