@@ -298,13 +298,10 @@ def _exponents(rows: Tensor, draws: Tensor, offsets: Tensor) -> Tensor:
     """
     products = rows @ draws.mT
     exponents = products.new_empty(*products.shape[:-1], 2 * products.shape[-1])
-    for half, combine, offset in zip(
-        exponents.chunk(2, dim=-1),
-        (torch.add, torch.sub),
-        offsets.expand(-1, -1, exponents.shape[-1]).chunk(2, -1),
-        strict=True,
-    ):
-        combine(offset, products, out=half)
+    positive, negative = exponents.chunk(2, dim=-1)
+    of_positive, of_negative = offsets.expand(-1, -1, exponents.shape[-1]).chunk(2, dim=-1)
+    torch.add(of_positive, products, out=positive)
+    torch.sub(of_negative, products, out=negative)
     return exponents
 
 
