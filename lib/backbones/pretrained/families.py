@@ -88,11 +88,13 @@ _BY_CAUSALITY = Family(
     keys="k_proj",
 )
 
-_HEAD_OF_BERT = {
-    "dense": "cls.predictions.transform.dense",
-    "layer_norm": "cls.predictions.transform.LayerNorm",
-    "decoder": "cls.predictions.decoder",
-}
+
+def _head(dense: str, layer_norm: str, decoder: str) -> dict[str, str]:
+    return {"dense": dense, "layer_norm": layer_norm, "decoder": decoder}
+
+
+_OF_BERT = "cls.predictions.transform"
+_HEAD_OF_BERT = _head(f"{_OF_BERT}.dense", f"{_OF_BERT}.LayerNorm", "cls.predictions.decoder")
 # With the modules of BERT, and an attention of its own.
 _LIKE_BERT = Family(
     {"bidirectional": {}},
@@ -118,13 +120,13 @@ _BERT = replace(
 )
 _ROBERTA = replace(
     _BERT,
-    head={"dense": "lm_head.dense", "layer_norm": "lm_head.layer_norm", "decoder": "lm_head.decoder"},
+    head=_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"),
     head_activation=None,
     first_position=1,
     unused_positions=2,  # the row of the padding token and the one before it
 )
 _ROTARY = Family({"bidirectional": {}}, queries="q_proj", keys="k_proj", takes_mechanism=True)
-_HEAD_OF_MODERNBERT = {"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"}
+_HEAD_OF_MODERNBERT = _head("head.dense", "head.norm", "decoder")
 _EAGER = replace(
     _ROBERTA, switches={"bidirectional": {}}, eager_only=True, queries=None, keys=None, takes_mechanism=False
 )
@@ -178,7 +180,7 @@ FAMILIES: dict[str, Family] = {
         attends="attention",
         queries="q_lin",
         keys="k_lin",
-        head={"dense": "vocab_transform", "layer_norm": "vocab_layer_norm", "decoder": "vocab_projector"},
+        head=_head("vocab_transform", "vocab_layer_norm", "vocab_projector"),
         head_activation="activation",
         names={
             "hidden_size": "dim",
@@ -192,11 +194,7 @@ FAMILIES: dict[str, Family] = {
         _BERT,
         options={},
         projection="embeddings_project",
-        head={
-            "dense": "generator_predictions.dense",
-            "layer_norm": "generator_predictions.LayerNorm",
-            "decoder": "generator_lm_head",
-        },
+        head=_head("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
         head_activation=None,
     ),
     "albert": replace(
@@ -208,7 +206,7 @@ FAMILIES: dict[str, Family] = {
         keys=None,
         drops=0.0,
         projection="encoder.embedding_hidden_mapping_in",
-        head={"dense": "predictions.dense", "layer_norm": "predictions.LayerNorm", "decoder": "predictions.decoder"},
+        head=_head("predictions.dense", "predictions.LayerNorm", "predictions.decoder"),
         groups="num_hidden_groups",
     ),
     # It adds biases of distances to its scores.

@@ -60,9 +60,7 @@ class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
         if implementation == "sdpa" and getattr(inner, "sliding_window", None):
             implementation = WINDOWS
         self.inner: PreTrainedModel = transformers.AutoModel.from_config(
-            inner,
-            attn_implementation=implementation if config.mechanism is None else HELD,
-            **config.family.options,
+            inner, attn_implementation=implementation if config.mechanism is None else HELD, **config.family.options
         )
         choose_for_each_text(self.inner)
         if config.mechanism is not None:
