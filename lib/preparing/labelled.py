@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +145,7 @@ class Index:
         for column, value in zip(self._columns.values(), values, strict=True):
             column.append(value)
 
-    def of_each(self, name: Literal["part", "fold", "label", "text"]) -> np.ndarray:
+    def of_each(self, name: str) -> np.ndarray:
         """Return a number of each document `[documents]`.
 
         Args:
@@ -238,12 +238,8 @@ def _collect(
 
 def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
     """Return the schema of documents whose groups have this type."""
-    return part_schema(
-        label_per=settings.label_per,
-        group=group,
-        paired=settings.text_pair is not None,
-        numbers=settings.label_range is not None,
-    )
+    paired, numbers = settings.text_pair is not None, settings.label_range is not None
+    return part_schema(label_per=settings.label_per, group=group, paired=paired, numbers=numbers)
 
 
 def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np.ndarray:

@@ -62,14 +62,9 @@ class Mechanism(BlockSparse):
 
         Global blocks, which see all, have -1 only.
         """
-        settings = self.settings
+        settings, seed = self.settings, derive_seed("bigbird", self.seed, self.layer, count)
         return _lists(
-            count,
-            self.num_heads,
-            settings.window_blocks // 2,
-            settings.global_blocks,
-            settings.random_blocks,
-            derive_seed("bigbird", self.seed, self.layer, count),
+            count, self.num_heads, settings.window_blocks // 2, settings.global_blocks, settings.random_blocks, seed
         )
 
 
