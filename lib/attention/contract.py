@@ -20,13 +20,7 @@ ABSENT = -1e30
 
 
 def attend_densely(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    real: Tensor | None,
-    *,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
+    query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, *, bias: Tensor | None, dropout: float
 ) -> Tensor:
     """Return softmax(q k^T / sqrt(d) + bias) v over the real keys.
 
@@ -225,13 +219,21 @@ class Attention(ComputesByKernels, ABC):
         """Return the bias of the scores of texts so short that it is exact attention [B or 1, H or 1, N, N]."""
         return alibi(self.slopes(query.device), query)
 
-    def _attend_exactly(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        """Return exact attention, in float32 at least, also under autocast; see `attend`."""
+    def _attend_exactly(
+        self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, added: Tensor | None = None
+    ) -> Tensor:
+        """Return exact attention, in float32 at least, also under autocast; see `attend`.
+
+        `added` are further terms of the scores [B or 1, H or 1, N, N].
+        """
         precision = torch.promote_types(value.dtype, torch.float32)
         query, key, value = (rows.to(precision) for rows in (query, key, value))
         dropout = self.dropout if self.training else 0.0
         with torch.autocast(query.device.type, enabled=False):
-            return attend_densely(query, key, value, real, bias=self.exact_bias(query), dropout=dropout)
+            bias = self.exact_bias(query)
+            if added is not None:
+                bias = added.to(precision) if bias is None else added.to(precision) + bias
+            return attend_densely(query, key, value, real, bias=bias, dropout=dropout)
 
     def hides_padding(self, rows: Tensor) -> bool:
         """Whether `attend` itself ignores padding in such rows, and returns zeros there.

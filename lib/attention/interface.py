@@ -27,17 +27,9 @@ from lib.core.errors import ConfigError
 FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
 
 BEYOND_PADDING = (
-    "block_indices",
-    "cache",
-    "cu_seq_lens_k",
-    "cu_seq_lens_q",
-    "indices",
-    "output_attentions",
-    "position_bias",
-    "s_aux",
-    "sinks",
-    "softcap",
-)
+    "block_indices", "cache", "cu_seq_lens_k", "cu_seq_lens_q", "indices", "output_attentions", "position_bias",
+    "s_aux", "sinks", "softcap",
+)  # fmt: skip
 """Arguments of transformers' models for attention functions beyond scaled scores and padding."""
 
 ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
@@ -98,8 +90,7 @@ def register_attention(
     for name, values in mechanisms.items():
         given = dict(values) if isinstance(values, Mapping) else [dict(each) for each in values]
         entries.append(_Entry(name, each_of(parse_mechanisms(given)), seed, kernels))
-    for entry in entries:
-        _check(entry)
+        _check(entries[-1])
     if not _registered:
         register_module_module_registration_hook(_refuse_own_attention)
     for entry in entries:
@@ -200,13 +191,7 @@ def _keeps_attention(model: type) -> bool:
 
 
 def _attend(
-    entry: _Entry,
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **asked: Any,
+    entry: _Entry, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **asked: Any
 ) -> tuple[Tensor, None]:
     """Compute attention in place of one of transformers' attention functions.
 
@@ -246,9 +231,9 @@ def _attend(
     if attention_mask is not None:
         real = attention_mask.bool()
         key, value = (without_padding(rows, real) for rows in (key, value))
+    shape = {"num_heads": query.shape[1], "head_size": query.shape[3], "dropout": asked.get("dropout", 0.0)}
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
-    heads, width, dropout = query.shape[1], query.shape[3], asked.get("dropout", 0.0)
-    mechanism = _built(parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
+    mechanism = _built(parameters, entry.kernels, query.device, seed=entry.seed, layer=layer, **shape)
     mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
@@ -323,22 +308,13 @@ def _attending_before(module: nn.Module, layer: int) -> int:
 
 @torch.compiler.disable
 @cache
-def _built(
-    parameters: MechanismSettings,
-    seed: int,
-    kernels: Kernels,
-    layer: int,
-    heads: int,
-    width: int,
-    dropout: float,
-    device: torch.device,
-) -> Attention:
+def _built(parameters: MechanismSettings, kernels: Kernels, device: torch.device, **others: Any) -> Attention:
     """Return the mechanism of a layer; transformers' attention functions have no state of their own.
 
-    It stays in training mode: `dropout` is 0 whenever the model is not.
+    It stays in training mode: `dropout`, one of the `others` that `build` takes, is 0 whenever the model is not.
     """
     # Tensors built in inference mode cannot be used in training.
     with torch.inference_mode(False):
-        mechanism = build(parameters, num_heads=heads, head_size=width, layer=layer, seed=seed, dropout=dropout)
+        mechanism = build(parameters, **others)
         mechanism.kernels, mechanism.pads_queries = kernels, False
         return mechanism.to(device)

@@ -1,12 +1,11 @@
 """Locations of raw input files: ranges of numbered files, glob patterns, URLs."""
 
 import glob
-import itertools
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -30,25 +29,23 @@ def expand_ranges(patterns: Sequence[str]) -> list[str]:
     """
     sizes = [math.prod(numbers.stop - numbers.start for numbers in _ranges(pattern)) for pattern in patterns]
     check_expansion(", ".join(patterns), sum(sizes))
-    return [
-        "".join(itertools.chain.from_iterable(itertools.zip_longest(between, numbers, fillvalue="")))
-        for pattern in patterns
-        for between in [_RANGE.split(pattern)[::3]]
-        for numbers in itertools.product(*map(_padded, _RANGE.findall(pattern), _ranges(pattern)))
-    ]
+    return [name for pattern in patterns for name in _expanded(pattern)]
 
 
-def _ranges(pattern: str) -> list[range]:
-    ranges = []
+def _expanded(pattern: str) -> list[str]:
+    """Return the names that a pattern expands to: its ranges are replaced one after the other."""
+    first, *texts = _RANGE.split(pattern)[::3]
+    names = [first]
+    for (bound, _), numbers, text in zip(_RANGE.findall(pattern), _ranges(pattern), texts, strict=True):
+        names = [f"{name}{number:0{len(bound)}d}{text}" for name in names for number in numbers]
+    return names
+
+
+def _ranges(pattern: str) -> Iterator[range]:
     for first, last in _RANGE.findall(pattern):
         if int(last) < int(first):
             raise ConfigError(f"{pattern!r}: the range {{{first}..{last}}} runs backwards. Expected first <= last.")
-        ranges.append(range(int(first), int(last) + 1))
-    return ranges
-
-
-def _padded(bounds: tuple[str, str], numbers: range) -> list[str]:
-    return [f"{number:0{len(bounds[0])}d}" for number in numbers]
+        yield range(int(first), int(last) + 1)
 
 
 def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Path]:

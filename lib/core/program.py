@@ -147,9 +147,6 @@ def run(
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the rest, which is written when the interpreter ends
         return 128 + signal.SIGPIPE
-    except ProjectError as error:
-        logging.getLogger("lib").error("%s", error)
-        return trouble
     except Exception as error:
         if (message := _explained(error)) is None:
             raise
@@ -176,21 +173,17 @@ def _log_usage(seconds: float) -> None:
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    logging.getLogger("lib").info(
-        "%s%s%.1f s, with %.1f s of CPU time and at most %.0f MiB of memory",
-        Path(sys.argv[0]).stem,
-        FINISHED,
-        seconds,
-        cpu,
-        resident_peak_mb(own),
-    )
+    used = f"{seconds:.1f} s, with {cpu:.1f} s of CPU time and at most {resident_peak_mb(own):.0f} MiB of memory"
+    logging.getLogger("lib").info("%s%s%s", Path(sys.argv[0]).stem, FINISHED, used)
 
 
 def _explained(error: Exception) -> str | None:
-    """Return the error message if a package, a file, its disk or a permission is the cause, else None.
+    """Return the message of an error that the user can fix: of a package, a file, its disk or a permission; else None.
 
     Libraries in other languages report it only as text, without saying whether they were reading or writing.
     """
+    if isinstance(error, ProjectError):
+        return str(error)
     from lib.core.files import unreadable, where
 
     package = str(error.name).partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""

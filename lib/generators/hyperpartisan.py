@@ -34,13 +34,11 @@ def paragraphs(rng: random.Random, label: int, short: bool) -> list[list[str]]:
     lists = COMMON | POLITICS
     found = []
     for _ in range(1 if short else rng.randint(3, 4)):
-        telling = [
-            sentence(
-                rng, pattern, lists | {"TONE": POLITICS["LOADED" if rng.random() < _LOADED_SHARE[label] else "SOBER"]}
-            )
-            for pattern in rng.choices(_TELLING, k=3)
-        ]
-        made = telling + sentences(rng, _PLAIN, lists, 1)
+        made = []
+        for pattern in rng.choices(_TELLING, k=3):
+            tone = "LOADED" if rng.random() < _LOADED_SHARE[label] else "SOBER"
+            made.append(sentence(rng, pattern, lists | {"TONE": POLITICS[tone]}))
+        made += sentences(rng, _PLAIN, lists, 1)
         rng.shuffle(made)
         found.append(made)
     return found

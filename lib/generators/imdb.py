@@ -13,10 +13,7 @@ from lib.preparing.generators import GeneratorOptions
 
 FILES = {"test": ["test.parquet"], "train": ["train.parquet"]}
 
-_OPENINGS = (
-    "NAME and NAME saw this in PLACE",
-    "the NOUN in PLACE looked ADJ",
-)
+_OPENINGS = ("NAME and NAME saw this in PLACE", "the NOUN in PLACE looked ADJ")
 _SPEAKERS = {
     "author": ("i myself found", "i myself thought", "i myself considered"),
     "others": ("they themselves called", "they themselves believed", "they themselves named"),

@@ -87,8 +87,9 @@ def prepare_dataset(
         distribute(candidates, assignment, folder, _schema(settings, group))
         candidates.unlink()
         for number, counts in enumerate(index.counts.values()):
-            counts["candidates"] = index.class_counts(index.parts == number)
-            counts["kept"] = index.class_counts((index.parts == number) & (assignment >= 0))
+            of_part = index.of_each("part") == number
+            counts["candidates"] = index.class_counts(of_part)
+            counts["kept"] = index.class_counts(of_part & (assignment >= 0))
         columns = settings.model_dump(include={"text", "text_pair", "remove"})
         write_json(folder / SUMMARY, {"parts": index.counts} | summarise_splits(index, assignment) | columns)
 
@@ -109,10 +110,7 @@ class Index:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        self._parts = array("H")
-        self._labels = array("H")
-        self._texts = array("Q")
-        self._folds = array("H")
+        self._columns = {"part": array("H"), "fold": array("H"), "label": array("H"), "text": array("Q")}
         self._items_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
         self.groups_are_numbers = True
@@ -137,30 +135,24 @@ class Index:
             label_per: what bears a label.
             text_pair: its second text, which the digest covers as well; None = it is a single text.
         """
-        self._parts.append(part)
-        self._folds.append(split_of_fold)
-        self._labels.append(UNLABELLED if label is None else label if isinstance(label, int) else 0)
+        number = UNLABELLED if label is None else label if isinstance(label, int) else 0
         if label_per != "document":
             items = [] if not isinstance(label, list) else label if label_per == "word" else marked(label, len(text))
             counts = Counter(map(int, items))
-            self._items_of_class.extend(counts[number] for number in range(len(self._names)))
+            self._items_of_class.extend(counts[each] for each in range(len(self._names)))
         digest = text_digest(text) if text_pair is None else text_digest(text, text_pair)
-        self._texts.append(int.from_bytes(digest, "little"))
+        values = (part, split_of_fold, number, int.from_bytes(digest, "little"))
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(value)
 
-    @property
-    def parts(self) -> np.ndarray:
-        """Number of the part, `[documents]`."""
-        return np.frombuffer(self._parts, np.uint16)
+    def of_each(self, name: str) -> np.ndarray:
+        """Return a number of each document `[documents]`.
 
-    @property
-    def labels(self) -> np.ndarray:
-        """Number of the class, `[documents]`; 0 where words, spans or numbers are the labels, `UNLABELLED` = none."""
-        return np.frombuffer(self._labels, np.uint16)
-
-    @property
-    def folds(self) -> np.ndarray:
-        """Number of the split of the fold, `[documents]`; 0 without folds."""
-        return np.frombuffer(self._folds, np.uint16)
+        Args:
+            name: `part`, number of the part; `fold`, number of the split of the fold, 0 without folds; `label`, number
+                of the class, 0 where words, spans or numbers are the labels, `UNLABELLED` = none; `text`, digest.
+        """
+        return np.asarray(self._columns[name])
 
     def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
         """Return how many of the chosen documents, or of their words or characters where these have it, each class has.
@@ -171,14 +163,9 @@ class Index:
             chosen: true for a chosen document, `[documents]`.
         """
         if not self._items_of_class:
-            return _class_counts(self.labels[chosen], self._names)
-        counts = np.frombuffer(self._items_of_class, np.uintc).reshape(-1, len(self._names))
+            return _class_counts(self.of_each("label")[chosen], self._names)
+        counts = np.asarray(self._items_of_class).reshape(-1, len(self._names))
         return dict(zip(self._names, counts[chosen].sum(axis=0).tolist(), strict=True))
-
-    @property
-    def texts(self) -> np.ndarray:
-        """Digest of the text, `[documents]`."""
-        return np.frombuffer(self._texts, np.uint64)
 
 
 _OF_FILES = (
@@ -251,33 +238,23 @@ def _collect(
 
 def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
     """Return the schema of documents whose groups have this type."""
-    return part_schema(
-        label_per=settings.label_per,
-        group=group,
-        paired=settings.text_pair is not None,
-        numbers=settings.label_range is not None,
-    )
+    paired, numbers = settings.text_pair is not None, settings.label_range is not None
+    return part_schema(label_per=settings.label_per, group=group, paired=paired, numbers=numbers)
 
 
 def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np.ndarray:
     """Return the split of every document, see `assign_splits`."""
     split = settings.split
-    given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
-    there = np.ones(len(index.labels), bool)
-    if settings.duplicates == "drop":
-        there = _first_of_each(index.texts, given)
+    parts, folds, labels, texts = map(index.of_each, ("part", "fold", "label", "text"))
+    given = {"published": parts, "folds": folds, None: None}[split.given]  # the numbers of the splits
+    there = np.ones(len(labels), bool) if settings.duplicates == "keep" else _first_of_each(texts, given)
+    halved = None if held_out is None else (parts == held_out)[there]
+    given = None if given is None else given[there]
     assignment = np.full(len(there), -1, np.int8)
     try:
-        assignment[there] = assign_splits(
-            index.labels[there],
-            settings.classes,
-            split,
-            settings.balance,
-            None if held_out is None else (index.parts == held_out)[there],
-            None if given is None else given[there],
-        )
+        assignment[there] = assign_splits(labels[there], settings.classes, split, settings.balance, halved, given)
     except SplitError as error:
-        error.sizes = _class_counts(index.labels[there], settings.classes)
+        error.sizes = _class_counts(labels[there], settings.classes)
         raise
     return assignment
 
@@ -423,7 +400,7 @@ def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
         index: of the documents.
         assignment: as `assign_splits` returns it, `[documents]`.
     """
-    texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
+    texts = {name: index.of_each("text")[assignment == number] for number, name in enumerate(SPLITS)}
     shared = {
         f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
         for first, second in itertools.combinations(SPLITS, 2)

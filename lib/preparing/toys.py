@@ -39,12 +39,6 @@ class ToyOptions(GeneratorOptions):
         return [documents - self.validation - self.test, self.validation, self.test]
 
 
-def repeated(key: str, values: Sequence[int]) -> Iterator[str]:
-    """Yield problems of an option whose values have to differ."""
-    if len(set(values)) < len(values):
-        yield f"{key}: {list(values)} repeats a number. Expected distinct ones"
-
-
 def evenly(values: Sequence[Value], sizes: Sequence[int], rng: random.Random) -> list[Value]:
     """Return a value for every document, the splits one after the other.
 

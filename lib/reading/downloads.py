@@ -29,14 +29,7 @@ class NoSuchFileError(DownloadError):
     """A repository has no file of that name; without a network, the cache has none."""
 
 
-def download_hub(
-    repository: str,
-    path: str,
-    target: str | Path,
-    *,
-    revision: str = "main",
-    repo_type: str = "dataset",
-) -> str:
+def download_hub(repository: str, path: str, target: str | Path, *, revision: str, repo_type: str) -> str:
     """Fetch one file of a hub repository to `target`, and return the commit that it is of.
 
     The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`), offline mode and
@@ -80,12 +73,8 @@ def download_hub(
             shutil.copyfile(blob, partial)
     commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
     if not re.fullmatch("[0-9a-f]{40}", revision):
-        logger.warning(
-            "%s: the revision is not a commit. To pin it, set 'revision: %s' next to 'repository: %s'",
-            place,
-            commit,
-            repository,
-        )
+        pin = f"set 'revision: {commit}' next to 'repository: {repository}'"
+        logger.warning("%s: the revision is not a commit. To pin it, %s", place, pin)
     return commit
 
 

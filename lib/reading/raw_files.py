@@ -84,13 +84,11 @@ def text_lines(stream: IO[bytes], path: Path, dialect: Dialect, newline: str | N
     if encoding == "utf-8":
         encoding = "utf-8-sig"
     text = io.TextIOWrapper(stream, encoding, "surrogateescape", newline)
-    first = True
-    while line := text.readline(MOST_CHARACTERS):
-        if first and "\0" in line:
+    for number, line in enumerate(iter(lambda: text.readline(MOST_CHARACTERS), "")):
+        if number == 0 and "\0" in line:
             raise DataError(
                 f"{path}: has a NUL byte in its first line. Expected text; set 'dialect.encoding', as utf-16."
             )
-        first = False
         if len(line) == MOST_CHARACTERS:
             raise DataError(f"{path}: has a line of {MOST_CHARACTERS} characters or more, which memory may not hold.")
         yield line

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lib.attention.bigbird.settings import Settings
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks
@@ -46,10 +47,8 @@ class Mechanism(BlockSparse):
         meets = meets.sort(dim=-1, descending=True).values[..., :longest]
         yield Part(queries=blocks, keys=blocks, meets=meets.to(device))
         if self.settings.global_blocks:
-            chosen = [self.global_blocks(count) for count in counts]
-            few = torch.full((len(chosen), max(map(len, chosen))), len(blocks))
-            for row, each in zip(few, chosen, strict=True):
-                row[: len(each)] = torch.tensor(each)
+            chosen = [torch.tensor(self.global_blocks(count), dtype=torch.long) for count in counts]
+            few = pad_sequence(chosen, batch_first=True, padding_value=len(blocks))
             ranks = (few[:, :, None] * size + torch.arange(size)).to(device)  # beyond the text where there are fewer
             everything = torch.arange(len(blocks), device=device).expand(few.shape[1], -1)
             yield Part(queries=ranks, keys=blocks, meets=everything)
@@ -63,14 +62,9 @@ class Mechanism(BlockSparse):
 
         Global blocks, which see all, have -1 only.
         """
-        settings = self.settings
+        settings, seed = self.settings, derive_seed("bigbird", self.seed, self.layer, count)
         return _lists(
-            count,
-            self.num_heads,
-            settings.window_blocks // 2,
-            settings.global_blocks,
-            settings.random_blocks,
-            derive_seed("bigbird", self.seed, self.layer, count),
+            count, self.num_heads, settings.window_blocks // 2, settings.global_blocks, settings.random_blocks, seed
         )
 
 

@@ -42,5 +42,4 @@ class Settings(MechanismSettings):
 
     def state_numbers(self, tokens: int, head_size: int) -> int:
         """Return keys and values of the w + g + r blocks of b tokens that a block sees: 2 min(N, b (w + g + r)) d."""
-        blocks = self.window_blocks + self.global_blocks + self.random_blocks
-        return 2 * min(tokens, self.block_size * blocks) * head_size
+        return 2 * self.keys_per_query(tokens) * head_size

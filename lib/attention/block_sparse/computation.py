@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.contract import ABSENT, Attention, alibi, attend_densely, ranks, without_padding
+from lib.attention.contract import ABSENT, Attention, ranks, without_padding
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
 """Number of scores in memory at a time: on a CPU they fit its cache, on a GPU they keep it busy."""
@@ -131,7 +131,11 @@ class BlockSparse(Attention):
         dropout = self.dropout if self.training else 0.0
         parts = list(self.parts(query, key, real))
         if device.type == "cpu" and not dropout and self._is_dense_at(query.shape[2]):
-            return self._attend_densely(query, key, value, real, parts)
+            places = ranks(real, query)[0]
+            seen = functools.reduce(torch.logical_or, (part.seen(places) for part in parts))
+            if real is not None:
+                seen = seen & real[:, None, None]  # a row without real tokens sees all alike, and comes out finite
+            return self._attend_exactly(query, key, value, None, torch.where(seen, 0.0, ABSENT))
         plan = _Plan(
             parts=parts,
             order=by_rank(query, real),
@@ -147,20 +151,6 @@ class BlockSparse(Attention):
 
     def _is_dense_at(self, tokens: int) -> bool:
         return tokens <= SHORT or tokens <= min(self.dense_up_to, 3 * self.settings.keys_per_query(tokens))
-
-    def _attend_densely(
-        self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, parts: Sequence[Part]
-    ) -> Tensor:
-        precision = torch.promote_types(value.dtype, torch.float32)
-        query, key, value = (rows.to(precision) for rows in (query, key, value))
-        places = ranks(real, query)[0]
-        seen = functools.reduce(torch.logical_or, (part.seen(places) for part in parts))
-        if real is not None:
-            seen = seen & real[:, None, None]  # a row without real tokens sees all alike, and comes out finite
-        bias = torch.where(seen, 0.0, ABSENT).to(precision)
-        slopes = alibi(self.slopes(query.device), query)
-        with torch.autocast(query.device.type, enabled=False):
-            return attend_densely(query, key, value, None, bias=bias if slopes is None else bias + slopes)
 
     @abstractmethod
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:

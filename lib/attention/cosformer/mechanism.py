@@ -74,9 +74,8 @@ class _Attend(torch.autograd.Function):
         output, normaliser = torch.empty_like(values), values.new_empty(*values.shape[:-1], 1)
         for part, row, blocks in _blocks(query):
             for block in blocks:
-                features = _features(
-                    keys[part, block], turns[row, block], eps, real if real is None else real[row, block]
-                )
+                shown = None if real is None else real[row, block]
+                features = _features(keys[part, block], turns[row, block], eps, shown)
                 sums[part].baddbmm_(features.mT, values[part, block])
                 totals[part] += features.sum(1, keepdim=True)
             for block in blocks:

@@ -62,16 +62,22 @@ class Mechanism(Attention):
             self.register_buffer("features", torch.empty(shape))  # [H, D, d]
             self.reset_features()
 
-    def reset_features(self) -> None:
-        """Draw the features that belong to (seed, layer)."""
-        self._draw()
+    @torch.no_grad()
+    def reset_features(self, *step: int) -> None:
+        """Fill the features with a draw that belongs to (seed, layer, *step), if there are any."""
+        self._drawn_at = step[0] if step else None
+        if self.settings.phi == "elu":
+            return
+        generator = torch.Generator("cpu").manual_seed(derive_seed("favor", self.seed, self.layer, *step))
+        draw = gaussian_orthogonal if self.settings.ortho_features else gaussian
+        self.features.copy_(draw(*self.features.shape, generator=generator))
 
     def set_step(self, step: int) -> None:
         """Redraw the features if a multiple of the redraw interval has been reached since they were drawn."""
         super().set_step(step)
         interval = self.settings.redraw_interval
         if interval and step >= interval and self._drawn_at != step - step % interval:
-            self._draw(step - step % interval)
+            self.reset_features(step - step % interval)
 
     def hides_padding(self, rows: Tensor) -> bool:
         """See `Attention.hides_padding`."""
@@ -115,16 +121,6 @@ class Mechanism(Attention):
         offset = -rows.square().sum(-1, keepdim=True) / 2
         exponents = torch.cat([projection + offset, offset - projection], dim=-1)
         return exponents.exp() / exponents.shape[-1] ** 0.5
-
-    @torch.no_grad()
-    def _draw(self, *step: int) -> None:
-        """Fill the features with a draw that belongs to (seed, layer, *step), if there are any."""
-        self._drawn_at = step[0] if step else None
-        if self.settings.phi == "elu":
-            return
-        generator = torch.Generator("cpu").manual_seed(derive_seed("favor", self.seed, self.layer, *step))
-        draw = gaussian_orthogonal if self.settings.ortho_features else gaussian
-        self.features.copy_(draw(*self.features.shape, generator=generator))
 
 
 class _AttendByTwoSoftmaxes(torch.autograd.Function):
@@ -298,13 +294,10 @@ def _exponents(rows: Tensor, draws: Tensor, offsets: Tensor) -> Tensor:
     """
     products = rows @ draws.mT
     exponents = products.new_empty(*products.shape[:-1], 2 * products.shape[-1])
-    for half, combine, offset in zip(
-        exponents.chunk(2, dim=-1),
-        (torch.add, torch.sub),
-        offsets.expand(-1, -1, exponents.shape[-1]).chunk(2, -1),
-        strict=True,
-    ):
-        combine(offset, products, out=half)
+    positive, negative = exponents.chunk(2, dim=-1)
+    of_positive, of_negative = offsets.expand(-1, -1, exponents.shape[-1]).chunk(2, dim=-1)
+    torch.add(of_positive, products, out=positive)
+    torch.sub(of_negative, products, out=negative)
     return exponents
 
 

@@ -6,7 +6,7 @@ Shapes: B batch, H heads, N tokens, d head width.
 from torch import Tensor
 from torch.nn import functional
 
-from lib.attention.contract import Attention, alibi, attend_densely
+from lib.attention.contract import Attention, attend_densely
 from lib.attention.sdpa.settings import Settings
 
 
@@ -26,7 +26,7 @@ class Mechanism(Attention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`."""
         dropout = self.dropout if self.training else 0.0
-        bias = alibi(self.slopes(query.device), query)
+        bias = self.exact_bias(query)
         if self.settings.use_native_sdpa:
             return attend_densely(query, key, value, real, bias=bias, dropout=dropout)
         scores = (query * self.head_size**-0.5) @ key.transpose(-1, -2)  # [B, H, N, N]

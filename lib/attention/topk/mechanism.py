@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from lib.attention.contract import ABSENT, Attention, alibi, attend_densely
+from lib.attention.contract import ABSENT, Attention
 from lib.attention.topk.settings import Settings
 
 SCORES = {"cpu": 2**21, "gpu": 2**27}
@@ -46,8 +46,7 @@ class Mechanism(Attention):
         with torch.autocast(query.device.type, enabled=False):
             query, key, value = (rows.to(precision) for rows in (query, key, value))
             if query.device.type == "cpu" and length <= DENSE and not (self.dropout and self.training):
-                bias, slopes = self._mask(query, key, real), alibi(self.slopes(query.device), query)
-                return attend_densely(query, key, value, None, bias=bias if slopes is None else bias + slopes)
+                return self._attend_exactly(query, key, value, None, self._mask(query, key, real))
             queries, keys, values = (rows.flatten(0, 1) for rows in (query * self.head_size**-0.5, key, value))
             chosen, scores = self._choose(queries.detach(), keys.detach(), real)  # [BH, N, K]
             first = torch.arange(batch * heads, device=query.device, dtype=chosen.dtype)[:, None, None] * length
@@ -61,13 +60,11 @@ class Mechanism(Attention):
     @torch.no_grad()
     def _mask(self, query: Tensor, key: Tensor, real: Tensor | None) -> Tensor:
         """Return what is added to the scores [B, H, N, N]: 0 at the chosen keys, `ABSENT` at the others."""
-        queries, keys = (query * self.head_size**-0.5).flatten(0, 1), key.flatten(0, 1)
-        mask = torch.full((len(queries), *query.shape[2:3] * 2), ABSENT, dtype=query.dtype)
-        for place, scores in self._scores(queries, keys, real):
-            mask[place].scatter_(-1, highest(scores, min(self.settings.keys, scores.shape[-1])), 0.0)
-            if real is not None:
-                mask[place].masked_fill_(scores <= ABSENT, ABSENT)  # padding is chosen where fewer tokens are real
-        return mask.unflatten(0, query.shape[:2])
+        queries, length = (query * self.head_size**-0.5).flatten(0, 1), query.shape[2]
+        chosen, scores = self._choose(queries, key.flatten(0, 1), real)
+        added = scores.where(scores <= ABSENT, 0.0)  # padding is chosen where fewer tokens are real
+        mask = torch.full((len(queries), length, length), ABSENT, dtype=query.dtype)
+        return mask.scatter_(-1, chosen.long(), added).unflatten(0, query.shape[:2])
 
     @torch.no_grad()
     def _choose(self, queries: Tensor, keys: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:

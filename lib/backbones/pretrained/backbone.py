@@ -33,11 +33,8 @@ class Backbone(contract.TokenBackbone):
         A published vocabulary may have more rows than its tokeniser has tokens; they stay. A token that serves as
         padding only where none is meant for it is like any other.
         """
-        padding = tokenizer.pad_token_id
-        special = {
-            "vocab_size": self.parameters.rows(rows(tokenizer)),
-            "pad_token_id": None if padding == tokenizer.eos_token_id else padding,
-        }
+        padding = None if tokenizer.pad_token_id == tokenizer.eos_token_id else tokenizer.pad_token_id
+        special = {"vocab_size": self.parameters.rows(rows(tokenizer)), "pad_token_id": padding}
         return super().config(tokenizer, special | options)
 
     def check(self, model: PreTrainedModel) -> None:
@@ -95,17 +92,11 @@ def quantize(model: PreTrainedModel, precision: Precision) -> None:
     from bitsandbytes.nn import Linear4bit, Params4bit
 
     kind: dict[str, Any] = {"quant_type": "nf4", "compress_statistics": False}
+    made: dict[str, Any] = {"compute_dtype": COMPUTED_IN[precision], "device": "meta"}
     backbone = model.base_model
     layers = {name: module for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
     for name, layer in layers.items():
-        small = Linear4bit(
-            layer.in_features,
-            layer.out_features,
-            bias=layer.bias is not None,
-            compute_dtype=COMPUTED_IN[precision],
-            device="meta",
-            **kind,
-        )
+        small = Linear4bit(layer.in_features, layer.out_features, bias=layer.bias is not None, **kind, **made)
         weight: Any = Params4bit(layer.weight.data, module=small, **kind)  # its own annotations fit no call of `to`
         small.weight = weight.to("cpu")
         small.bias = layer.bias

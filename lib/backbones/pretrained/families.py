@@ -88,47 +88,47 @@ _BY_CAUSALITY = Family(
     keys="k_proj",
 )
 
-_LIKE_BERT: dict[str, Any] = {
-    "blocks": "encoder.layer",
-    "attends": "attention.self",
-    "words": "embeddings.word_embeddings",
-    "positions": "embeddings.position_embeddings",
-    "gated": False,
-    "attention_dropout": "attention_probs_dropout_prob",
-    "drops": 0.1,
-}
-_PROJECTS_LIKE_BERT: dict[str, Any] = {"queries": "query", "keys": "key", "takes_mechanism": True}
-_HEAD_OF_BERT = {
-    "dense": "cls.predictions.transform.dense",
-    "layer_norm": "cls.predictions.transform.LayerNorm",
-    "decoder": "cls.predictions.decoder",
-}
-_BERT = Family(
-    {"bidirectional": {"is_decoder": False}},
-    options={"add_pooling_layer": False},
+
+def _head(dense: str, layer_norm: str, decoder: str) -> dict[str, str]:
+    return {"dense": dense, "layer_norm": layer_norm, "decoder": decoder}
+
+
+_OF_BERT = "cls.predictions.transform"
+_HEAD_OF_BERT = _head(f"{_OF_BERT}.dense", f"{_OF_BERT}.LayerNorm", "cls.predictions.decoder")
+# With the modules of BERT, and an attention of its own.
+_LIKE_BERT = Family(
+    {"bidirectional": {}},
+    blocks="encoder.layer",
+    attends="attention.self",
+    words="embeddings.word_embeddings",
+    positions="embeddings.position_embeddings",
+    gated=False,
+    attention_dropout="attention_probs_dropout_prob",
+    drops=0.1,
     head=_HEAD_OF_BERT,
     head_activation="hidden_act",
-    **_LIKE_BERT,
-    **_PROJECTS_LIKE_BERT,
+    eager_only=True,
 )
-_ROBERTA = Family(
-    {"bidirectional": {"is_decoder": False}},
+_BERT = replace(
+    _LIKE_BERT,
+    switches={"bidirectional": {"is_decoder": False}},
     options={"add_pooling_layer": False},
-    head={"dense": "lm_head.dense", "layer_norm": "lm_head.layer_norm", "decoder": "lm_head.decoder"},
+    queries="query",
+    keys="key",
+    takes_mechanism=True,
+    eager_only=False,
+)
+_ROBERTA = replace(
+    _BERT,
+    head=_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"),
+    head_activation=None,
     first_position=1,
     unused_positions=2,  # the row of the padding token and the one before it
-    **_LIKE_BERT,
-    **_PROJECTS_LIKE_BERT,
 )
 _ROTARY = Family({"bidirectional": {}}, queries="q_proj", keys="k_proj", takes_mechanism=True)
-_HEAD_OF_MODERNBERT = {"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"}
+_HEAD_OF_MODERNBERT = _head("head.dense", "head.norm", "decoder")
 _EAGER = replace(
-    _ROBERTA,
-    switches={"bidirectional": {}},
-    eager_only=True,
-    queries=None,
-    keys=None,
-    takes_mechanism=False,
+    _ROBERTA, switches={"bidirectional": {}}, eager_only=True, queries=None, keys=None, takes_mechanism=False
 )
 
 FAMILIES: dict[str, Family] = {
@@ -138,10 +138,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3": _BY_CAUSALITY,
     # It ignores `is_causal`. Opened, its windows reach half as far to either side as before to the left.
     "gemma3_text": Family(
-        {
-            "causal": {"use_bidirectional_attention": False},
-            "bidirectional": {"use_bidirectional_attention": True},
-        },
+        {"causal": {"use_bidirectional_attention": False}, "bidirectional": {"use_bidirectional_attention": True}},
         queries="q_proj",
         keys="k_proj",
     ),
@@ -175,9 +172,15 @@ FAMILIES: dict[str, Family] = {
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "data2vec-text": _ROBERTA,
-    "distilbert": Family(
-        {"bidirectional": {}},
-        head={"dense": "vocab_transform", "layer_norm": "vocab_layer_norm", "decoder": "vocab_projector"},
+    "distilbert": replace(
+        _BERT,
+        switches={"bidirectional": {}},
+        options={},
+        blocks="transformer.layer",
+        attends="attention",
+        queries="q_lin",
+        keys="k_lin",
+        head=_head("vocab_transform", "vocab_layer_norm", "vocab_projector"),
         head_activation="activation",
         names={
             "hidden_size": "dim",
@@ -186,55 +189,39 @@ FAMILIES: dict[str, Family] = {
             "num_attention_heads": "n_heads",
             "attention_probs_dropout_prob": "attention_dropout",
         },
-        **_PROJECTS_LIKE_BERT | {"queries": "q_lin", "keys": "k_lin"},
-        **_LIKE_BERT | {"blocks": "transformer.layer", "attends": "attention"},
     ),
-    "electra": Family(
-        {"bidirectional": {"is_decoder": False}},
+    "electra": replace(
+        _BERT,
+        options={},
         projection="embeddings_project",
-        head={
-            "dense": "generator_predictions.dense",
-            "layer_norm": "generator_predictions.LayerNorm",
-            "decoder": "generator_lm_head",
-        },
-        **_LIKE_BERT,
-        **_PROJECTS_LIKE_BERT,
+        head=_head("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
+        head_activation=None,
     ),
-    "albert": Family(
-        {"bidirectional": {}},
-        options={"add_pooling_layer": False},
+    "albert": replace(
+        _BERT,
+        switches={"bidirectional": {}},
+        blocks="encoder.albert_layer_groups",
+        attends="albert_layers.0.attention",
+        queries=None,
+        keys=None,
+        drops=0.0,
         projection="encoder.embedding_hidden_mapping_in",
-        head={"dense": "predictions.dense", "layer_norm": "predictions.LayerNorm", "decoder": "predictions.decoder"},
-        head_activation="hidden_act",
+        head=_head("predictions.dense", "predictions.LayerNorm", "predictions.decoder"),
         groups="num_hidden_groups",
-        takes_mechanism=True,
-        **_LIKE_BERT | {"blocks": "encoder.albert_layer_groups", "attends": "albert_layers.0.attention", "drops": 0.0},
     ),
     # It adds biases of distances to its scores.
     "mpnet": replace(_EAGER, attends="attention.attn", padding=1),
     "longformer": replace(_EAGER, global_mask=True),
     # Its blocks are counted from the first token on, and the last one, which all tokens see, may be padding.
-    "big_bird": Family(
-        {"bidirectional": {"is_decoder": False}},
-        options={"add_pooling_layer": False},
-        head=_HEAD_OF_BERT,
-        head_activation="hidden_act",
+    "big_bird": replace(
+        _LIKE_BERT,
+        switches=_BERT.switches,
+        options=_BERT.options,
+        attends="attention",  # it is replaced depending on the length of a text; its projections stay
         read_alone=True,
-        eager_only=True,
-        # The attention module is replaced depending on the length of a text; its projections stay.
-        **_LIKE_BERT | {"attends": "attention"},
     ),
     # Its convolution of values reaches from padding to tokens.
-    "nystromformer": Family(
-        {"bidirectional": {}},
-        head=_HEAD_OF_BERT,
-        head_activation="hidden_act",
-        first_position=1,
-        padding=1,
-        read_alone=True,
-        eager_only=True,
-        **_LIKE_BERT,
-    ),
+    "nystromformer": replace(_LIKE_BERT, first_position=1, padding=1, read_alone=True),
     "eurobert": _ROTARY,
     "nomic_bert": replace(
         _ROTARY,
@@ -254,13 +241,7 @@ FAMILIES: dict[str, Family] = {
     ),
     # Its windows reach that far to either side; its head, of two matrices before the scores, is not like ours.
     "ultrabert": replace(_ROTARY, includes_width=True, head={}),
-    "deberta-v2": Family(
-        {"bidirectional": {}},
-        head=_HEAD_OF_BERT,
-        head_activation="hidden_act",
-        eager_only=True,
-        **_LIKE_BERT,
-    ),
+    "deberta-v2": _LIKE_BERT,
     "modernbert": Family(
         {"bidirectional": {}},
         includes_width=True,

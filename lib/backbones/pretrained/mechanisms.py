@@ -39,7 +39,7 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
     """
     family, parameters = config.family, config.parameters
     held, layers = parameters.held_mechanisms, 0
-    heads, width = config.num_attention_heads, config.head_size
+    heads, width, dropout = config.num_attention_heads, config.head_size, parameters.dropout_of_weights()
     for layer, block in enumerate(inner.get_submodule(family.blocks).children()):
         attends = block.get_submodule(family.attends)
         if getattr(attends, "sliding_window", None) is not None:
@@ -47,12 +47,7 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
         mechanism = held[layers % len(held)]
         layers += 1
         attends.mechanism = build(
-            mechanism,
-            num_heads=heads,
-            head_size=width,
-            layer=layer,
-            seed=config.feature_seed,
-            dropout=parameters.dropout_of_weights(),
+            mechanism, num_heads=heads, head_size=width, layer=layer, seed=config.feature_seed, dropout=dropout
         )
         if mechanism.shares_query_and_key:
             assert family.keys is not None  # the parameters were checked

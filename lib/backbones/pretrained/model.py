@@ -60,9 +60,7 @@ class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
         if implementation == "sdpa" and getattr(inner, "sliding_window", None):
             implementation = WINDOWS
         self.inner: PreTrainedModel = transformers.AutoModel.from_config(
-            inner,
-            attn_implementation=implementation if config.mechanism is None else HELD,
-            **config.family.options,
+            inner, attn_implementation=implementation if config.mechanism is None else HELD, **config.family.options
         )
         choose_for_each_text(self.inner)
         if config.mechanism is not None:
@@ -109,17 +107,13 @@ class PretrainedBackboneModel(ReadsTokens, PretrainedBackbonePreTrainedModel):
             kwargs["global_attention_mask"] = functional.one_hot(first, states.shape[1])
         if attention_mask is not None:
             positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0) + self.first_position
-        opening = self.config.attention == "gradual" and self.opened < 1
+        mask: Any = attention_mask
+        if self.config.attention == "gradual" and self.opened < 1:
+            mask = half_open(self.inner.config, states, attention_mask, self.opened, self._causal_window)
         by_mechanism = self.config.mechanism is not None and kwargs.pop("output_attentions", False)
         with attention_maps(self.inner) if by_mechanism else nullcontext() as maps:
             outputs = self.inner(
-                inputs_embeds=states,
-                attention_mask=half_open(self.inner.config, states, attention_mask, self.opened, self._causal_window)
-                if opening
-                else attention_mask,
-                position_ids=positions,
-                use_cache=False,
-                **kwargs,
+                inputs_embeds=states, attention_mask=mask, position_ids=positions, use_cache=False, **kwargs
             )
         return BaseModelOutput(
             last_hidden_state=outputs.last_hidden_state,

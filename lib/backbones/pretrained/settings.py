@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from lib.attention.settings import AnyMechanisms, MechanismSettings, kinds_of, least
-from lib.backbones.pretrained.families import FAMILIES, Direction
+from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import field_errors, in_shared_names
 from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings, BackboneSettings
-from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, check, unset
+from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, check, problem, unset
 
 
 class Positions(BaseSettings):
@@ -51,10 +51,8 @@ class Settings(ArchitectureSettings):
     (`recipe.lora`, with `merge: false`)."""
 
     @property
-    def model_type(self) -> str:
-        """The `model_type` of `architecture`; empty unless it is a text."""
-        kind = self.architecture.get("model_type")
-        return kind if isinstance(kind, str) else ""
+    def _family(self) -> Family:
+        return FAMILIES[self.architecture["model_type"]]
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
@@ -63,16 +61,16 @@ class Settings(ArchitectureSettings):
             return values | {"architecture": in_shared_names(values["architecture"])}
         return values
 
-    @check
-    def _family_is_known(self) -> Iterator[str]:
-        if self.model_type not in FAMILIES:
-            kind = self.architecture.get("model_type")
-            yield f"architecture.model_type: {kind!r} is not known. Choose one of {', '.join(FAMILIES)}"
+    @field_validator("architecture")
+    @classmethod
+    def _family_is_known(cls, architecture: dict[str, Any]) -> dict[str, Any]:
+        if (kind := architecture.get("model_type")) not in list(FAMILIES):
+            raise problem(f"model_type: {kind!r} is not known. Choose one of {', '.join(FAMILIES)}")
+        return architecture
 
     @check
     def _transformers_follows(self) -> Iterator[str]:
-        if self.model_type in FAMILIES:
-            yield from (f"architecture.{problem}" for problem in field_errors(self.architecture))
+        yield from (f"architecture.{error}" for error in field_errors(self.architecture))
 
     @check
     def _sizes_are_there(self) -> Iterator[str]:
@@ -83,8 +81,7 @@ class Settings(ArchitectureSettings):
 
     @check
     def _nothing_has_two_names(self) -> Iterator[str]:
-        family = FAMILIES.get(self.model_type)
-        for name, own in family.names.items() if family else ():
+        for name, own in self._family.names.items():
             if own in self.architecture:
                 yield f"architecture.{own} and {name} are the same field with different values. Give one of them"
 
@@ -109,18 +106,18 @@ class Settings(ArchitectureSettings):
 
     @check
     def _family_attends_so(self) -> Iterator[str]:
-        kind = self.model_type
         asked = {"causal", "bidirectional"} if self.attention == "gradual" else {self.attention}
-        if kind in FAMILIES and not asked <= FAMILIES[kind].switches.keys():
+        if not asked <= self._family.switches.keys():
+            kind = self.architecture["model_type"]
             yield f"attention = {self.attention}: {kind} is an encoder. Set attention: bidirectional, or leave it out"
 
     @check
     def _mechanism_fits_in(self) -> Iterator[str]:
-        kind = self.model_type
-        if not self.held_mechanisms or kind not in FAMILIES:
+        if not self.held_mechanisms:
             return
         yield from self.list_errors()
-        if not FAMILIES[kind].takes_mechanism:
+        if not self._family.takes_mechanism:
+            kind = self.architecture["model_type"]
             names = ", ".join(dict.fromkeys(mechanism.name() for mechanism in self.held_mechanisms))
             able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
             yield f"mechanism = {names}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
@@ -129,9 +126,8 @@ class Settings(ArchitectureSettings):
 
     def _errors_of(self, mechanism: MechanismSettings) -> Iterator[str]:
         """Yield why a mechanism does not fit into its layers."""
-        kind, name = self.model_type, mechanism.name()
-        family = FAMILIES[kind]
-        if mechanism.shares_query_and_key and family.keys is None:
+        kind, name = self.architecture["model_type"], mechanism.name()
+        if mechanism.shares_query_and_key and self._family.keys is None:
             yield f"mechanism = {name} shares queries and keys; {kind} has no separate projections of them"
         elif mechanism.shares_query_and_key and self.shared_projection is None:
             yield f"mechanism = {name} has one projection, a model two. Set shared_projection to queries, keys or mean"
@@ -142,12 +138,12 @@ class Settings(ArchitectureSettings):
 
     @check
     def _positions_can_be_filled(self) -> Iterator[str]:
-        family = FAMILIES.get(self.model_type)
-        if self.positions is None or family is None:
+        if self.positions is None:
             return
+        family, kind = self._family, self.architecture["model_type"]
         reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
         if family.positions and not learns:
-            yield f"positions: {self.model_type} without their table reads texts of any length. Leave them out"
+            yield f"positions: {kind} without their table reads texts of any length. Leave them out"
         elif stretched := self._stretching():
             yield f"positions: the architecture stretches its positions already, by {stretched}. Leave them out"
         elif learns != (self.positions.fill == "tiled"):
@@ -168,8 +164,7 @@ class Settings(ArchitectureSettings):
         """Return the probability of dropping an attention weight in training."""
         if self.attention_dropout is not None:
             return self.attention_dropout
-        family = FAMILIES[self.architecture["model_type"]]
-        return self.architecture.get(family.attention_dropout, family.drops)
+        return self.architecture.get(self._family.attention_dropout, self._family.drops)
 
     def _keys_are_fewer(self) -> bool:
         heads = self.architecture.get("num_attention_heads")
@@ -185,8 +180,7 @@ class Settings(ArchitectureSettings):
 
     def _learns_positions(self) -> bool:
         """Whether positions come from a table of limited length."""
-        family = FAMILIES.get(self.model_type)
-        return bool(family and family.positions and self.architecture.get("position_biased_input", True))
+        return bool(self._family.positions and self.architecture.get("position_biased_input", True))
 
     @check
     def _only_what_opens_takes_steps(self) -> Iterator[str]:
@@ -199,7 +193,7 @@ class Settings(ArchitectureSettings):
         found: set[Ability] = {"states"}
         if self.attention == "causal":
             found.add("past_states")
-        if FAMILIES[self.architecture["model_type"]].queries:
+        if self._family.queries:
             found.add("queries_and_keys")
         if self.held_mechanisms and all(mechanism.row_stochastic for mechanism in self.held_mechanisms):
             found.add("attention_maps")
@@ -228,9 +222,9 @@ class Settings(ArchitectureSettings):
         reaches = [mechanism.longest() for mechanism in self.held_mechanisms]
         if self.positions is not None:
             reaches.append(self.positions.length)
-        elif (family := FAMILIES[self.architecture["model_type"]]).positions is None or self._learns_positions():
+        elif self._family.positions is None or self._learns_positions():
             published = self.architecture.get("max_position_embeddings")
-            reaches.append(published and published - family.unused_positions)
+            reaches.append(published and published - self._family.unused_positions)
         return least(reaches)
 
     def takeover_errors(self, before: BackboneSettings) -> Iterator[str]:
@@ -242,18 +236,18 @@ class Settings(ArchitectureSettings):
 
     def blocks(self) -> int | None:
         """See `BackboneSettings.blocks`; layers that share a block count once."""
-        groups = FAMILIES[self.architecture["model_type"]].groups
+        groups = self._family.groups
         return self.architecture.get(groups, 1) if groups else self.architecture["num_hidden_layers"]
 
     def weights(self, vocabulary: int) -> int:
         """See `BackboneSettings.weights`."""
         size = self.architecture
         words = size.get("embedding_size") or size["hidden_size"]
-        positions = size["max_position_embeddings"] if self._learns_positions() else 0
-        if self.positions is not None and self._learns_positions():
-            positions = self.positions.length
+        positions = 0
+        if self._learns_positions():
+            positions = self.positions.length if self.positions else size["max_position_embeddings"]
         block = self._weights_of_block
-        if FAMILIES[size["model_type"]].global_mask:  # projections of their own for global tokens
+        if self._family.global_mask:  # projections of their own for global tokens
             block += 3 * size["hidden_size"] ** 2
         return (self.blocks() or 0) * block + (self.rows(vocabulary) + positions) * words
 
@@ -263,8 +257,9 @@ class Settings(ArchitectureSettings):
         size = self.architecture
         width, heads = size["hidden_size"], size["num_attention_heads"]
         keys = size.get("num_key_value_heads") or heads
-        gated = FAMILIES[size["model_type"]].gated
-        return 2 * width * self._head_size * (heads + keys) + (2 + gated) * width * size["intermediate_size"]
+        return (
+            2 * width * self._head_size * (heads + keys) + (2 + self._family.gated) * width * size["intermediate_size"]
+        )
 
     @property
     def _head_size(self) -> int:
@@ -275,9 +270,9 @@ class Settings(ArchitectureSettings):
         """See `BackboneSettings.products_per_token`."""
         size = self.architecture
         width, heads = size["hidden_size"], size["num_attention_heads"]
-        family, attended = FAMILIES[size["model_type"]], 2 * heads * self._head_size * self.keys_per_query(tokens)
+        attended = 2 * heads * self._head_size * self.keys_per_query(tokens)
         words = size.get("embedding_size") or width
-        dense = width if "dense" in family.head else 0
+        dense = width if "dense" in self._family.head else 0
         return size["num_hidden_layers"] * (self._weights_of_block + attended) + predicted_share * words * (
             dense + (size.get("vocab_size") or VOCABULARY)
         )

@@ -1,6 +1,5 @@
 """Settings that decide which documents of a dataset are kept, their labels and their splits."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -172,7 +171,7 @@ class Preparation(Reading):
                 yield f"labels = {self.labels}; expected two classes at least, or label_range, if labels are numbers"
             return
         low, high = self.label_range
-        if not -math.inf < low < high < math.inf:
+        if low >= high:
             yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
         if self.labels or any(label is not None for label in self.values.values()) or self.label_per != "document":
             yield "label_range: each document has a number, and no class. Leave labels, their values and label_per out"

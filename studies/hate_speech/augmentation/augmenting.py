@@ -88,10 +88,10 @@ def augment_dataset(
                             writer.write(*version.values())
                             index.add(part, version["label"], version["text"])
                             origins.append(origin)
-        assignment = index.parts.astype(np.int8)
+        assignment = index.of_each("part").astype(np.int8)
         if settings.leaked:
             shares = preparation.split.model_copy(update={"documents": {}})
-            assignment = assign_splits(index.labels, preparation.labels, shares)
+            assignment = assign_splits(index.of_each("label"), preparation.labels, shares)
         distribute(pooled, assignment, folder, schema)
         pooled.unlink()
         summary = {"augmentation": _counted(counts, settings)} | summarise_splits(index, assignment)

@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import Field
 
 from lib.core.labels import IGNORED
-from lib.core.settings import PositiveFloat, Size, check
+from lib.core.settings import PositiveFloat, Size, check, repeats
 from lib.preparing import toys
 
 FILES = toys.FILES
@@ -55,7 +55,7 @@ class Options(toys.ToyOptions):
 
     @check
     def _pairs_are_distinct(self) -> Iterator[str]:
-        yield from toys.repeated("pairs", self.pairs)
+        yield from repeats("pairs", self.pairs)
 
     @check
     def _sizes_are_even(self) -> Iterator[str]:

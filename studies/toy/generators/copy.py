@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from lib.core.labels import IGNORED
-from lib.core.settings import Size, check
+from lib.core.settings import Size, check, repeats
 from lib.preparing import toys
 
 FILES = toys.FILES
@@ -30,7 +30,7 @@ class Options(toys.ToyOptions):
 
     @check
     def _distances_are_distinct(self) -> Iterator[str]:
-        yield from toys.repeated("distances", self.distances)
+        yield from repeats("distances", self.distances)
 
 
 def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict[str, list]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.settings import Size, SizeOrZero, check
+from lib.core.settings import Size, SizeOrZero, check, repeats
 from lib.preparing import toys
 
 FILES = toys.FILES
@@ -30,7 +30,7 @@ class Options(toys.ToyOptions):
 
     @check
     def _lengths_are_distinct(self) -> Iterator[str]:
-        yield from toys.repeated("lengths", self.lengths)
+        yield from repeats("lengths", self.lengths)
 
 
 def greatest_nearby(numbers: list[int], reach: int) -> list[int]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from lib.core.labels import IGNORED
-from lib.core.settings import Size, check
+from lib.core.settings import Size, check, repeats
 from lib.preparing import toys
 
 FILES = toys.FILES
@@ -31,7 +31,7 @@ class Options(toys.ToyOptions):
 
     @check
     def _pairs_are_distinct(self) -> Iterator[str]:
-        yield from toys.repeated("pairs", self.pairs)
+        yield from repeats("pairs", self.pairs)
 
     @check
     def _there_are_enough_keys(self) -> Iterator[str]:
