@@ -96,7 +96,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
         place, counting, kept = _tokenizers(question, plan, tokenizer, encoder, own.texts, Path(folder))
         lengths = token_lengths(own.texts, counting)
-        limits, limit = _limits(lengths, question.limits)
+        limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
+        limit = next((each for each in limits if lost(lengths, each)[0] <= BEARABLE), limits[-1])
         cut = np.minimum(lengths, limit)
         scores = scores_near(graph, stages.classification, limit) if language == ENGLISH else None
         points = max(question.points, scores.noise) if scores else question.points
@@ -132,14 +133,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     if taken is not None and many and not foreign and limit > encoder.reach:
         parts.append(mechanism(taken, every[exact], limit))
     execution = _execution(files[0], of_encoder, hardware)
-    study = advised_study(encoder, question, own, limit, execution, hardware.precision, ngrams)
-    return "\n\n".join(parts), study
-
-
-def _limits(lengths: np.ndarray, wanted: Sequence[int] | None) -> tuple[list[int], int]:
-    """Return the limits that documents of these lengths may be cut to, ascending, and the one that is advised."""
-    limits = sorted(wanted or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
-    return limits, next((limit for limit in limits if lost(lengths, limit)[0] <= BEARABLE), limits[-1])
+    return "\n\n".join(parts), advised_study(encoder, question, own, limit, execution, hardware.precision, ngrams)
 
 
 def _measured(

@@ -43,9 +43,8 @@ def tfidf_fact(own: OwnTexts, ngrams: Mapping[str, Any] | None, seconds: float) 
         return None
     labels = pd.Series(pd.factorize(frame["label"], sort=True)[0], frame.index)  # of the classes that are left
     predicted = np.empty(len(frame), dtype=int)
-    tfidf = BACKBONES.load("tfidf", "backbone")
     for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(frame["text"], labels):
-        backbone = tfidf.Backbone(BACKBONES.parse(values), seed=0)
+        backbone = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse(values), seed=0)
         try:
             backbone.fit(frame["text"].iloc[train], labels.iloc[train])
         except DataError:  # a half has no n-gram that two documents have

@@ -213,8 +213,7 @@ def _for_rare_classes(settings: Preparation, sizes: Mapping[str, int]) -> dict[s
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    summary = read_mapping(folder / SUMMARY)
-    return {name: split["documents"] for name, split in summary["splits"].items()}
+    return {name: split["documents"] for name, split in read_mapping(folder / SUMMARY)["splits"].items()}
 
 
 def _corpus(files: Sequence[Path], settings: dict[str, Any], folder: Path) -> OwnTexts:

@@ -108,8 +108,7 @@ class RandomTraining(TrainedModel):
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps_taken = 0
-        reach = case.backbone.longest()
-        self.sizes = [(size, min(length, reach or length)) for size, length in sizes]
+        self.sizes = [(size, min(length, case.backbone.longest() or length)) for size, length in sizes]
         self.batches = [self._documents(size, length) for size, length in self.sizes]
         low, high = (self._kept_mb(number) for number in range(2))
         few, many, *_ = (size * length for size, length in self.sizes)

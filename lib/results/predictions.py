@@ -221,8 +221,7 @@ def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
         DataError: a run has no predictions.
     """
     percent = f"Intervals: {100 * confidence:g} %"
-    several = repetitions(grid).groupby("dataset").max() > 1
-    if several.any():
+    if (repetitions(grid) > 1).any():
         yield f"{percent}, seeds by Student's t and test documents by the jackknife, their variances together."
     else:
         yield f"{percent}, test documents by the jackknife."

@@ -73,9 +73,8 @@ def published_classes(study: str, stage: str, dataset: str, model: str) -> pd.Da
     """
     facts = published(study).query("stage == @stage and dataset == @dataset and model == @model")
     classes = facts.dropna(subset="item").pivot(index="item", columns="quantity", values="value")
-    accuracy = facts.loc[facts["quantity"] == "accuracy_percent", "value"]
     if not classes.empty:
-        classes.loc["accuracy"] = accuracy.item()
+        classes.loc["accuracy"] = facts.loc[facts["quantity"] == "accuracy_percent", "value"].item()
     return classes
 
 

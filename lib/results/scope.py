@@ -131,8 +131,7 @@ class Scope:
         places, shared = list(zip(grid["dataset"], grid["row"], strict=True)), self.one_start.get(stage, {})
         grid["one_start"] = pd.Series([dataset in shared.get(row, ()) for dataset, row in places], dtype=bool)
         if stage in self.state_bytes:
-            sizes = self.state_bytes[stage]
-            grid[STATE] = [sizes[dataset][row] for dataset, row in places]
+            grid[STATE] = [self.state_bytes[stage][dataset][row] for dataset, row in places]
         return grid
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:

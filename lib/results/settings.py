@@ -123,7 +123,7 @@ class ResultSettings(KindSettings):
     @property
     def needs_state(self) -> bool:
         """Whether it shows how much of a text models keep, which their backbones must say."""
-        return False
+        return any("state_size" in self.columns_shown(stage) for stage in self.stages_passed())
 
     @check
     def _names_are_distinct(self) -> Iterator[str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import matplotlib.style
 import numpy as np
-from matplotlib import rcParams
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -143,8 +142,7 @@ def draw_histogram(axes: Axes, lengths: ArrayLike, edges: np.ndarray, place: int
 def label_histogram(axes: Axes, lengths: str, unit: str, width: int) -> None:
     """Label a panel of histograms of documents, whose bins are `width` units wide."""
     axes.set(xlabel=lengths, ylabel=f"documents [% per {width} {unit}{'s' * (width > 1)}]")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set(xlim=(0, None), ylim=(0, None))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label
 
 
@@ -201,7 +199,7 @@ def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = 
     with matplotlib.style.context(STYLE):
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # the layout is found once, and is most of the time of a drawing
-        box = figure.get_tightbbox().padded(rcParams["savefig.pad_inches"]) if note else None
+        box = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"]) if note else None
         for file in files:
             metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
             with atomic_path(file) as partial:

@@ -76,8 +76,7 @@ class Table:
     """What standard deviations are over, as the sentence under the table says."""
 
     def __post_init__(self) -> None:
-        labels = [self._label(name) for name in self._shown_columns]
-        for names in (labels, list(map(str, self.frame))):
+        for names in ([self._label(name) for name in self._shown_columns], list(map(str, self.frame))):
             if len(set(names)) < len(names):
                 raise DataError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
 
@@ -128,17 +127,14 @@ class Table:
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""
-        return self._in_readable_units()._texts()
-
-    def _texts(self) -> pd.DataFrame:
-        text = {}
-        for name in self._shown_columns:
-            cells = self._printed(name, name, missing="-", read=True)
+        table, text = self._in_readable_units(), {}
+        for name in table._shown_columns:
+            cells = table._printed(name, name, missing="-", read=True)
             spread = _deviation_of(name)
-            if spread in self.frame and self._is_deviation(spread):
-                deviations = self._printed(spread, name, missing="", read=True)
+            if spread in table.frame and table._is_deviation(spread):
+                deviations = table._printed(spread, name, missing="", read=True)
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
-            text[self._label(name)] = cells
+            text[table._label(name)] = cells
         return pd.DataFrame(text)
 
     def _in_readable_units(self) -> "Table":
@@ -205,5 +201,4 @@ def _cell(text: object) -> str:
 
 def _escaped(note: str) -> str:
     """Return a note as Markdown shows it: as it is, but for the names that it has between backticks."""
-    parts = note.split("`")
-    return "`".join(part if place % 2 else markdown(part) for place, part in enumerate(parts))
+    return "`".join(part if place % 2 else markdown(part) for place, part in enumerate(note.split("`")))

@@ -32,11 +32,6 @@ class BarsFigure(FigureSettings):
     columns: list[str] = Field(["memory", "minutes"], min_length=1)
     """Quantity of each run that is drawn, with the names of table columns."""
 
-    @property
-    def needs_state(self) -> bool:
-        """See the base."""
-        return "state_size" in self.columns
-
     def notes(self, scope: Scope) -> list[str]:
         """See the base."""
         return [times_note(quantity(column).label for column in self.columns)]
@@ -52,8 +47,7 @@ class BarsFigure(FigureSettings):
         grid = scope.grid(self.stage, [quantity(column).source for column in self.columns])
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
         height = BAR_INCHES * len(scope.models) + 0.9
-        size = WIDTH_INCHES * len(datasets), height * len(self.columns)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(WIDTH_INCHES * len(datasets), height * len(self.columns)), layout="constrained")
         panels = figure.subplots(len(self.columns), len(datasets), squeeze=False)
         for line, each in zip(panels, self.columns, strict=True):
             for axes, dataset in zip(line, datasets, strict=True):
@@ -89,8 +83,7 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
     axes.invert_yaxis()
-    axes.set_xlabel(label)
-    axes.set_xmargin(0.2 if of_one_kind else 0.35)  # room for the figures
+    axes.set(xlabel=label, xmargin=0.2 if of_one_kind else 0.35)  # room for the figures
 
 
 def _kinds(of_runs: pd.Series) -> str:

@@ -65,8 +65,7 @@ class CalibrationFigure(FigureSettings):
             place: dict[str, Any] = {"transform": above.transAxes, "ha": "right", "fontsize": 7}
             above.text(0.98, 0.03, f"documents per point: {least} or more", **place, color=BASELINE_COLOUR)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
-        panels[1, 0].set_ylabel("documents [%]")
-        panels[1, 0].set_ylim(bottom=0)
+        panels[1, 0].set(ylabel="documents [%]", ylim=(0, None))
         return figure
 
 

@@ -44,10 +44,8 @@ class ClassesTable(TableSettings):
         columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
         frame[list(columns)] *= 100
         (dataset,), (model,) = scope.stages[self.stage], scope.models
-        printed, footnote = pd.DataFrame(), None
-        if scope.published:
-            printed = published_classes(scope.published, self.stage, dataset, model)
-        if scope.published and not printed.empty:
+        footnote = None
+        if scope.published and not (printed := published_classes(scope.published, self.stage, dataset, model)).empty:
             footnote = note(scope.published, grid, SCORES)
             for name in SCORES:
                 # The study's classes have other names than its two last rows.

@@ -62,13 +62,11 @@ class ComputeTable(TableSettings):
         from; hardware without a rate leaves them empty.
         """
         runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in self.time).fillna({"hardware": "unknown"})
-        together = runs.drop_duplicates("folder").assign(row=TOGETHER)
-        order = [*scope.models, TOGETHER]
-        hours = pd.concat([runs, together])
+        hours = pd.concat([runs, runs.drop_duplicates("folder").assign(row=TOGETHER)])
         hours["hours"] = hours["processes"].where(hours["device"] != "cpu", 1) * hours["seconds"] / 3600
         frame = hours.pivot_table(index=["row", "hardware"], columns="stage", values="hours", aggfunc="sum")
         frame = frame.reindex(columns=self.time).add_suffix("_hours")
-        frame = frame.reindex([row for name in order for row in frame.index if row[0] == name])
+        frame = frame.reindex([row for name in [*scope.models, TOGETHER] for row in frame.index if row[0] == name])
         frame["hours"] = frame.sum(axis=1)
         printed = {f"{stage}_hours": Column(f"{stage} [h]", 3) for stage in self.time} | {"hours": Column("all [h]", 3)}
         rates = [_rates(self, hardware) for hardware in frame.index.get_level_values("hardware")]

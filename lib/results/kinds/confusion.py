@@ -65,19 +65,15 @@ class ConfusionFigure(FigureSettings):
         longest = max(map(len, names))
         margin = 0.065 * longest  # about as wide as the longest name
         figure, panels = panel_grid(len(scope.models), (side + 0.3, side + 0.4), in_a_row)
-        lowest = panels[-in_a_row:]  # of each column
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
         figure.set_figheight(figure.get_figheight() + (margin + 0.4) * (2 if len(panels) % in_a_row else 1))
         for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
-            axes.set_title(row)
+            is_lowest, is_first = place >= len(panels) - in_a_row, place % in_a_row == 0
             image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
-            axes.set_xticks(range(len(predicted)), predicted if axes in lowest else [], rotation=90 * (longest > 2))
-            axes.set_yticks(range(len(names)), names if place % in_a_row == 0 else [])
+            axes.set_xticks(range(len(predicted)), predicted if is_lowest else [], rotation=90 * (longest > 2))
+            axes.set_yticks(range(len(names)), names if is_first else [])
+            axes.set(title=row, xlabel="predicted class" if is_lowest else "", ylabel="true class" if is_first else "")
             axes.tick_params(length=0)
-        for axes in lowest:
-            axes.set_xlabel("predicted class")
-        for axes in panels[::in_a_row]:
-            axes.set_ylabel("true class")
         bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::in_a_row]), aspect=20, anchor=(0, 1))
         bar.set_label("share of the true class [%]")
         bar.outline.set_visible(False)

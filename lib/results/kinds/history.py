@@ -71,9 +71,8 @@ class HistoryTable(HistorySettings, TableSettings):
             raise DataError(f"the history of {self.stage} has no value of '{self.column}'. Known: {known or 'none'}.")
         curves = self.over_seeds(scope, epochs, epochs["epoch"]).droplevel("dataset")
         means, deviations = curves["mean"].unstack("row"), curves["std"].unstack("row")
-        decimals = 0 if (means.index % 1 == 0).all() else 2
         frame = pd.DataFrame({EPOCH: means.index})
-        columns: dict[Hashable, Column] = {EPOCH: Column("epoch", decimals)}
+        columns: dict[Hashable, Column] = {EPOCH: Column("epoch", 0 if (means.index % 1 == 0).all() else 2)}
         label = self.column.replace("_", " ")
         for model in [model for model in scope.models if model in means]:
             key = Key((model,))

@@ -80,10 +80,8 @@ class RequirementsTable(TableSettings):
         cells = without_copies(grid).groupby(["row", "dataset"])[score.source]
         scores = (score.factor * cells.agg(["mean", "max", "min"]).astype(float)).assign(seeds=cells.size())
         others = [model for model in trained if model != reference]
-        priced = {"time": "total_minutes", "memory": "memory"}
-        costs = {
-            name: relative_cost(scope, each, self.time, others, self.stage).unstack() for name, each in priced.items()
-        }
+        priced = (("time", "total_minutes"), ("memory", "memory"))
+        costs = {name: relative_cost(scope, each, self.time, others, self.stage).unstack() for name, each in priced}
         than_baseline, than_reference = f"against {baseline}", f"against {reference}"
         columns = {
             "score": Column(score.label, score.decimals),

@@ -188,10 +188,9 @@ def _draw_map(
     for place, cell in enumerate(part.itertuples()):
         row, column = divmod(place, shape[1])
         spread = "" if pd.isna(cell.std) else f"\n± {cell.std:.{decimals}f}"
-        dark = cell.mean < sum(scale) / 2
         axes.text(
             column, row, f"{cell.mean:.{decimals}f}{spread}", ha="center", va="center", fontsize=7.5,
-            color="white" if dark else "black", fontweight="bold" if cell.best else "normal",
+            color="white" if cell.mean < sum(scale) / 2 else "black", fontweight="bold" if cell.best else "normal",
         )  # fmt: skip
         if cell.best:
             frame: dict[str, Any] = {"fill": False, "edgecolor": "C2", "linewidth": 2, "gid": "best"}

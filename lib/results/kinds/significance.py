@@ -179,8 +179,8 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         }
         order = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
         shown = frame[order].dropna(axis="columns", how="all")
-        notes = interval_notes(grid, self.confidence)
-        return Table(shown, columns, " ".join([*_note(self, frame), *notes, shows]))
+        notes = [*_note(self, frame), *interval_notes(grid, self.confidence), shows]
+        return Table(shown, columns, " ".join(notes))
 
 
 def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) -> str:
@@ -263,10 +263,9 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:
     found = []
     for against, group in pairs.groupby("against", sort=False):
         models = group.loc[chosen[group.index], "model"]
-        if 1 < len(models) == len(group):
-            found.append(f"all {len(models)} ({preposition} {against})")
-        elif len(models):
-            found.append(f"{', '.join(models)} ({preposition} {against})")
+        named = f"all {len(models)}" if 1 < len(models) == len(group) else ", ".join(models)
+        if named:
+            found.append(f"{named} ({preposition} {against})")
     return "; ".join(found) or "none"
 
 

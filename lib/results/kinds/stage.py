@@ -105,11 +105,6 @@ class StageTable(TableSettings):
             return "training" if "loss" in columns else "cost"
         return "differences" if self.against else "scores"
 
-    @property
-    def needs_state(self) -> bool:
-        """See the base."""
-        return any("state_size" in self.columns_shown(stage) for stage in self.stages_passed())
-
     def make(self, scope: Scope) -> Table:
         """Return one row per model: for each stage and dataset the quantities asked for.
 
