@@ -38,7 +38,7 @@ def test_tables_have_no_hole(grid):
     whole = {"token_lengths", "pretrain", "tapt", "finetune", "f1", "baseline_imdb", "parameters"}
     # Where nothing can stand by its nature: no spread of one seed, no difference of the reference from itself.
     assert names - whole == {
-        "answer", "approximation", "attention_patterns", "compute", "f1_delta", "memory_delta", "pareto",
+        "abstention", "answer", "approximation", "attention_patterns", "compute", "f1_delta", "memory_delta", "pareto",
         "requirements", "significance", "time_delta",
     }  # fmt: skip
     for name in whole:
