@@ -179,7 +179,7 @@ def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], 
     found = {(module, STATEMENTS)}
     if not chain:
         found |= {(module, name) for name in source.definitions}
-        # What a module imports and does not mention itself, it imports for others.
+        # A name that a module imports and does not mention itself is for others.
         exported = source.imports.keys() - {each.id for each in ast.walk(source.tree) if isinstance(each, ast.Name)}
         return found, [target for name in exported for target in source.imports[name] if target[1]]
     if chain[0] in source.definitions:
