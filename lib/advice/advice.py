@@ -129,8 +129,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         parts.append("## Your texts\n\n" + "\n".join(f"- {note}" for note in notes))
     longest = turns[exact][0].classification.longest
     parts.append(table([*of_encoder, *rows], every[exact], scores, points, hardware, longest))
-    many = shown is not None and shown <= WANTED
-    if taken is not None and many and not foreign and limit > encoder.reach:
+    if taken is not None and shown is not None and shown <= WANTED and not foreign and limit > encoder.reach:
         parts.append(mechanism(taken, every[exact], limit))
     execution = _execution(files[0], of_encoder, hardware)
     return "\n\n".join(parts), advised_study(encoder, question, own, limit, execution, hardware.precision, ngrams)

@@ -152,8 +152,7 @@ def _has_classes(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
     """Return whether the values of a column name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
     found: Counter[str] = Counter()
     for value in (value for path in files for value in _values(path, name, dialect)):
-        text = cell_text(value)
-        if text is None or len(text) > FEW:
+        if (text := cell_text(value)) is None or len(text) > FEW:
             return False
         found[text] += text != MISSING
         if len(found) > MOST_CLASSES + 1:

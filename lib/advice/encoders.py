@@ -83,7 +83,9 @@ def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None 
     """
     if folder is None:
         return MULTILINGUAL if multilingual else SMALL if labelled else MASKED
-    name, place = _model_name(Path(folder)), {"folder": str(Path(folder))}
+    name = re.sub("[^A-Za-z0-9.-]", "-", Path(folder).resolve().name).strip(".-")
+    name = f"{name}-encoder".strip("-") if name in ("", "tfidf") else name  # no other row has it
+    place = {"folder": str(Path(folder))}
     try:
         backbone = with_published({"published": {name: place}})["backbones"][name]
         found = PublishedEncoder(name, place, backbone["architecture"])
@@ -92,9 +94,3 @@ def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None 
         said = f"{folder}: no encoder to start from ({' '.join(str(error).split())})."
         raise ConfigError(f"{said} Name the folder of a published one.") from error
     return found
-
-
-def _model_name(folder: Path) -> str:
-    """Return the name of a folder as that of a model, which no other row has."""
-    name = re.sub("[^A-Za-z0-9.-]", "-", folder.resolve().name).strip(".-")
-    return name if name not in ("", "tfidf") else f"{name}-encoder".strip("-")

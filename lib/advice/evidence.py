@@ -50,7 +50,6 @@ def tfidf_fact(own: OwnTexts, ngrams: Mapping[str, Any] | None, seconds: float) 
         except DataError:  # a half has no n-gram that two documents have
             return None
         predicted[test] = backbone.class_probabilities(frame["text"].iloc[test], len(counts)).argmax(axis=1)
-    f1 = f"{100 * f1_score(labels, predicted, average='macro'):.1f} % on {len(frame):,} documents"
-    return (
-        f"TF-IDF has a macro-F1 of {f1}, each half classified by a model of the other: what an encoder has to surpass."
-    )
+    f1 = f"{100 * f1_score(labels, predicted, average='macro'):.1f} %"
+    said = f"TF-IDF has a macro-F1 of {f1} on {len(frame):,} documents, each half classified by a model of the other"
+    return f"{said}: what an encoder has to surpass."

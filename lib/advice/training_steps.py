@@ -250,9 +250,7 @@ def measure_turns(
         order = list(models)[:: -1 if len(taken) % 2 else 1]
         taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
         lap = time.monotonic() - begun
-    return {
-        name: [each.steps(turn[name], common, forward.get(name)) for turn in taken] for name, each in models.items()
-    }
+    return {name: [one.steps(turn[name], common, forward.get(name)) for turn in taken] for name, one in models.items()}
 
 
 def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:

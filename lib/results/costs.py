@@ -1,20 +1,20 @@
 """What models cost: in per cent of the reference, and which are worth it (the Pareto front)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lib.results.quantities import quantity
-from lib.results.scope import Scope
+from lib.results.scope import How, Scope
 from lib.results.variants import EQUAL_DECIMALS
 
 
 class Cost(NamedTuple):
     """How a quantity of several stages becomes one, and when two models can be compared by it."""
 
-    how: Literal["sum", "max"]
+    how: How
     like: str | None
     """Column of the runs that must be the same; None = any two can be compared."""
 

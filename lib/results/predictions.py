@@ -158,8 +158,7 @@ def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
     shares = {}
     for run in without_copies(grid).itertuples():
         items = load_items(run.folder, ["group"])
-        right = items["label"] == items["prediction"]
-        shares[run.dataset, run.row, run.seed] = right.groupby(items["group"]).mean()
+        shares[run.dataset, run.row, run.seed] = (items["label"] == items["prediction"]).groupby(items["group"]).mean()
     percent = 100 * pd.concat(shares, names=["dataset", "row", "seed"])
     return percent.groupby(["dataset", "row", "group"]).agg(["mean", "std"])
 
@@ -247,16 +246,12 @@ def independence_notes(grid: pd.DataFrame) -> Iterator[str]:
     several = repetitions(grid).groupby("dataset").max() > 1
     if not several.all():
         on = "" if not several.any() else f" on {', '.join(several.index[~several])}"
-        yield (
-            f"One seed{on}: there is no variance over seeds, so intervals and tests hold for the trained models as "
-            "they are, not for what other seeds would give."
-        )
+        yield f"One seed{on}: there is no variance over seeds, so intervals and tests hold for the trained models as"
+        yield "they are, not for what other seeds would give."
     if shared := sorted({row for _, row in shared_starts(grid)}):
-        yield (
-            f"The seeds of {', '.join(shared)} start from the same weights, at once or stages earlier, so they are no "
-            "independent repetitions: intervals and tests leave out how much another pretraining would change the "
-            "scores."
-        )
+        yield f"The seeds of {', '.join(shared)} start from the same weights, at once or stages earlier, so they are no"
+        yield "independent repetitions: intervals and tests leave out how much another pretraining would change the"
+        yield "scores."
 
 
 def shared_starts(grid: pd.DataFrame) -> set[tuple[str, str]]:

@@ -54,15 +54,12 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields["evaluation"] = None if record.epochs or not any(evaluated.values()) else str(evaluated)
         fields["machine"] = _machine(record)
         fields["lora_rank"] = _lora_rank(folder) if record.epochs else None
+        fields["training_seconds"] = record.seconds if record.epochs else None
+        trained = record.parameters.get("trainable", record.parameters.get("total")) if record.epochs else None
+        fields["trained_parameters"] = trained
+        fields["trained_share"] = None if trained is None else trained / record.parameters["total"]
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
-        trained = record.parameters.get("trainable", record.parameters.get("total"))
-        training = {
-            "training_seconds": record.seconds if record.epochs else None,
-            "trained_parameters": trained if record.epochs else None,
-            "trained_share": trained / record.parameters["total"] if record.epochs and trained is not None else None,
-        }
-        metrics = record.metrics | _scores(record.metrics)
-        rows.append({"folder": str(folder), **fields, **training, **parameters, **metrics})
+        rows.append({"folder": str(folder), **fields, **parameters, **record.metrics, **_scores(record.metrics)})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
@@ -147,9 +144,8 @@ def shared_note(files: Iterable[str | Path]) -> str | None:
     Args:
         files: of a table or figure; other files than run records are skipped.
     """
-    records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
     shares: dict[str, float] = {}
-    for record in records:
+    for record in (read_record(Path(file).parent) for file in files if Path(file).name == RUN):
         shares[record.dataset] = max(shares.get(record.dataset, 0), record.shared.get("test", 0))
     sizes = {dataset: f"{100 * share:.1f}" for dataset, share in shares.items() if share}
     found = [f"{dataset} {'less than 0.1' if size == '0.0' else size} %" for dataset, size in sizes.items()]

@@ -1,7 +1,7 @@
 """The runs and data that a table or figure shows, as `lib.workflow.planning.report.Report` collects them."""
 
-import argparse
 import functools
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,9 @@ from lib.core.record import HISTORY
 from lib.core.search_space import Setting, variant_name
 from lib.results.quantities import CHARACTERS, MACRO, STATE, Quantity, quantity
 from lib.results.records import load_runs, load_tables, select_grid
+
+How = Literal["sum", "max"]
+"""What becomes of the values of several stages: times add up, of peaks the greatest counts."""
 
 
 @dataclass(frozen=True)
@@ -199,16 +202,14 @@ class Scope:
             parts.append(cell.loc[chosen].assign(row=row, dataset=dataset, seed=later.to_numpy()))
         return pd.concat(parts, ignore_index=True)
 
-    def totals(
-        self, column: str, stages: Sequence[str], models: Sequence[str], how: Literal["sum", "max"], of: str
-    ) -> pd.Series:
+    def totals(self, column: str, stages: Sequence[str], models: Sequence[str], how: How, of: str) -> pd.Series:
         """Return a column over stages as one, of the runs that `trainings` returns.
 
         Args:
             column: see `trainings`, as of `stages`, `models` and `of`.
             stages: names of the stages.
             models: rows.
-            how: what becomes of the values of several stages: times add up, of peaks the greatest counts.
+            how: what becomes of the values of several stages.
             of: stage whose runs are priced.
 
         Returns:
@@ -217,9 +218,7 @@ class Scope:
         cells = self.trainings(column, stages, models, of).groupby(["dataset", "row", "seed"], sort=False)[column]
         return cells.sum(min_count=1) if how == "sum" else cells.max()
 
-    def _behind(
-        self, of: str, row: str, dataset: str, stage: str
-    ) -> tuple[tuple[str, str, str], dict[int, int]] | None:
+    def _behind(self, of: str, row: str, dataset: str, stage: str) -> tuple[tuple[str, ...], dict[int, int]] | None:
         """Return the runs of a stage behind those of a row at the stage that is priced.
 
         Returns:
@@ -248,9 +247,7 @@ def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
     return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
 
 
-def result_arguments(
-    axis: Axis[Any], noun: str, documentation: str | None, argv: Sequence[str] | None
-) -> argparse.Namespace:
+def result_arguments(axis: Axis[Any], noun: str, documentation: str | None, argv: Sequence[str] | None) -> Namespace:
     """Return the arguments of a program that makes one result from the records of runs.
 
     Args:

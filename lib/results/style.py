@@ -12,11 +12,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.container import Container
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
@@ -103,12 +100,6 @@ def draw_points(axes: Axes, x: Any, y: Any, name: str | None = None, **style: An
         points.set_gid(name)
 
 
-def outline_bars(drawn: Container) -> None:
-    """Draw a white line around the error bars of a plot, so that they can be seen on markers, bars and lines."""
-    for artist in drawn.get_children():
-        artist.set_path_effects([withStroke(linewidth=2, foreground="white")])
-
-
 def panel_grid(number: int, inches: tuple[float, float], in_a_row: int = PANELS) -> tuple[Figure, list[Axes]]:
     """Return a figure with `number` panels of that width and height, in rows of `in_a_row` at most.
 
@@ -153,17 +144,13 @@ def legend_entry(label: str, **style: Any) -> Line2D:
 
 def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Put a legend to the right of the panels, in columns no higher than the figure, and widen this by its width."""
-
-    def placed(columns: int) -> Legend:
-        legend = figure.legend(handles, labels, loc="outside right upper", ncols=columns)
-        show_names(figure)
-        return legend
-
-    legend = placed(1)
+    legend = figure.legend(handles, labels, loc="outside right upper")
+    show_names(figure)
     height = figure.bbox.height - 2 * LEGEND_MARGIN_INCHES * figure.dpi
     if (columns := math.ceil(legend.get_window_extent().height / height)) > 1:
         legend.remove()
-        legend = placed(columns)
+        legend = figure.legend(handles, labels, loc="outside right upper", ncols=columns)
+        show_names(figure)
     figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
 
 

@@ -6,13 +6,14 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from pydantic import Field
 
 from lib.results.predictions import without_copies
 from lib.results.quantities import QUANTITIES, Quantity, in_readable_unit, quantity, shown_decimals, times_note
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings, Topic
-from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers, outline_bars
+from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers
 
 WIDTH_INCHES = 3.6
 BAR_INCHES = 0.2
@@ -75,8 +76,8 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
         error: dict[str, Any] = {"xerr": None if pd.isna(bar["std"]) else bar["std"], "error_kw": line}
         fill: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
         drawn = axes.barh(place, 0 if missing else bar["mean"], **error, **fill, gid=row)
-        if drawn.errorbar:
-            outline_bars(drawn.errorbar)
+        for artist in drawn.errorbar.get_children() if drawn.errorbar else ():
+            artist.set_path_effects([withStroke(linewidth=2, foreground="white")])  # to be seen on the bar
         figure = "-" if missing else f"{bar['mean']:,.{shown_decimals(label, shown.decimals, bar['mean'])}f}"
         axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
     axes.set_yticks(range(len(bars)), list(bars.index))

@@ -112,9 +112,8 @@ def _draw_models(above: Axes, below: Axes, found: Mapping[str, Calibration], sty
         style = styles[row]
         handles += above.plot(100 * points["confidence"], 100 * points["accuracy"], **style)
         below.plot(100 * table["confidence"], 100 * table["documents"] / table["documents"].sum(), **style)
-        before, after = (
-            f"{each.mean():.1f}" + (f" ± {each.std(ddof=1):.1f}" if len(each) > 1 else "") for each in errors
-        )
+        spreads = [f" ± {each.std(ddof=1):.1f}" if len(each) > 1 else "" for each in errors]
+        before, after = (f"{each.mean():.1f}{spread}" for each, spread in zip(errors, spreads, strict=True))
         labels.append(f"{row}: {before}; at T = {temperatures.mean():.2f}: {after}")
     below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}  # below the axis

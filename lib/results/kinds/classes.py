@@ -37,8 +37,7 @@ class ClassesTable(TableSettings):
         """
         grid = without_copies(scope.grid(self.stage))
         reports = [_class_scores(folder) for folder in grid["folder"]]
-        names = class_names(grid["folder"].iloc[0])
-        rows = [*printed_classes(names, SUMMARY), *SUMMARY]
+        rows = [*printed_classes(class_names(grid["folder"].iloc[0]), SUMMARY), *SUMMARY]
         # By the number of a row, since a class may have any name.
         frame = pd.concat(reports).groupby(level=0).mean().assign(label=rows)
         columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}

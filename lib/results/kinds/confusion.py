@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from typing import ClassVar, Literal
 
-import matplotlib
 import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 
 from lib.core.errors import DataError
 from lib.results.escapes import one_line
@@ -69,12 +67,12 @@ class ConfusionFigure(FigureSettings):
         figure.set_figheight(figure.get_figheight() + (margin + 0.4) * (2 if len(panels) % in_a_row else 1))
         for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
             is_lowest, is_first = place >= len(panels) - in_a_row, place % in_a_row == 0
-            image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
+            _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
             axes.set_xticks(range(len(predicted)), predicted if is_lowest else [], rotation=90 * (longest > 2))
             axes.set_yticks(range(len(names)), names if is_first else [])
             axes.set(title=row, xlabel="predicted class" if is_lowest else "", ylabel="true class" if is_first else "")
             axes.tick_params(length=0)
-        bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::in_a_row]), aspect=20, anchor=(0, 1))
+        bar = figure.colorbar(axes.images[0], ax=panels, shrink=1 / len(panels[::in_a_row]), aspect=20, anchor=(0, 1))
         bar.set_label("share of the true class [%]")
         bar.outline.set_visible(False)
         return figure
@@ -96,11 +94,11 @@ def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
     return np.mean(matrices, axis=0)
 
 
-def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> AxesImage:
+def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> None:
     of_class = counts.sum(axis=1, keepdims=True)
     percent = np.divide(100 * counts, of_class, out=np.full_like(counts, np.nan), where=of_class > 0)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="0.85")
-    image = axes.imshow(percent, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
+    axes.imshow(percent, cmap=colours, vmin=0, vmax=100, interpolation="nearest")
     axes.grid(False)
     decimals = 0 if (counts == counts.round()).all() else 1
     if len(counts) <= WRITTEN:
@@ -111,7 +109,6 @@ def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> AxesImag
         for (row, column), text in zip(places, texts, strict=True):
             colour = "white" if percent[row, column] > 70 else "black"
             axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour, linespacing=1)
-    return image
 
 
 def _written(percent: float, count: float, decimals: int) -> str:

@@ -117,8 +117,7 @@ class LossFigure(HistorySettings, FigureSettings):
             curves["x"] *= per_minute
         positive, extremes = curves["mean"].min() > 0, curves["mean"].groupby("dataset").agg(["min", "max"])
         logarithmic = positive and (extremes["max"] > WIDE * extremes["min"]).any()
-        drawn = curves.index.unique("row")
-        styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
+        styles = line_styles({row: scope.families[row] for row in scope.models if row in curves.index.unique("row")})
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in curves.index.unique("dataset")]
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):

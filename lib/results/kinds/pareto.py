@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 import matplotlib.style
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -179,10 +178,8 @@ def _check_kinds(used: pd.DataFrame) -> None:
 
 def _note(table: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], apart: Collection[str]) -> Iterator[str]:
     """Yield the meaning of the columns, and what decides: by `ways`, but no time on the datasets in `apart`."""
-    yield (
-        "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
-        f"that of training in {' and '.join(table.time)}, memory the largest peak there."
-    )
+    yield "On the front: no other model is at least as good in F1, time and memory together and better in one."
+    yield f"Time is that of training in {' and '.join(table.time)}, memory the largest peak there."
     if apart:
         yield f"Trainings on {', '.join(apart)} ran on different hardware: time is shown and does not decide there."
     for each, noun in ((MINUTES, "time"), (MEMORY, "memory")):
@@ -194,10 +191,8 @@ def _note(table: ParetoTable, ways: Mapping[str, Mapping[str, float | None]], ap
         if known := [f"{dataset} {100 * factor - 100:.1f} %" for dataset, factor in factors.items() if factor]:
             yield f"Differences in {noun} that count as none: {', '.join(known)}."
     if table.intervals:
-        yield (
-            "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval "
-            "of the paired difference includes 0."
-        )
+        yield "No significant difference in F1 from: the neighbour on the front, the next one by F1, where the interval"
+        yield "of the paired difference includes 0."
 
 
 SIZE, RING = 6.0, 3.0
@@ -238,14 +233,16 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
         unit, per_minute = time_unit(minutes.max())
         points = scores.assign(time=per_minute * minutes)  # of the baseline there are none
-        shown = points[points["time"].notna()].index.unique("dataset")
-        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        timed = points[points["time"].notna()].index.unique("dataset")
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in timed]
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         apart = self.on_different_hardware(scope)
-        handles: dict[str, Artist] = {}
+        handles: dict[str, Any] = {}
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set(title=scope.title(dataset), xlabel=f"training time, {' + '.join(self.time)} [{unit}]")
-            axes.set_ylabel(_label_of(scope.quantity(self.column, self.stage, dataset)))
+            shown = scope.quantity(self.column, self.stage, dataset)
+            of_test = shown.source.startswith("test_") and not shown.label.startswith("test ")
+            axes.set_ylabel(f"test {shown.label}" if of_test else shown.label)
             here = points.loc[dataset]
             made = [model for model in styles if model in here.index[here["time"].notna()]]
             if baseline in here.index and pd.notna(here.loc[baseline, "mean"]):
@@ -264,12 +261,6 @@ class ScoreTimeFigure(CostSettings, FigureSettings):
                 _draw_front(axes, here.loc[made, "time"], here.loc[made, "mean"], score, factor)
         legend_beside(figure, list(handles.values()), list(handles))
         return figure
-
-
-def _label_of(score: Quantity) -> str:
-    """Return the label of the axis of a score, which says if it is of test documents."""
-    of_test = score.source.startswith("test_") and not score.label.startswith("test ")
-    return f"test {score.label}" if of_test else score.label
 
 
 def _draw_front(axes: Axes, times: pd.Series, scores: pd.Series, score: Quantity, factor: float) -> None:

@@ -1,6 +1,6 @@
 """Whether results meet the requirements that the study set beforehand: a row per model and dataset."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isnan, nan
 from typing import Any, ClassVar, Literal
 
@@ -108,7 +108,7 @@ class RequirementsTable(TableSettings):
             verdicts = self._verdicts(printed, is_reference, self.savings.get(scope.families[place[0]]))
             rows.append({"model": place[0], "dataset": place[1], **figures, **verdicts})
         frame = pd.DataFrame(rows)
-        return Table(frame if baseline else frame.drop(columns="above_baseline"), columns, self._note(scope))
+        return Table(frame if baseline else frame.drop(columns="above_baseline"), columns, " ".join(self._note(scope)))
 
     def _verdicts(self, figures: Mapping[str, float], is_reference: bool, saving: Saving | None) -> dict[str, str]:
         """Return in words whether each requirement is met by the figures of a model on a dataset."""
@@ -124,18 +124,17 @@ class RequirementsTable(TableSettings):
         quality = WORDS[_at_least(figures["above_baseline"], lead) & near]
         return {"quality": quality, "cost": cost, "stability": WORDS[close]}
 
-    def _note(self, scope: Scope) -> str:
-        """Return the requirements in words."""
+    def _note(self, scope: Scope) -> Iterator[str]:
+        """Yield the requirements in words."""
         reference, baseline, margins = scope.reference, scope.baseline or "a baseline", self.above_baseline
         savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in self.savings.items())
         cost = f"time of training ({' + '.join(self.time)}) or peak memory below {reference} by at least: {savings}"
         near = f"at most {self.loss:g} below {reference}"
-        return (
-            f"Limits in points, of figures as printed. Quality: at least {margins.reference:g} above {baseline} for "
-            f"{reference}, and {margins.others:g} for the others, these {near}. "
-            + (f"Cost: {cost}; {near}. " if savings else "")
-            + f"Stability: best and worst of at least {self.seeds} seeds at most {self.spread:g} apart."
-        )
+        yield f"Limits in points, of figures as printed. Quality: at least {margins.reference:g} above {baseline} for"
+        yield f"{reference}, and {margins.others:g} for the others, these {near}."
+        if savings:
+            yield f"Cost: {cost}; {near}."
+        yield f"Stability: best and worst of at least {self.seeds} seeds at most {self.spread:g} apart."
 
 
 def _at_least(value: float, limit: float) -> Any:

@@ -61,8 +61,8 @@ class ScoreIntervalsFigure(FigureSettings):
             axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
             over = "over documents and seeds" if repeated[dataset] else "over documents"
-            label = f"test {f1.label}, {100 * self.confidence:g} % interval\n{over}"
-            axes.set_xlabel(label, loc="right")  # may be wide
+            # It may be wide.
+            axes.set_xlabel(f"test {f1.label}, {100 * self.confidence:g} % interval\n{over}", loc="right")
             made = [row for row in styles if row in scores.index]
             _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:

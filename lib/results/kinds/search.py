@@ -3,7 +3,6 @@
 import itertools
 from typing import Any, ClassVar, Literal
 
-import matplotlib
 import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes

@@ -166,10 +166,6 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         """
         frame, grid = compared(self, scope)
         powers = [_power(dataset, rows, self) for dataset, rows in distinct(frame).groupby("dataset", sort=False)]
-        shows = (
-            f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %, by "
-            f"the median variance of the comparisons: {'; '.join(powers)}."
-        )
         columns = {
             "f1_difference": Column("F1 difference [points]", 2),
             **interval_columns(self.confidence),
@@ -179,6 +175,8 @@ class SignificanceTable(ComparisonSettings, TableSettings):
         }
         order = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
         shown = frame[order].dropna(axis="columns", how="all")
+        said = f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %"
+        shows = f"{said}, by the median variance of the comparisons: {'; '.join(powers)}."
         notes = [*_note(self, frame), *interval_notes(grid, self.confidence), shows]
         return Table(shown, columns, " ".join(notes))
 
@@ -190,12 +188,9 @@ def _power(dataset: str, compared: pd.DataFrame, settings: SignificanceTable) ->
         variances = rows[VARIANCES].median()
         given = {"seeds": rows["seeds"].max(), "documents": documents, "of_extremes": rows["of_extremes"].median()}
         smallest = smallest_difference(**variances, **given, level=1 - settings.confidence, power=POWER)
+        size = "none, however large," if smallest is None else f"{100 * smallest:.1f} points"
         if not variances.any():  # as of models that predict the same
             size = "unknown, since it is 0,"
-        elif smallest is None:
-            size = "none, however large,"
-        else:
-            size = f"{100 * smallest:.1f} points"
         shown.append(f"{size} against {other}")
     seeds = "one seed" if most == 1 else f"{most} seeds"
     return f"{dataset}, {documents:,} documents, {seeds}: {', '.join(shown)}"

@@ -54,16 +54,14 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         asked = plan.study.only.model_dump_json(exclude_none=True)
         raise ConfigError(f"only: {asked} asks for a part of the study. Expected none: an archive holds a whole study.")
     files = sorted(_files(plan))
+    read_me = TEMPLATE.read_text(encoding="utf-8")
     written = {
         STUDY: mapping_text(_archived(plan, settings)),
         CITATION: citation.read_text(encoding="utf-8"),
-        READ_ME: TEMPLATE.read_text(encoding="utf-8").format(
-            runs=len(plan.runs), study=f"{results}/{STUDY}", citation=CITATION
-        ),
+        READ_ME: read_me.format(runs=len(plan.runs), study=f"{results}/{STUDY}", citation=CITATION),
     }
     size = pack(out, results, files, written)
-    runs = sum(file.name == RUN for file in files)
-    return Archived(runs, len(files) + len(written) + 1, size)
+    return Archived(sum(file.name == RUN for file in files), len(files) + len(written) + 1, size)
 
 
 def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, str]) -> int:

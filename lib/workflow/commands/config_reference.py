@@ -63,9 +63,7 @@ class Reference:
             able[axis.base] = axis.noun, [axis.settings(kind) for kind in axis.kinds()]
             kinds |= {axis.settings(kind): ("kind", kind) for kind in axis.kinds()}
         sections: list[type[BaseModel]] = [Study, RunSettings, *able, *kinds]
-        references, schema = models_json_schema(
-            [(section, "validation") for section in sections], ref_template="#/$defs/{model}"
-        )
+        references, schema = models_json_schema([(section, "validation") for section in sections])
         place_of = {section: reference for (section, _), reference in references.items()}
         self.definitions: dict[str, Schema] = schema["$defs"]
         for definition in self.definitions.values():

@@ -51,12 +51,11 @@ def progress(plan: Plan) -> dict[RunId, RunProgress]:
 
 def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
     """Return the heartbeats of all attempts, the oldest first, by the folder that the results go to."""
+    beats = [beat for run in folders_in(work) for attempt in attempts(run) if (beat := last_heartbeat(attempt))]
     found: dict[Path, list[Heartbeat]] = {}
-    for run in folders_in(work):
-        for heartbeat in map(last_heartbeat, attempts(run)):
-            if heartbeat is not None:
-                found.setdefault(Path(heartbeat.out).resolve(), []).append(heartbeat)
-    return {out: sorted(heartbeats, key=lambda each: each.started) for out, heartbeats in found.items()}
+    for beat in sorted(beats, key=lambda each: each.started):
+        found.setdefault(Path(beat.out).resolve(), []).append(beat)
+    return found
 
 
 def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> RunProgress:
@@ -172,10 +171,9 @@ def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> tuple[str, str, 
     """Return epoch, loss, tokens per second and end of a run, empty where they are not known."""
     if beat is None:
         return "", "", "", ""
+    epoch = f"{beat.epoch:.1f}/{'?' if beat.epochs is None else f'{beat.epochs:g}'}"
     if plan.run(run).tuning:
         epoch = f"trial {beat.step}/{beat.steps or '?'}"
-    else:
-        epoch = f"{beat.epoch:.1f}/{'?' if beat.epochs is None else f'{beat.epochs:g}'}"
     loss = "" if beat.loss is None else f"{beat.loss:.3f}"
     speed = "" if beat.tokens_per_second is None else f"{beat.tokens_per_second:,.0f}"
     ends = "" if beat.ends is None else f"{beat.ends.astimezone():%a %H:%M}, in {_span(beat.ends - datetime.now(UTC))}"

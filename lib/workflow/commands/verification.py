@@ -93,9 +93,8 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
     sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
     latest = {str(folder): accepted[str(folder)][-1] for folder in records if str(folder) in accepted}
-    return Verified(
-        len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), dict(+unknown), latest
-    )
+    others = other_versions(records)
+    return Verified(len(records), differing, damaged, missing, others, mixed, sets, +unknown, latest)
 
 
 class _Manifest(BaseModel):
@@ -118,19 +117,16 @@ def _not_as_archived(results: Path) -> dict[str, list[str]]:
     except ValidationError as error:
         raise DataError(f"{path}: no manifest ({error.errors()[0]['msg']}). Unpack the whole archive again.") from error
     there = {str(file.relative_to(results)) for file in results.rglob("*") if file.is_symlink() or file.is_file()}
-    found: dict[str, list[str]] = {}
-    for name in sorted({*manifest, *there} - {MANIFEST}):
+    problems = dict.fromkeys(manifest.keys() - there, "is gone")
+    for name in there - {MANIFEST}:
         file, parts = results / name, Path(name).parts
-        if name not in there:
-            problem = "is gone"
-        elif name not in manifest:
-            if (len(parts) > 1 and parts[0] not in ARCHIVED) or litter(results, parts):
-                continue
-            problem = "was not archived"
-        elif file.is_symlink() or file_digest(file) != manifest[name]:
-            problem = "differs from the archived file"
-        else:
-            continue
+        if name not in manifest and (len(parts) == 1 or parts[0] in ARCHIVED) and not litter(results, parts):
+            problems[name] = "was not archived"
+        elif name in manifest and (file.is_symlink() or file_digest(file) != manifest[name]):
+            problems[name] = "differs from the archived file"
+    found: dict[str, list[str]] = {}
+    for name, problem in sorted(problems.items()):
+        file = results / name
         folder = next((each for each in file.parents if (each / RUN).is_file()), file.parent)
         found.setdefault(str(folder), []).append(f"{file.name} {problem}")
     return found
@@ -170,8 +166,7 @@ def verification_report(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     if found.missing:
-        lines += ["", f"Missing, {len(found.missing)} files that the study has:"]
-        lines += named(found.missing)
+        lines += ["", f"Missing, {len(found.missing)} files that the study has:", *named(found.missing)]
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
     if found.accepted:
         lines += ["", f"Accepted after changes, {len(found.accepted)} of {found.runs} runs:"]

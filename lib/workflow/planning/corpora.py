@@ -168,5 +168,4 @@ def download_options(file: RemoteFile) -> list[str]:
 def address_of(file: RemoteFile) -> str:
     """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
     digest = hashlib.sha256(shlex.join(download_options(file)).encode()).hexdigest()
-    name = file.name.translate(_ESCAPES)
-    return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"
+    return f"{digest[:12]}/{file.name.translate(_ESCAPES)[-_NAME_LENGTH:]}"

@@ -1,5 +1,6 @@
 """The first page of the HTML report: title, data, the results that answer the study, and how they were made."""
 
+import contextlib
 import datetime
 import itertools
 import json
@@ -41,19 +42,14 @@ class FirstPage:
         settings = self.study.report
         answers = [name for name, table in settings.tables.items() if table.kind == "answer"]
         first = [*answers, *itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
-        files = [
-            file
-            for name in settings.opens_with or dict.fromkeys(first)
-            for results, file in (
-                (self.report.tables, self.paths.table(name, "html")),
-                (self.report.figures, self.paths.figure(name)),
-            )
-            if name in results and Path(file).exists()
-        ]
+        pages = {name: self.paths.table(name, "html") for name in self.report.tables}
+        drawings = {name: self.paths.figure(name) for name in self.report.figures}
+        named = settings.opens_with or dict.fromkeys(first)
+        files = [each[name] for name in named for each in (pages, drawings) if name in each]
         title = page(settings.title or self.name)
         style = " ".join(STYLE.read_text(encoding="utf-8").split())
         head = f"<style>{style}</style> <h1>{title}</h1> <p>{page(self._data_line())}</p>"
-        return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files)])
+        return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files if Path(file).exists())])
 
     def facts(self) -> str:
         """Return a table of data, sizes, models and conditions, from the configuration and the records that exist."""
@@ -80,8 +76,7 @@ class FirstPage:
     def _data(self) -> dict[str, Corpus | Dataset]:
         """Return the corpora and datasets that runs read."""
         read = {run.id.dataset for run in self.study.runs}
-        experiment = self.study.experiment
-        return {name: data for name, data in (experiment.corpora | experiment.datasets).items() if name in read}
+        return {name: self.report.corpora.corpus(name) for name in self.report.corpora.names if name in read}
 
     def _data_line(self) -> str:
         generated = [name for name, data in self._data().items() if data.composed]
@@ -101,10 +96,8 @@ class FirstPage:
 
     def _records(self) -> Iterator[RunRecord]:
         for run in self.study.runs:
-            try:
+            with contextlib.suppress(ProjectError):  # not finished, or damaged: the rules say so
                 yield read_record(self.paths.folder(run.id))
-            except ProjectError:  # not finished, or damaged: the rules say so
-                continue
 
 
 def _raw(html: str) -> str:
@@ -134,10 +127,8 @@ def _sizes(backbone: BackboneSettings) -> str:
 
 def _weights(records: Iterable[RunRecord]) -> str:
     totals = [record.parameters["total"] for record in records if "total" in record.parameters]
-    if not totals:
-        return ""
-    least, most = min(totals), max(totals)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    ends = sorted({min(totals), max(totals)}) if totals else []
+    return " to ".join(f"{number:,}" for number in ends)
 
 
 def _distinct(values: Iterable[str | None]) -> str:

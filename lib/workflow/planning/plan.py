@@ -216,8 +216,7 @@ class Plan:
         return [file for place in places for file in self._files_of(place)]
 
     def _files_of(self, place: str) -> list[str]:
-        path = place.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
-        made = self._by_path.get(path)
+        made = self._by_path.get(place.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}"))
         if made and place == self.paths.model(made.id):
             return [self.paths.record(made.id)]
         if self.paths.is_made(place) or not Path(place).is_dir():
@@ -312,7 +311,5 @@ class Plan:
         return RunId(stage, model, dataset, self.graph.seeds_of(stage, dataset)[0])
 
 
-@functools.cache
-def _module(axis: Axis[Any], kind: str, part: str) -> str:
-    """Return the name of a module, looked up once, since every run asks for some."""
-    return axis.module(kind, part)
+_module = functools.cache(Axis.module)
+"""Name of the module of an axis with a part of a kind, looked up once, since every run asks for some."""

@@ -73,10 +73,8 @@ class Program(str):
 
 def write_planned(jobs: Iterable[Any]) -> None:
     """Write the files that the plan hands to its jobs."""
-    for job in jobs:
-        for parameter in job.params:
-            if isinstance(parameter, Planned):
-                parameter.write()
+    for parameter in (each for job in jobs for each in job.params if isinstance(each, Planned)):
+        parameter.write()
 
 
 def planned_code(jobs: Iterable[Any]) -> set[str]:

@@ -1,7 +1,6 @@
 """The results of a study: content, inputs and code of each table, figure and analysis."""
 
 import functools
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -102,13 +101,12 @@ class Report:
 
     def _with_notes(self, settings: ResultSettings, dataset: str | None) -> dict[str, Any]:
         """Return the scope with the contents of notes: generated data that are shown, and meanings of rows."""
-        scope, experiment = self._scope(settings, dataset), self.study.experiment
-        every = experiment.corpora | experiment.datasets
+        scope, models = self._scope(settings, dataset), self.study.experiment.models
         named = [name for _, names in scope["stages"] for name in names]
         named += [name for name, *_ in (*scope.get("tokenised", ()), *scope.get("documents", ()))]
         named += scope.get("texts", ())
-        generated = [name for name in dict.fromkeys(named) if every[name].composed]
-        texts = {row: text for row in scope["models"] if (text := experiment.models[row].description)}
+        generated = [name for name in dict.fromkeys(named) if self.corpora.corpus(name).composed]
+        texts = {row: text for row in scope["models"] if (text := models[row].description)}
         return scope | ({"generated": generated} if generated else {}) | ({"explained": texts} if texts else {})
 
     def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
@@ -119,17 +117,13 @@ class Report:
             dataset: the only one that it is about, if it is divided by datasets.
         """
         if settings.reads != "runs":
-            about, every = settings.datasets or self.corpora.names, self.study.experiment.datasets
+            about = settings.datasets or self.corpora.names
+            described = {name: self.study.experiment.datasets[name] for name in self._described(about)}
+            places = [(name, each.labels, split) for name, each in described.items() for split in settings.splits]
             of_texts: dict[str, Any] = {
                 "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
-                "texts": {"texts": self._described(about)},
-                "documents": {
-                    "documents": [
-                        [name, every[name].labels, split]
-                        for name in self._described(about)
-                        for split in settings.splits
-                    ]
-                },
+                "texts": {"texts": list(described)},
+                "documents": {"documents": [list(place) for place in places]},
                 "word_vectors": {"word_vectors": self._vectors(settings.vectors_named())},
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
@@ -138,6 +132,7 @@ class Report:
         others = settings.compares_with
         compared: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in others}
         named = list(dict.fromkeys([*rows.shown, *filter(None, compared.values())]))
+        owners = {row: rows.owners[row] for row in named}
         asked = {*(settings.models or rows.row_of), *settings.models_compared()}
         asked |= {getattr(report, name) for name in others}
         row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
@@ -147,14 +142,11 @@ class Report:
         return {
             "models": rows.shown,
             "stages": [list(each) for each in rows.stages.items()],
-            "owners": {
-                stage: {row: rows.owners[row][stage] for row in named if stage in rows.owners[row]}
-                for stage in rows.stages
-            },
+            "owners": {stage: {row: of[stage] for row, of in owners.items() if stage in of} for stage in rows.stages},
             "families": {
-                row: graph.backbone_at(row, stage, next(iter(rows.owners[row][stage]))).family
+                row: graph.backbone_at(row, stage, next(iter(owners[row][stage]))).family
                 for row in rows.shown
-                for stage in [[*settings.stages_passed(), *rows.owners[row]][0]]
+                for stage in [[*settings.stages_passed(), *owners[row]][0]]
             },
             "groups": {name: experiment.datasets[name].group for name in grouped},
             "group_names": {name: found for name in grouped if (found := self.corpora.group_names(name))},
@@ -170,21 +162,18 @@ class Report:
 
     def _origins(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, dict[str, dict[str, list[Any]]]]]:
         """Return `lib.results.scope.Scope.origins` of these rows; seeds are pairs, since keys of JSON are text."""
-        graph = self.study.graph
+
+        def of_run(row: str, stage: str, dataset: str) -> dict[str, list[Any]]:
+            found: dict[str, list[Any]] = {}
+            for earlier, origin in self.study.graph.origins(row, stage, dataset).items():
+                if earlier in rows.stages:
+                    seeds = [[later, seed] for later, seed in origin.seeds.items() if later != seed]
+                    found[earlier] = [origin.owner, origin.dataset, seeds]
+            return found
+
         return {
             stage: {
-                row: {
-                    dataset: {
-                        earlier: [
-                            origin.owner,
-                            origin.dataset,
-                            [[later, seed] for later, seed in origin.seeds.items() if later != seed],
-                        ]
-                        for earlier, origin in graph.origins(row, stage, dataset).items()
-                        if earlier in rows.stages
-                    }
-                    for dataset in rows.owners[row][stage]
-                }
+                row: {dataset: of_run(row, stage, dataset) for dataset in rows.owners[row][stage]}
                 for row in named
                 if stage in rows.owners[row]
             }
@@ -270,8 +259,7 @@ class Report:
         settings = self.study.report.analyses[name]
         options = settings.options
         if settings.needs_labels:
-            dataset = analysed_dataset(self.study.graph, settings)
-            options |= {"labels": self.study.experiment.datasets[dataset].labels}
+            options |= {"labels": self.study.experiment.datasets[analysed_dataset(self.study.graph, settings)].labels}
         return {"kind": settings.kind, "options": options}
 
     def analysis_inputs(self, name: str) -> dict[str, list[str]]:
@@ -292,8 +280,7 @@ class Report:
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
         settings = self.study.report.analyses[name]
-        parts = itertools.product(settings.tries, ("mechanism", "settings"))
-        modules = [MECHANISMS.module(mechanism, part) for mechanism, part in parts]
+        modules = [MECHANISMS.module(name, part) for name in settings.tries for part in ("mechanism", "settings")]
         return code_digest("scripts/analyse.py", computation(settings.kind), *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:

@@ -8,15 +8,7 @@ from typing import Any
 
 from snakemake.api import SnakemakeApi, resolve_snakefile
 from snakemake.exceptions import RuleException, WorkflowError
-from snakemake.settings.types import (
-    ConfigSettings,
-    DAGSettings,
-    DeploymentMethod,
-    DeploymentSettings,
-    ExecutionSettings,
-    OutputSettings,
-    ResourceSettings,
-)
+from snakemake.settings import types as settings
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study, read_layers
@@ -41,22 +33,22 @@ def workflow_with_plan(configfiles: Sequence[str], targets: Sequence[str]) -> It
     Raises:
         ConfigError: the study, a target or an input does not allow a plan.
     """
-    output = OutputSettings(log_level_override=logging.WARNING, enable_file_logging=False)
-    with SnakemakeApi(output) as api:
+    with SnakemakeApi(settings.OutputSettings(log_level_override=logging.WARNING, enable_file_logging=False)) as api:
         try:
-            own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
             container = load_study(read_layers(configfiles)).execution.job.container
+            methods = {settings.DeploymentMethod.APPTAINER} if container else set()
             asked = api.workflow(
-                ResourceSettings(cores=1),
-                config_settings=ConfigSettings(configfiles=[Path(path) for path in configfiles]),
+                settings.ResourceSettings(cores=1),
+                config_settings=settings.ConfigSettings(configfiles=[Path(path) for path in configfiles]),
                 # An image is other software, which makes results stale, if Snakemake runs programs in it.
-                deployment_settings=DeploymentSettings({DeploymentMethod.APPTAINER} if container else set()),
-                snakefile=own or SNAKEFILE,
+                deployment_settings=settings.DeploymentSettings(methods),
+                # One in this folder, as snakemake finds it, comes first.
+                snakefile=resolve_snakefile(None, allow_missing=True) or SNAKEFILE,
             )
             # Interrupted jobs run again, and files of any size are compared, as in the workflow's own profile.
-            asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True, max_checksum_file_size=ANY_SIZE))
+            asked.dag(settings.DAGSettings(frozenset(targets), force_incomplete=True, max_checksum_file_size=ANY_SIZE))
             workflow = asked._workflow
-            workflow.execution_settings = ExecutionSettings()
+            workflow.execution_settings = settings.ExecutionSettings()
             workflow._prepare_dag(forceall=False, ignore_incomplete=False, lock_warn_only=False)
             workflow._build_dag()
         except (RuleException, WorkflowError) as error:

@@ -65,8 +65,7 @@ def check_whole(workflow: Workflow) -> None:
     Raises:
         RunError: a step has to be made first.
     """
-    jobs = in_order(workflow)
-    gone = [title(job) for job in jobs if not is_whole(workflow, job) or any(map(_gone, _folders(job)))]
+    gone = [title(job) for job in in_order(workflow) if not is_whole(workflow, job) or any(map(_gone, _folders(job)))]
     if gone:
         steps = f"{len(gone)} of its steps have to be made first: {'; '.join(first(gone))}"
         raise RunError(f"nothing was accepted: {steps}. Run snakemake; make verify names the files that are not there.")

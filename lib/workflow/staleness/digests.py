@@ -18,15 +18,8 @@ from typing import Any, NamedTuple
 
 from lib.core.extensions import ROOT, sources
 from lib.core.files import file_digest, files_in
-from lib.workflow.staleness.syntax import (
-    Chain,
-    chain_of,
-    chains_in,
-    defined_names,
-    normalised,
-    registers,
-    statements_in,
-)
+from lib.workflow.staleness import syntax
+from lib.workflow.staleness.syntax import Chain
 
 SILENT = frozenset(
     {
@@ -127,6 +120,7 @@ def _hash(*parts: str) -> str:
 
 
 class _Module(NamedTuple):
+    tree: ast.Module
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, list[tuple[str, Chain]]]  # imported name: module and attribute, from every import of the name
     loaded: list[str]  # modules that an import names, with the attribute where that is a module
@@ -140,15 +134,15 @@ def _module(name: str) -> _Module | None:
     if name.split(".")[0] not in sources() or not (file.is_file() or file.name == "__init__.py"):
         return None
     tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=name)
-    module = _Module({STATEMENTS: []}, {}, [], [])
+    module = _Module(tree, {STATEMENTS: []}, {}, [], [])
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
-            for defined in defined_names(statement) or [STATEMENTS]:
+            for defined in syntax.defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if registers(statement):
-            module.registered.extend(defined_names(statement))
+        if syntax.registers(statement):
+            module.registered.extend(syntax.defined_names(statement))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in statements_in(tree):
+    for node in syntax.statements_in(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
@@ -161,16 +155,6 @@ def _module(name: str) -> _Module | None:
                 submodule = f"{target}.{alias.name}"
                 module.loaded.append(submodule if file_of(submodule).is_file() else target)
     return module
-
-
-@functools.cache
-def _exported(name: str) -> set[str]:
-    """Return the names that a module imports for others, since it does not mention them itself."""
-    source, file = _module(name), file_of(name)
-    if source is None or not file.is_file():
-        return set()
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return source.imports.keys() - {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
 @functools.cache
@@ -195,7 +179,9 @@ def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], 
     found = {(module, STATEMENTS)}
     if not chain:
         found |= {(module, name) for name in source.definitions}
-        return found, [target for name in _exported(module) for target in source.imports[name] if target[1]]
+        # A name that a module imports and does not mention itself is for others.
+        exported = source.imports.keys() - {each.id for each in ast.walk(source.tree) if isinstance(each, ast.Name)}
+        return found, [target for name in exported for target in source.imports[name] if target[1]]
     if chain[0] in source.definitions:
         return found | {(module, chain[0])}, []
     if chain[0] in source.imports:
@@ -208,9 +194,8 @@ def _step(source: _Module, module: str, chain: Chain) -> tuple[set[Definition], 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:
     """Return what the `__getattr__` of a package may return for `name`: definitions of that name in its modules."""
     folder = file_of(package).parent
-    modules = [
-        f"{package}.{'.'.join(f.relative_to(folder).with_suffix('').parts)}" for f in files_in(folder, "**/*.py")
-    ]
+    places = (file.relative_to(folder).with_suffix("") for file in files_in(folder, "**/*.py"))
+    modules = [".".join((package, *place.parts)) for place in places]
     found = {(each, name) for each in modules if (source := _module(each)) and name in source.definitions}
     return found or {(package, "__getattr__")}
 
@@ -227,8 +212,8 @@ def _meaning(module: str, name: str) -> _Meaning:
     source = _module(module)
     assert source is not None
     known = source.definitions.keys() | source.imports.keys()
-    trees, types = normalised(source.definitions[name], functools.partial(_is_settings, module))
-    written, typed = (set().union(*map(chains_in, each)) for each in (trees, types))
+    trees, types = syntax.normalised(source.definitions[name], functools.partial(_is_settings, module))
+    written, typed = (set().union(*map(syntax.chains_in, each)) for each in (trees, types))
     chains = {chain for chain in written | typed if chain[0] in known}
     uses = {(module, STATEMENTS)}.union(*(_lookup(module, chain) for chain in chains))
     if name == STATEMENTS:
@@ -272,7 +257,7 @@ def _is_settings(module: str, node: ast.ClassDef) -> bool:
     """Whether a class derives from pydantic's BaseModel."""
     source = _module(module)
     for base in node.bases:
-        chain = chain_of(base.value if isinstance(base, ast.Subscript) else base)
+        chain = syntax.chain_of(base.value if isinstance(base, ast.Subscript) else base)
         if source is None or not chain:
             continue
         if any(target == "pydantic" for target, _ in source.imports.get(chain[0], ())):

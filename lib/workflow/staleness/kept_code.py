@@ -83,9 +83,8 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
     except FileNotFoundError as error:
         return [f"code is gone: {error}"]
     changed = {name for name, _ in before.definitions.items() ^ definitions.items()}
-    found: dict[Path, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for module, _, name in (each.partition(":") for each in sorted(changed)):
-        found.setdefault(file_of(module), []).append("top-level statements" if name == STATEMENTS else f"`{name}`")
-    return [
-        f"code of {os.path.relpath(file, ROOT)}: {', '.join(first(names))} changed" for file, names in found.items()
-    ]
+        file = os.path.relpath(file_of(module), ROOT)
+        found.setdefault(file, []).append("top-level statements" if name == STATEMENTS else f"`{name}`")
+    return [f"code of {file}: {', '.join(first(names))} changed" for file, names in found.items()]

@@ -143,11 +143,9 @@ class _Normaliser(ast.NodeTransformer):
 
 def _is_field(statement: ast.stmt) -> bool:
     """Whether a statement of a settings class makes a field; private attributes are none."""
-    return (
-        isinstance(statement, ast.AnnAssign)
-        and not _last_name(statement.target).startswith("_")
-        and _last_name(statement.annotation) != "ClassVar"
-    )
+    if not isinstance(statement, ast.AnnAssign) or _last_name(statement.target).startswith("_"):
+        return False
+    return _last_name(statement.annotation) != "ClassVar"
 
 
 def _only_checks(statement: ast.stmt) -> bool:
