@@ -27,15 +27,7 @@ TASKS = {
     "imitate": "imitation",
 }
 MAX_TOKENS = 32
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 64,
-    "tie_word_embeddings": True,
-}
+LLAMA = SIZES | {"model_type": "llama", "max_position_embeddings": 64, "tie_word_embeddings": True}
 """Architecture of a small decoder."""
 
 
