@@ -203,11 +203,7 @@ def test_duplicate_texts_are_reported(tmp_path):
 
 @pytest.mark.parametrize(
     ("other", "same"),
-    [
-        ("CAF\u00c9 STRASSE", True),
-        ("\tcafe\u0301 \n stra\u00dfe ", True),
-        ("cafe stra\u00dfe", False),
-    ],
+    [("CAF\u00c9 STRASSE", True), ("\tcafe\u0301 \n stra\u00dfe ", True), ("cafe stra\u00dfe", False)],
 )
 def test_duplicate_texts_in_case_space_and_accents(tmp_path, other, same):
     """One notion, for the summary, for what is dropped, for the records of runs and for descriptions of texts."""

@@ -57,10 +57,7 @@ def test_front_on_different_hardware(folders):
 
 @pytest.mark.parametrize(
     ("column", "source", "label"),
-    [
-        ("accuracy", "test_accuracy", "test accuracy [%]"),
-        ("eval_loss", "eval_loss", "eval loss"),
-    ],
+    [("accuracy", "test_accuracy", "test accuracy [%]"), ("eval_loss", "eval_loss", "eval loss")],
 )
 def test_axis_of_a_score(tmp_path, column, source, label):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, **{source: 0.75})]
