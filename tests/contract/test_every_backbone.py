@@ -73,11 +73,8 @@ HEADS = {
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
 }
-AUTO = HEADS | {
-    None: "AutoModel",
-    "imitation": "AutoModelForPreTraining",
-    "pair_classification": "AutoModelForNextSentencePrediction",
-}
+AUTO = HEADS | {None: "AutoModel", "imitation": "AutoModelForPreTraining"}
+AUTO |= {"pair_classification": "AutoModelForNextSentencePrediction"}
 CLASSES = 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
 every_backbone = pytest.mark.parametrize("name", [*EXAMPLES, *DOCUMENTS])

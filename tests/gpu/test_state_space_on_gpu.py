@@ -8,8 +8,7 @@ import os
 
 import pytest
 import torch
-
-from lib.backbones.ssm.scan import scan
+from scans import errors, run, truth
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 kernels = importlib.import_module("lib.backbones.ssm.kernels")  # an error of its own is no reason to skip
@@ -44,30 +43,13 @@ def drawn(dtype, length, heads, width, size, rate, batch=2):
     return [normal(*shape), -steps.to(DEVICE), normal(batch, length, size), normal(batch, length, size), normal(*shape)]
 
 
-def run(function, tensors):
-    """Return the output and the gradients of inputs, log-decays, write and read directions."""
-    *arguments, cotangent = tensors
-    leaves = [tensor.detach().requires_grad_() for tensor in arguments]
-    output = function(*leaves)
-    return [output.detach(), *torch.autograd.grad(output, leaves, cotangent.to(output.dtype))]
-
-
 def by_kernels(tensors, reverse):
     return run(lambda *leaves: kernels.ScanByTriton.apply(*leaves, reverse), tensors)
 
 
-def truth(tensors, reverse):
-    def scanned(*leaves):
-        return scan(*(each.flip(1) for each in leaves), 64).flip(1) if reverse else scan(*leaves, 64)
-
-    return run(scanned, [tensor.double() for tensor in tensors])
-
-
-def assert_near(found, expected, dtype):
+def assert_near(found, tensors, reverse, dtype):
     allowed = FLOAT32 if dtype == torch.float32 else torch.finfo(dtype).eps
-    far = [
-        ((mine.double() - theirs).norm() / theirs.norm()).item() for mine, theirs in zip(found, expected, strict=True)
-    ]
+    far = errors(found, truth(tensors, reverse, chunk=64))
     assert max(far) <= allowed, (far, allowed)
 
 
@@ -78,7 +60,7 @@ def assert_near(found, expected, dtype):
 def test_output_and_gradients(dtype, length, rate, reverse):
     tensors = drawn(dtype, length, heads=4, width=64, size=64, rate=rate)
     found = by_kernels(tensors, reverse)
-    assert_near(found, truth(tensors, reverse), dtype)
+    assert_near(found, tensors, reverse, dtype)
     assert all(map(torch.equal, found, by_kernels(tensors, reverse)))  # repeated bit by bit
 
 
@@ -94,11 +76,11 @@ def test_output_and_gradients(dtype, length, rate, reverse):
 )
 def test_other_sizes(dtype, heads, width, size):
     tensors = drawn(dtype, 150, heads, width, size, rate=1.0)
-    assert_near(by_kernels(tensors, False), truth(tensors, False), dtype)
+    assert_near(by_kernels(tensors, False), tensors, False, dtype)
 
 
 @every_dtype
 def test_tokens_after_a_strong_decay(dtype):
     tensors = drawn(dtype, 300, heads=2, width=64, size=64, rate=0.01)
     tensors[1][:, ::7] = -20_000.0
-    assert_near(by_kernels(tensors, False), truth(tensors, False), dtype)
+    assert_near(by_kernels(tensors, False), tensors, False, dtype)

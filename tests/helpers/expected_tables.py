@@ -127,6 +127,11 @@ class View:
             return []
         return [self.words.made(row, stage, entry, seed, variant) for seed in self.words.seeds(stage, entry)]
 
+    def made(self) -> list[tuple[str, str]]:
+        """Return each entry of the only stage with each row that has runs on it."""
+        stage = self.stage
+        return [(at, row) for at in self.stages[stage] for row in self.rows if self.words.has_run(row, stage, at)]
+
     def same(self, row: str, other: str, stage: str, entry: str) -> bool:
         """Whether two rows have the same run."""
         return self.words.owner(row, stage, entry) == self.words.owner(other, stage, entry)
@@ -279,9 +284,7 @@ def _stage(view: View) -> Expected:
             for column in of_stage[stage]:
                 label = place if one else f"{place}_{VALUES[column][0]}"
                 for name, cells in _numbers(view, column, group, entry, others).items():
-                    _add(table, label + name, map(mean, cells))
-                    if VALUES[column][2] and several:
-                        _add(table, f"{label}{name}_sd", map(deviation, cells))
+                    _add_means(table, label + name, cells, VALUES[column][2] and several)
     if any("memory" in each for each in of_stage.values()):
         kinds = [
             {run.memory_kind for stage in view.passed for at in view.stages[stage] for run in view.runs(row, stage, at)}
@@ -320,6 +323,14 @@ def _add(table: Expected, name: str, cells: Iterable[Cell]) -> None:
     table.columns.append(name)
     for row, cell in zip(table.rows, cells, strict=True):
         row.append(cell)
+
+
+def _add_means(table: Expected, name: str, cells: Iterable[Sequence[float | None]], several: bool) -> None:
+    """Add a column of means over seeds, and one of their deviations where a row has several seeds."""
+    cells = list(cells)
+    _add(table, name, map(mean, cells))
+    if several:
+        _add(table, f"{name}_sd", map(deviation, cells))
 
 
 def _less(value: float | None, other: float | None) -> float | None:
@@ -446,16 +457,8 @@ def _word(met: bool | None) -> str:
 def _pareto(view: View) -> Expected:
     settings, stage, rows = view.settings, view.stage, view.trained
     confidence, intervals = settings.get("confidence", 0.95), settings.get("intervals", True)
-    names = [
-        "f1_macro_percent",
-        "f1_macro_percent_sd",
-        "low",
-        "high",
-        "minutes",
-        "peak_memory_gib",
-        "front",
-        "dominated_by",
-    ]
+    names = ["f1_macro_percent", "f1_macro_percent_sd", "low", "high", "minutes", "peak_memory_gib"]
+    names += ["front", "dominated_by"]
     names += ["f1_no_significant_difference_from"] * intervals
     found = []
     for entry in view.stages[stage]:
@@ -691,9 +694,7 @@ def _search(view: View) -> Expected:
     table = Expected(["model", *map(short, variants[0])], [[row, *map(spelled, each.values())] for row, each in rows])
     for entry in view.stages[view.stage]:
         scores = [[value(run) for run in view.runs(row, view.stage, entry, variant)] for row, variant in rows]
-        _add(table, entry, map(mean, scores))
-        if any(len(each) > 1 for each in scores):
-            _add(table, f"{entry}_sd", map(deviation, scores))
+        _add_means(table, entry, scores, any(len(each) > 1 for each in scores))
         if view.settings.get("spread"):
             _add(table, f"{entry}_maximum", [max(each) if each else None for each in scores])
             _add(table, f"{entry}_minimum", [min(each) if each else None for each in scores])
@@ -724,16 +725,13 @@ def _search_best(view: View) -> Expected:
     places = view.words.variants(view.stage)[0]
     others = ["dataset", "model", name, f"{name}_sd", "lead", "seeds"]
     table = Expected(["dataset", "model", *called(places, others), *others[2:]])
-    for entry in view.stages[view.stage]:
-        for row in view.rows:
-            if not view.runs(row, view.stage, entry):
-                continue
-            best, means = best_variant(view, row, entry, column)
-            scores = [value(run) for run in view.runs(row, view.stage, entry, best)]
-            lead = means[0] - means[1] if len(means) > 1 else None
-            table.rows.append(
-                [entry, row, *map(spelled, best.values()), mean(scores), deviation(scores), lead, len(scores)]
-            )
+    for entry, row in view.made():
+        best, means = best_variant(view, row, entry, column)
+        scores = [value(run) for run in view.runs(row, view.stage, entry, best)]
+        lead = means[0] - means[1] if len(means) > 1 else None
+        table.rows.append(
+            [entry, row, *map(spelled, best.values()), mean(scores), deviation(scores), lead, len(scores)]
+        )
     one_seed = all(row[-3] is None for row in table.rows)
     return _without(table, *["model"] * (len(view.rows) == 1), *[f"{name}_sd"] * one_seed)
 
@@ -757,16 +755,13 @@ def _state_size(view: View) -> Expected:
     several = view.several_seeds(view.rows, [stage])
     for name in names:
         table.columns += [name, *([f"{name}_sd"] if several else [])]
-    for entry in view.stages[stage]:
-        for row in view.rows:
-            if not view.runs(row, stage, entry):
-                continue
-            best, _ = best_variant(view, row, entry, columns[0])
-            cells: list[Cell] = [entry, row, state_kib(view, row, entry), *map(spelled, best.values())]
-            for column in columns:
-                scores = [VALUES[column][1](run) for run in view.runs(row, stage, entry, best)]
-                cells += [mean(scores), *([deviation(scores)] if several else [])]
-            table.rows.append(cells)
+    for entry, row in view.made():
+        best, _ = best_variant(view, row, entry, columns[0])
+        cells: list[Cell] = [entry, row, state_kib(view, row, entry), *map(spelled, best.values())]
+        for column in columns:
+            scores = [VALUES[column][1](run) for run in view.runs(row, stage, entry, best)]
+            cells += [mean(scores), *([deviation(scores)] if several else [])]
+        table.rows.append(cells)
     return _without(table, "dataset") if len(view.stages[stage]) == 1 else table
 
 
@@ -774,15 +769,14 @@ def _trials(view: View) -> Expected:
     space = view.words.stages[view.stage]["tuning"]["space"]
     others = ["dataset", "model", "trial", "state", "epochs", "minutes", "validation_f1_macro_percent"]
     table = Expected(["dataset", "model", "trial", *called(space, others), others[-1], "state", "epochs", "minutes"])
-    for entry in view.stages[view.stage]:
-        for row in view.rows:
-            for run in view.runs(row, view.stage, entry):
-                assert run.trials is not None
-                for trial in run.trials.to_dict("records"):
-                    settings = [_setting(trial[place], each) for place, each in space.items()]
-                    score = None if pd.isna(trial["eval_f1_macro"]) else 100 * trial["eval_f1_macro"]
-                    ends = [score, trial["state"], trial["epochs"], trial["seconds"] / 60]
-                    table.rows.append([entry, row, trial["number"], *settings, *ends])
+    for entry, row in view.made():
+        for run in view.runs(row, view.stage, entry):
+            assert run.trials is not None
+            for trial in run.trials.to_dict("records"):
+                settings = [_setting(trial[place], each) for place, each in space.items()]
+                score = None if pd.isna(trial["eval_f1_macro"]) else 100 * trial["eval_f1_macro"]
+                ends = [score, trial["state"], trial["epochs"], trial["seconds"] / 60]
+                table.rows.append([entry, row, trial["number"], *settings, *ends])
     alone = [name for place, name in enumerate(("dataset", "model")) if len({row[place] for row in table.rows}) == 1]
     return _without(table, *alone)
 
@@ -803,9 +797,8 @@ def _history(view: View) -> Expected:
         curves[row] = {epoch: values for epoch, values in curve.items() if np.isfinite(values).sum() == seeds}
     table = Expected(["epoch"], [[epoch] for epoch in epochs])
     for row, curve in curves.items():
-        _add(table, row, [mean(curve.get(epoch, [])) for epoch in epochs])
-        if any(len(values) > 1 for values in curve.values()):
-            _add(table, f"{row}_sd", [deviation(curve.get(epoch, [])) for epoch in epochs])
+        several = any(len(values) > 1 for values in curve.values())
+        _add_means(table, row, [curve.get(epoch, []) for epoch in epochs], several)
     return table
 
 
@@ -1043,29 +1036,26 @@ def _detection(view: View) -> Expected:
     several = any(len(each) > 1 for each in found.values())
     table = Expected(["model"], [[row] for row in view.rows])
     for place, name in enumerate(columns):
-        _add(table, name, [mean(line[place] for line in found[row]) for row in view.rows])
-        if several:
-            _add(table, f"{name}_sd", [deviation(line[place] for line in found[row]) for row in view.rows])
+        _add_means(table, name, [[line[place] for line in found[row]] for row in view.rows], several)
     return table
 
 
 def _abstention(view: View) -> Expected:
     ends = [f"{name}{end}" for name in ("decided", "wrong") for end in ("", "_low", "_high")]
     table = Expected(["dataset", "model", "certainty", "confidence", *ends, "left"])
-    for entry in view.stages[view.stage]:
-        for row in view.rows:
-            runs = view.runs(row, view.stage, entry)
-            for sure in dict.fromkeys([None, view.settings.get("certainty", 0.9)]) if runs else ():
-                seeds = list(zip(*(_abstained(run, view.settings["wrong"], sure) for run in runs), strict=True))
-                cells = [mean(each) for each in seeds]
-                for place in (place for place in (1, 4) if cells[place] is not None):
-                    known = [each for each in seeds[place] if each is not None]
-                    spread = deviation(known)
-                    reach = stdtrit(len(known) - 1, 0.975) * spread / len(known) ** 0.5 if spread is not None else 0
-                    middle, low, high = cells[place : place + 3]
-                    cells[place + 1] = max(middle - np.hypot(middle - low, reach), 0)
-                    cells[place + 2] = min(middle + np.hypot(high - middle, reach), 100)
-                table.rows.append([entry, row, sure and 100 * sure, *cells])
+    for entry, row in view.made():
+        runs = view.runs(row, view.stage, entry)
+        for sure in dict.fromkeys([None, view.settings.get("certainty", 0.9)]):
+            seeds = list(zip(*(_abstained(run, view.settings["wrong"], sure) for run in runs), strict=True))
+            cells = [mean(each) for each in seeds]
+            for place in (place for place in (1, 4) if cells[place] is not None):
+                known = [each for each in seeds[place] if each is not None]
+                spread = deviation(known)
+                reach = stdtrit(len(known) - 1, 0.975) * spread / len(known) ** 0.5 if spread is not None else 0
+                middle, low, high = cells[place : place + 3]
+                cells[place + 1] = max(middle - np.hypot(middle - low, reach), 0)
+                cells[place + 2] = min(middle + np.hypot(high - middle, reach), 100)
+            table.rows.append([entry, row, sure and 100 * sure, *cells])
     return table
 
 
@@ -1117,9 +1107,7 @@ def _groups(view: View) -> Expected:
         table = Expected(["model"], [[row] for row in view.rows])
         columns = {f"{label}_{group}": [found[row][group] for row in view.rows] for group in groups}
     for name, cells in columns.items():
-        _add(table, name, map(mean, cells))
-        if several:
-            _add(table, f"{name}_sd", map(deviation, cells))
+        _add_means(table, name, cells, several)
     return table
 
 
@@ -1151,9 +1139,7 @@ def _errors(view: View) -> Expected:
         for row in view.rows:
             tests = [_test(run).set_index("id").loc[ids] for run in view.runs(row, view.stage, entry)]
             cells.append([100 * float((test["label"] != test["prediction"]).mean()) for test in tests])
-        _add(table, name, map(mean, cells))
-        if several:
-            _add(table, f"{name}_sd", map(deviation, cells))
+        _add_means(table, name, cells, several)
     return table
 
 

@@ -68,11 +68,7 @@ def run(function, tensors, cotangent):
 
 def truth(mechanism, tensors, mask, cotangent):
     reference = REFERENCES[mechanism.settings.kind].reference
-    return run(
-        lambda *rows: reference(mechanism, *rows, mask),
-        detached(tensors, torch.float64),
-        cotangent,
-    )
+    return run(lambda *rows: reference(mechanism, *rows, mask), detached(tensors, torch.float64), cotangent)
 
 
 def assert_close(actual, expected, tolerance, of_gradients=None):

@@ -52,6 +52,16 @@ class Reporter:
             settings["models"] = self.draw.some(shown)
         return settings
 
+    def of_stage(self, stages: Sequence[str], *, trained: bool = False, **settings: Any) -> Settings | None:
+        """Return settings of one of the stages with parts; None of no stage."""
+        stage = self.pick(stages)
+        return self.with_parts({"stage": stage} | settings, trained=trained) if stage else None
+
+    def models_at(self, stage: str) -> list[str]:
+        """Return the models with a run of a stage."""
+        words = self.words
+        return [m for m in words.models if any(words.has_run(m, stage, at) for at in words.entries(stage))]
+
     def _refers(self, settings: Settings) -> bool:
         """Whether the reference has a run wherever the table shows one."""
         words, reference = self.words, self.words.study["report"].get("reference")
@@ -152,9 +162,7 @@ class Reporter:
         if not (stage := self.pick(self.learnt)):
             return None
         settings: Settings = {"kind": kind, "stage": stage}
-        models = [
-            m for m in self.words.models if any(self.words.has_run(m, stage, at) for at in self.words.entries(stage))
-        ]
+        models = self.models_at(stage)
         if self.draw.chance(0.5) and len(models) > 1:
             pairs = [self.draw.sample(models, 2) for _ in range(self.draw.randint(1, 5))]
             settings["pairs"] = [list(pair) for pair in dict.fromkeys(map(tuple, pairs))]
@@ -177,17 +185,14 @@ class Reporter:
         return self._comparison("answer")
 
     def search(self) -> Settings | None:
-        stage = self.pick(sorted(self.searching))
-        return self.with_parts({"kind": "search", "stage": stage}) if stage else None
+        return self.of_stage(sorted(self.searching), kind="search")
 
     def spread(self) -> Settings | None:
-        stage = self.pick([*self.learnt, *sorted(self.searching)])
-        settings = {"kind": "search", "stage": stage, "column": self.draw.choice(OF_CLASSES), "spread": True}
-        return self.with_parts(settings) if stage else None
+        stages = [*self.learnt, *sorted(self.searching)]
+        return self.of_stage(stages, kind="search", column=self.draw.choice(OF_CLASSES), spread=True)
 
     def search_best(self) -> Settings | None:
-        stage = self.pick(sorted(self.searching))
-        return self.with_parts({"kind": "search_best", "stage": stage}) if stage else None
+        return self.of_stage(sorted(self.searching), kind="search_best")
 
     def state_size(self) -> Settings | None:
         stage = self.pick([*self.learnt, *sorted(self.searching)])
@@ -202,14 +207,11 @@ class Reporter:
         return parted
 
     def trials(self) -> Settings | None:
-        stage = self.pick(sorted(self.tuned))
-        return self.with_parts({"kind": "trials", "stage": stage}) if stage else None
+        return self.of_stage(sorted(self.tuned), kind="trials")
 
     def history(self) -> Settings | None:
-        if not (stage := self.pick(self.plain)):
-            return None
         column = self.draw.choice(["train_loss", "eval_loss"])
-        return self.with_parts({"kind": "history", "stage": stage, "column": column}, trained=True)
+        return self.of_stage(self.plain, trained=True, kind="history", column=column)
 
     def scaling(self) -> Settings | None:
         settings = self._curves()
@@ -239,10 +241,9 @@ class Reporter:
         return settings
 
     def geometry(self) -> Settings | None:
-        stage = self.pick([name for name in self.learnt if "geometry" in self.words.stages[name]])
-        if not stage:
-            return None
         measured = [name for name in self.learnt if "geometry" in self.words.stages[name]]
+        if not (stage := self.pick(measured)):
+            return None
         settings: Settings = {"kind": "geometry", "stage": stage, "positions": self.draw.choice([[0], [1], [0, 1]])}
         if len(measured) > 1 and self.draw.chance(0.5):
             settings["stage"] = self.draw.sample(measured, len(measured))
@@ -253,8 +254,7 @@ class Reporter:
         if not stage:
             return None
         words = self.words
-        models = [m for m in words.models if words.kind(m) != "tfidf" and words.passing(stage, words.entries(stage)[0])]
-        models = [m for m in models if any(words.has_run(m, stage, at) for at in words.entries(stage))]
+        models = [model for model in self.models_at(stage) if words.kind(model) != "tfidf"]
         if len(models) < 5:
             return None
         chosen = self.draw.sample(models, len(models))
@@ -266,33 +266,22 @@ class Reporter:
     def classes(self) -> Settings | None:
         if not (stage := self.pick(self.learnt)):
             return None
-        models = [
-            m for m in self.words.models if any(self.words.has_run(m, stage, at) for at in self.words.entries(stage))
-        ]
-        return {"kind": "classes", "stage": stage, "models": [self.draw.choice(models)]}
+        return {"kind": "classes", "stage": stage, "models": [self.draw.choice(self.models_at(stage))]}
 
     def detection(self) -> Settings | None:
-        stage = self.pick(self.learnt)
-        return self.with_parts({"kind": "detection", "stage": stage}) if stage else None
+        return self.of_stage(self.learnt, kind="detection")
 
     def abstention(self) -> Settings | None:
-        stage, chosen = self.pick(self.learnt), {"wrong": self.draw.choice([0.1, 0.3])}
         certainty = {"certainty": self.draw.choice([None, 0.6])} if self.draw.chance(0.7) else {}
-        return self.with_parts({"kind": "abstention", "stage": stage} | chosen | certainty) if stage else None
+        return self.of_stage(self.learnt, kind="abstention", wrong=self.draw.choice([0.1, 0.3]), **certainty)
 
     def groups(self) -> Settings | None:
-        if not (stage := self.pick(self.learnt)):
-            return None
-        settings: Settings = {"kind": "groups", "stage": stage, "rows": self.draw.choice(["models", "groups"])}
-        if self.draw.chance(0.3):
-            settings["label"] = self.draw.choice(["model", "length"])
-        return self.with_parts(settings)
+        label = {"label": self.draw.choice(["model", "length"])} if self.draw.chance(0.3) else {}
+        return self.of_stage(self.learnt, kind="groups", rows=self.draw.choice(["models", "groups"]), **label)
 
     def errors(self) -> Settings | None:
-        if not (stage := self.pick(self.learnt)):
-            return None
         by = self.draw.choice(["words", "near_copy", "language"])
-        return self.with_parts({"kind": "errors", "stage": stage, "by": by, "threshold": 0.15})
+        return self.of_stage(self.learnt, kind="errors", by=by, threshold=0.15)
 
     # Figures
 
@@ -315,30 +304,23 @@ class Reporter:
         return self.with_parts({"kind": "score_time", "stage": stage, "time": self.priced(stage)}, trained=True)
 
     def score_intervals(self) -> Settings | None:
-        stage = self.pick(self.learnt)
-        return self.with_parts({"kind": "score_intervals", "stage": stage}, trained=True) if stage else None
+        return self.of_stage(self.learnt, trained=True, kind="score_intervals")
 
     def group_score(self) -> Settings | None:
-        if not (stage := self.pick(self.learnt)):
-            return None
-        chance = {"chance": 0.25} if self.draw.chance(0.5) else {}
-        return self.with_parts({"kind": "group_score", "stage": stage, **chance})
+        return self.of_stage(self.learnt, kind="group_score", **{"chance": 0.25} if self.draw.chance(0.5) else {})
 
     def confusion(self) -> Settings | None:
-        stage = self.pick(self.learnt)
-        return self.with_parts({"kind": "confusion", "stage": stage}) if stage else None
+        return self.of_stage(self.learnt, kind="confusion")
 
     def calibration(self) -> Settings | None:
-        stage = self.pick(self.learnt)
-        return self.with_parts({"kind": "calibration", "stage": stage}) if stage else None
+        return self.of_stage(self.learnt, kind="calibration")
 
     def scaling_figure(self) -> Settings | None:
         return self._curves()
 
     def state_size_figure(self) -> Settings | None:
-        if not (settings := self.state_size()):
-            return None
-        return settings | ({"chance": "group"} if self.draw.chance(0.5) else {})
+        settings = self.state_size()
+        return settings and settings | ({"chance": "group"} if self.draw.chance(0.5) else {})
 
     def geometry_figure(self) -> Settings | None:
         if not (settings := self.geometry()):
@@ -349,8 +331,7 @@ class Reporter:
         return settings | {"measure": measure}
 
     def learning_rate(self) -> Settings | None:
-        stage = self.pick(self.plain)
-        return self.with_parts({"kind": "learning_rate", "stage": stage}, trained=True) if stage else None
+        return self.of_stage(self.plain, trained=True, kind="learning_rate")
 
 
 TABLES = [

@@ -51,7 +51,7 @@ SMALL: dict[str, Any] = {
         "tokenizers": {"wordpiece": {"source": "trained", "vocab_size": 500}},
         "corpora": {
             "wikipedia": {"source": "generated", "generated": {"documents": 110, "generator": "wikipedia"}}
-            | {part: {"articles": 4, "max_tokens": 64} for part in ("short", "long", "held_out")},
+            | {part: {"articles": 4, "max_tokens": 64} for part in ("short", "long", "held_out")}
         },
         "datasets": {"imdb": DATASET, "arxiv": DATASET},
         "stages": {
@@ -95,13 +95,9 @@ MINIATURE: dict[str, Any] = {
                 "short": {"articles": 80, "max_tokens": 32},
                 "long": {"articles": 20, "max_tokens": 64},
                 "held_out": {"articles": 10, "max_tokens": 64},
-            },
+            }
         },
-        "datasets": {
-            "imdb": {"generated": {"documents": 200}, "max_tokens": 48},
-            "hyperpartisan": None,
-            "arxiv": None,
-        },
+        "datasets": {"imdb": {"generated": {"documents": 200}, "max_tokens": 48}, "hyperpartisan": None, "arxiv": None},
         "stages": {
             "pretrain": {"recipe": {"epochs": 1}},
             "tapt": {"data": {"imdb": {"recipe": {"epochs": 1}}}},

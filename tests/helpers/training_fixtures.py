@@ -27,15 +27,7 @@ TASKS = {
     "imitate": "imitation",
 }
 MAX_TOKENS = 32
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 64,
-    "tie_word_embeddings": True,
-}
+LLAMA = SIZES | {"model_type": "llama", "max_position_embeddings": 64, "tie_word_embeddings": True}
 """Architecture of a small decoder."""
 
 
@@ -166,10 +158,7 @@ def imitation(settings, tmp_path_factory):
             "teacher_backbone": values["backbone"],
             "teacher_weights": str(folder / "model"),
         }
-        own = {
-            "model": "favor-m16",
-            "start": {"run": str(folder), "checkpoint": str(folder / "model")},
-        }
+        own = {"model": "favor-m16", "start": {"run": str(folder), "checkpoint": str(folder / "model")}}
         mechanism = {"mechanism": {"kind": "favor", "nb_features": 16}}
         changes["task"] = task | changes.get("task", {})
         changes["backbone"] = backbone | mechanism | changes.get("backbone", {})
@@ -223,12 +212,7 @@ def assert_accumulates(gradients_of_first_step):
     def compare(run_of, stage, **changes):
         found, recipe = {}, {"batch_size": 64, "max_grad_norm": 0} | changes.pop("recipe", {})
         for tokens in (64 * 32, 8 * 32):
-            run = run_of(
-                stage,
-                **changes,
-                recipe=recipe,
-                execution={"micro_batch_tokens": tokens},
-            )
+            run = run_of(stage, **changes, recipe=recipe, execution={"micro_batch_tokens": tokens})
             found[tokens] = gradients_of_first_step(run)
         (whole, one), (accumulated, several) = found.values()
         assert one == 1 < several

@@ -29,9 +29,7 @@ def configuration(data):
                     "intermediate_size": 128,
                 }
             },
-            "tokenizers": {
-                "wordpiece": {"source": "local", "path": str(data / "vocab/bert-base-uncased/vocab.txt")},
-            },
+            "tokenizers": {"wordpiece": {"source": "local", "path": str(data / "vocab/bert-base-uncased/vocab.txt")}},
             "corpora": {
                 "wikipedia": {
                     "source": "local",
@@ -39,7 +37,7 @@ def configuration(data):
                     "short": {"articles": 64, "max_tokens": 64},
                     "long": {"articles": 32, "max_tokens": 128},
                     "held_out": {"articles": 16, "max_tokens": 128},
-                },
+                }
             },
             "datasets": {
                 "imdb": {

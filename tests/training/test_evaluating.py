@@ -200,10 +200,7 @@ def test_unusable_documents(values, splits, tmp_path, frame, message):
 
 # A model that was trained, evaluated as it is.
 
-BACKBONES = {
-    "sdpa": {},
-    "favor": {"mechanism": {"kind": "favor", "nb_features": 8, "redraw_interval": 2}},
-}
+BACKBONES = {"sdpa": {}, "favor": {"mechanism": {"kind": "favor", "nb_features": 8, "redraw_interval": 2}}}
 RECIPE = {"epochs": 2, "learning_rate": 5e-3, "batch_size": 16}
 FIGURES = [("sdpa", "fp32"), pytest.param("favor", "bf16", marks=pytest.mark.extended)]
 

@@ -32,6 +32,7 @@ OTHER_TOKENS = ("qwen2", "qwen3")
 """Families whose own tokeniser transformers takes in any case, which is not that of the tests."""
 """Families that `make test` exports; `make test-studies` exports the others."""
 KEYS = {"num_key_value_heads": 2}
+DISTANCES = {"relative_attention": True, "position_buckets": 8, "position_biased_input": False, "type_vocab_size": 0}
 SPECIAL = {
     "longformer": {"attention_window": [4, 8]},
     "big_bird": {"block_size": 2, "num_random_blocks": 1},
@@ -44,13 +45,7 @@ SPECIAL = {
     "qwen2": KEYS,
     "qwen3": KEYS | {"head_dim": 16},
     "smollm3": KEYS,
-    "deberta-v2": {
-        "relative_attention": True,
-        "position_buckets": 8,
-        "pos_att_type": ["p2c", "c2p"],
-        "position_biased_input": False,
-        "type_vocab_size": 0,
-    },
+    "deberta-v2": DISTANCES | {"pos_att_type": ["p2c", "c2p"]},
 }
 AUTO = {"pretrain": "AutoModelForMaskedLM", "finetune": "AutoModelForSequenceClassification"}
 AUTO |= {"tag": "AutoModelForTokenClassification"}
@@ -353,13 +348,10 @@ def test_onnx_refused_without_its_extra_or_classes(run_of, tmp_path, monkeypatch
         assert not (tmp_path / "onnx").exists()
 
 
+FAVOR = {"kind": "favor", "nb_features": 8}
 OTHERS = {
     "our own encoder": ({}, {}, "of kind encoder"),
-    "another attention": (
-        backbone("bert", mechanism={"kind": "favor", "nb_features": 8}, attention_dropout=0.0),
-        {},
-        "holds favor",
-    ),
+    "another attention": (backbone("bert", mechanism=FAVOR, attention_dropout=0.0), {}, "holds favor"),
     "another pooling": (backbone("bert"), {"classifier_pooling": "min"}, "pools by min"),
     "its own cut": (backbone("bert"), {"classifier_pooling": "cls"}, "head_tail"),
 }

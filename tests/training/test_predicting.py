@@ -173,13 +173,10 @@ def test_prediction_in_chunks_and_by_the_pipeline(trained, corpus, tmp_path, mon
     classify = pipeline("text-classification", model=str(model), top_k=None)
     documents = pd.read_parquet(source)
     assert whole["id"].tolist() == documents["id"].tolist()
-    for row, scores in zip(
-        whole.to_dict("records"), classify(documents["text"].tolist(), truncation=True), strict=True
-    ):
-        assert row["label"] == max(scores, key=lambda each: each["score"])["label"]
-        assert {each["label"]: each["score"] for each in scores} == pytest.approx(
-            {label: row[label] for label in ("low", "high")}, abs=1e-5
-        )
+    found = classify(documents["text"].tolist(), truncation=True)
+    scores = pd.DataFrame([{each["label"]: each["score"] for each in row} for row in found])[["high", "low"]]
+    assert whole["label"].tolist() == scores.idxmax(axis=1).tolist()
+    pd.testing.assert_frame_equal(whole[["high", "low"]], scores, atol=1e-5, rtol=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chunks.csv", "whole.csv"]
 
 
@@ -237,25 +234,22 @@ def test_texts_beyond_the_positions(run_of, corpus, tmp_path):
     predict(tmp_path / "run/model", corpus / "test.parquet", tmp_path / "out.csv", max_tokens=64)
 
 
-@contextlib.contextmanager
-def predicting_elsewhere(model, source, target, status, before_chunk):
-    """Predict in another process, which calls a function with the number of each chunk, and ends with a status."""
+def predict_until_killed(model, source, target, chunk):
+    """Predict in another process, which is killed before a chunk."""
     torch.set_num_threads(1)  # other threads do not live in a fork
     if not (pid := os.fork()):
         rows, numbers = Reader.answers, itertools.count()
-        Reader.answers = lambda *given: (before_chunk(next(numbers)), rows(*given))[1]
+
+        def answers(*given):
+            if next(numbers) == chunk:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rows(*given)
+
+        Reader.answers = answers
         with contextlib.suppress(BaseException):
             predict(model, source, target)
-            os._exit(0)
         os._exit(1)
-    try:
-        yield
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
-    finally:
-        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    assert ended == status
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("change", ["nothing", "document"])
@@ -264,10 +258,7 @@ def test_killed_prediction_that_resumes(change, trained, corpus, tmp_path, monke
     documents = pd.read_parquet(corpus / "test.parquet")[["text"]]
     documents.to_csv(source, index=False)
     monkeypatch.setattr(predicting, "CHUNK", 9)
-    with predicting_elsewhere(
-        model, source, target, -signal.SIGKILL, lambda number: number == 2 and os.kill(os.getpid(), signal.SIGKILL)
-    ):
-        pass
+    predict_until_killed(model, source, target, chunk=2)
     assert not target.exists()
     assert len(list((tmp_path / ".out.csv.parts").glob("*.csv"))) == 2
     if change == "document":

@@ -18,10 +18,7 @@ from lib.workflow.planning.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.extended
-EXAMPLES = [
-    pytest.param(1, id="few"),
-    pytest.param(60, id="many", marks=pytest.mark.slow),
-]
+EXAMPLES = [pytest.param(1, id="few"), pytest.param(60, id="many", marks=pytest.mark.slow)]
 """How many times as many examples as `make test-all` draws."""
 
 

@@ -75,11 +75,7 @@ def study(texts):
                 }
             },
             "stages": {
-                "read": {
-                    "task": {"kind": "masked_lm"},
-                    "recipe": RECIPE,
-                    "data": {"letters": {}},
-                },
+                "read": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"letters": {}}},
                 "settle": {
                     "start": "read",
                     "task": {"kind": "masked_lm", "mask_probability": 0.2},
@@ -92,11 +88,7 @@ def study(texts):
                     "recipe": RECIPE | {"epochs": 4, "learning_rate": 5e-3},
                     "data": {"notes": {}},
                 },
-                "again": {
-                    "start": "judge",
-                    "task": CLASSIFY,
-                    "data": {"notes": {}},
-                },
+                "again": {"start": "judge", "task": CLASSIFY, "data": {"notes": {}}},
             },
             "models": {
                 "counting": {"backbone": "words", "skip": ["read", "settle", "again"]},

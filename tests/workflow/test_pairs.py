@@ -65,9 +65,7 @@ def study(files):
                 "bert": {"kind": "pretrained", "architecture": bert},
                 "words": {"kind": "tfidf", "min_df": 1},
             },
-            "tokenizers": {
-                "words": {"source": "trained", "algorithm": "words", "corpus": ["claims", "likeness"]},
-            },
+            "tokenizers": {"words": {"source": "trained", "algorithm": "words", "corpus": ["claims", "likeness"]}},
             "datasets": {
                 "claims": dataset(files, "claims", "csv", **claims, max_tokens=20)
                 | {"split": {"published": True, "test_labels": False}},
@@ -79,7 +77,7 @@ def study(files):
                     "task": {"kind": "sequence_classification", **task},
                     "recipe": recipe,
                     "data": {"claims": {}, "likeness": {"task": {"kind": "regression"}}},
-                },
+                }
             },
             "models": {
                 "counting": {"backbone": "words", "datasets": ["claims"]},

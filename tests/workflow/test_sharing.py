@@ -18,13 +18,7 @@ RUN = "score/{model}/imdb/seed-1"
 @pytest.fixture(scope="module")
 def project(clone):
     project = clone("sharing")
-    cost = {
-        "kind": "prediction_cost",
-        "stage": "score",
-        "dataset": "imdb",
-        "price_per_hour": 0.05,
-        "currency": "EUR",
-    }
+    cost = {"kind": "prediction_cost", "stage": "score", "dataset": "imdb", "price_per_hour": 0.05, "currency": "EUR"}
     own = {"experiment": {"datasets": {"imdb": {"license": "cc0-1.0"}}}, "report": {"analyses": {"cost": cost}}}
     project.configure({"extends": "config.test.yaml"} | own, "my.yaml")
     tables = [(project.results / "tables" / name).relative_to(project.folder) for name in ("cost.csv", "cost.md")]

@@ -19,9 +19,7 @@ from ready import ready
 PROGRAM = Path(__file__).parents[1] / "helpers/grid_plan.py"
 
 HARMLESS = {
-    "a field's description": [
-        ("lib/study/recipe.py", "Peak learning rate.", "The highest learning rate."),
-    ],
+    "a field's description": [("lib/study/recipe.py", "Peak learning rate.", "The highest learning rate.")],
     "the wording of an error": [
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
         ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
@@ -31,9 +29,7 @@ HARMLESS = {
         ("lib/attention/lsh/mechanism.py", "import torch\n", "# a comment\nimport torch\n"),
         ("lib/training/predictor.py", "Return a tokenised split;", "Return one tokenised split;"),
     ],
-    "a new exported name": [
-        ("lib/attention/__init__.py", "_EXPORTS = {", '_EXPORTS = {"Attention": "contract", '),
-    ],
+    "a new exported name": [("lib/attention/__init__.py", "_EXPORTS = {", '_EXPORTS = {"Attention": "contract", ')],
     "a new function beside those that run": [
         ("lib/tokens/batches.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
     ],
@@ -56,11 +52,7 @@ HARMLESS = {
         ("config/config.yaml", "skip: [pretrain, tapt]", "skip: [pretrain, tapt, probe]"),
     ],
     "a new execution setting": [
-        (
-            "lib/study/execution.py",
-            "    wandb_entity:",
-            '    colour: str = "red"\n    """Any."""\n    wandb_entity:',
-        )
+        ("lib/study/execution.py", "    wandb_entity:", '    colour: str = "red"\n    """Any."""\n    wandb_entity:')
     ],
     "a field of the record": [
         (

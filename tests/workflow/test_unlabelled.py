@@ -88,7 +88,7 @@ def study(files):
                         "tags": {"task": {"kind": "token_classification"}},
                         "spans": {"task": detect},
                     },
-                },
+                }
             },
             "models": {
                 "encoder": {"backbone": "encoder", "mechanism": "sdpa"},
@@ -96,11 +96,7 @@ def study(files):
                 "marks": {"backbone": "tfidf_spans", "datasets": ["spans"]},
             },
         },
-        "report": {
-            "tables": {
-                "scores": {"stage": "judge", "columns": ["validation_f1"], "datasets": CLASSES},
-            }
-        },
+        "report": {"tables": {"scores": {"stage": "judge", "columns": ["validation_f1"], "datasets": CLASSES}}},
         "execution": {"results": "results/unlabelled", "training": {"device": "cpu"}},
     }
 

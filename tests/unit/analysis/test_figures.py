@@ -72,11 +72,7 @@ def test_heads_as_points():
     figure = draw("heads", heads())
     points = {line.get_gid(): line for line in figure.axes[0].lines if is_of_a_head(line)}
     drawn = {gid: line.get_xydata().tolist() for gid, line in points.items() if len(line.get_xydata())}
-    assert drawn == {
-        "sdpa, positional": [[0.1, 0.6]],
-        "sdpa, other": [[0.2, 1.6]],
-        "favor-m64, other": [[0.95, 0.6]],
-    }
+    assert drawn == {"sdpa, positional": [[0.1, 0.6]], "sdpa, other": [[0.2, 1.6]], "favor-m64, other": [[0.95, 0.6]]}
     assert points["sdpa, positional"].get_markerfacecolor() == points["sdpa, positional"].get_color()
     assert points["sdpa, other"].get_markerfacecolor() == "white"
     assert points["favor-m64, other"].get_color() != points["sdpa, other"].get_color()

@@ -21,15 +21,9 @@ from lib.core.errors import ConfigError
 
 pytestmark = pytest.mark.extensions(*EXTENSIONS)
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 64,
-    "pad_token_id": 1,
-}
+SMALL = {"vocab_size": 50, "max_position_embeddings": 64}
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES |= SMALL | {"pad_token_id": 1}
 SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3, "mask_token_id": 4}
 MODELS = {
     "bert": SIZES,
@@ -38,14 +32,7 @@ MODELS = {
     "modernbert": SIZES
     | SPECIAL
     | {"local_attention": 4, "layer_types": ["sliding_attention", "full_attention"], "sparse_prediction": False},
-    "distilbert": {
-        "vocab_size": 50,
-        "dim": 32,
-        "n_layers": 2,
-        "n_heads": 2,
-        "hidden_dim": 32,
-        "max_position_embeddings": 64,
-    },
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 32} | SMALL,
     # Scales the queries itself, and passes scaling = 1.
     "esm": SIZES | {"mask_token_id": 4, "position_embedding_type": "rotary"},
     # A head of keys and values serves two heads of queries.

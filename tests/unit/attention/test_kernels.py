@@ -75,11 +75,7 @@ def gpu(monkeypatch):
         shape = torch.Size((1, 1, number, width))
         empty = torch.empty(0, dtype=dtype)
         return SimpleNamespace(
-            dtype=dtype,
-            shape=shape,
-            device=torch.device("cuda", 0),
-            numel=shape.numel,
-            element_size=empty.element_size,
+            dtype=dtype, shape=shape, device=torch.device("cuda", 0), numel=shape.numel, element_size=empty.element_size
         )
 
     yield rows

@@ -17,10 +17,7 @@ def parsed(**settings):
 def test_equals_longformer_with_one_set_of_projections(global_tokens):
     torch.manual_seed(0)
     config = LongformerConfig(
-        hidden_size=HEADS * WIDTH,
-        num_attention_heads=HEADS,
-        attention_window=[12],
-        attention_probs_dropout_prob=0.0,
+        hidden_size=HEADS * WIDTH, num_attention_heads=HEADS, attention_window=[12], attention_probs_dropout_prob=0.0
     )
     theirs = LongformerSelfAttention(config, layer_id=0).eval()
     for name in ("query", "key", "value"):

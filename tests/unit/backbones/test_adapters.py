@@ -8,11 +8,7 @@ import torch
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-)
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder.configuration import EncoderConfig

@@ -12,11 +12,7 @@ from lib.backbones.positions import rotate
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from studies.decoders.training.projections import (
-    Projections,
-    attention_layers,
-    attention_maps,
-)
+from studies.decoders.training.projections import Projections, attention_layers, attention_maps
 
 SIZES = {
     "hidden_size": 24,
@@ -32,8 +28,7 @@ EXTRA = {"gemma3_text": WINDOWED, "smollm3": {"no_rope_layers": [1, 0]}}
 TOKENS = torch.arange(3, 23)[None]
 pytestmark = pytest.mark.extended
 every_family = pytest.mark.parametrize(
-    "family",
-    [name for name, family in FAMILIES.items() if family.queries == "q_proj"],
+    "family", [name for name, family in FAMILIES.items() if family.queries == "q_proj"]
 )
 
 

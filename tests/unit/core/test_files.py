@@ -177,8 +177,7 @@ def test_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["1_00", "0o17", "017", "0x1F", "12:30:45", "2024-01-01", "1e", "-", ".", "e5", "1e5a"],
+    "text", ["1_00", "0o17", "017", "0x1F", "12:30:45", "2024-01-01", "1e", "-", ".", "e5", "1e5a"]
 )
 def test_text_that_yaml_takes_for_a_number_is_a_text(text):
     assert read_mapping(f"{{value: [{text}, a], {text!r}: 1}}") == {"value": [text, "a"], text: 1}

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from lib.core.errors import RunError
-from lib.evaluation.metrics import (
-    class_report,
-    classification_metrics,
-    decision_metrics,
-    regression_metrics,
-)
+from lib.evaluation.metrics import class_report, classification_metrics, decision_metrics, regression_metrics
 
 
 def one_hot(predictions, classes):

@@ -5,14 +5,7 @@ import pytest
 from scipy.stats import ttest_1samp
 from sklearn.metrics import f1_score
 
-from lib.evaluation.statistics import (
-    Estimate,
-    PairedPredictions,
-    PairedSpans,
-    holm,
-    mcnemar_test,
-    smallest_difference,
-)
+from lib.evaluation.statistics import Estimate, PairedPredictions, PairedSpans, holm, mcnemar_test, smallest_difference
 
 
 def paired(labels, predictions, documents=None, classes=None):

@@ -33,10 +33,8 @@ def run(tmp_path_factory):
     data = {split: str(folder / f"{split}.parquet") for split in ("train", "validation", "test")}
     for seed, path in enumerate(data.values()):
         documents(400, seed).to_parquet(path)
-    task, backbone = (
-        {"kind": "sequence_classification"},
-        {"kind": "tfidf", "ngram_max": 1, "C": 100.0, "class_weight": None},
-    )
+    task = {"kind": "sequence_classification"}
+    backbone = {"kind": "tfidf", "ngram_max": 1, "C": 100.0, "class_weight": None}
     values = {"stage": "score", "model": "tfidf", "dataset": "toy", "seed": 0, "labels": ["good", "bad"], "data": data}
     evaluate(RunSettings.model_validate(values | {"task": task, "backbone": backbone}), folder / "run")
     return folder

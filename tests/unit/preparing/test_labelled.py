@@ -72,18 +72,10 @@ def test_split_is_two_calls_of_scikit_learn(parts, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("documents_of_class", "sizes"),
-    [
-        ([25_000] * 2, (40_000, 5_000, 5_000)),
-        ([3_036] * 5 + [3_035, 3_034, 3_033, 3_036, 3_035, 3_035], (26_710, 3_339, 3_339)),
-    ],
-)
-def test_split_has_the_sizes_of_the_published_datasets(documents_of_class, sizes):
-    labels = np.repeat(np.arange(len(documents_of_class)), documents_of_class)
-    assert len(labels) == sum(sizes)
-    assignment = assign_splits(labels, [str(n) for n in range(len(documents_of_class))], Split())
-    assert tuple(np.bincount(assignment)) == sizes
+def test_split_has_the_sizes_of_the_published_datasets():
+    """Those of arXiv, whose tenths are not whole."""
+    labels = np.repeat(np.arange(11), [3_036] * 5 + [3_035, 3_034, 3_033, 3_036, 3_035, 3_035])
+    assert np.bincount(assign_splits(labels, list(map(str, range(11))), Split())).tolist() == [26_710, 3_339, 3_339]
 
 
 def test_split_with_held_out_part_balance_and_sizes():
@@ -211,11 +203,7 @@ def test_duplicate_texts_are_reported(tmp_path):
 
 @pytest.mark.parametrize(
     ("other", "same"),
-    [
-        ("CAF\u00c9 STRASSE", True),
-        ("\tcafe\u0301 \n stra\u00dfe ", True),
-        ("cafe stra\u00dfe", False),
-    ],
+    [("CAF\u00c9 STRASSE", True), ("\tcafe\u0301 \n stra\u00dfe ", True), ("cafe stra\u00dfe", False)],
 )
 def test_duplicate_texts_in_case_space_and_accents(tmp_path, other, same):
     """One notion, for the summary, for what is dropped, for the records of runs and for descriptions of texts."""
@@ -285,14 +273,6 @@ def test_preparation_that_cannot_be_leaves_nothing(parts, tmp_path, options, err
     with pytest.raises(error, match=match):
         prepare_dataset(parts, tmp_path / "new" / "out", settings(**options))
     assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
-
-
-def test_preparation_that_fails_keeps_the_one_before(parts, tmp_path):
-    prepare_dataset(parts, tmp_path / "out", settings())
-    before = (tmp_path / "out" / "train.parquet").read_bytes()
-    with pytest.raises(DataError):
-        prepare_dataset(parts, tmp_path / "out", settings(min_chars=1000))
-    assert (tmp_path / "out" / "train.parquet").read_bytes() == before
 
 
 def test_program_prepares_articles_and_ground_truth(tmp_path):

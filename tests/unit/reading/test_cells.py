@@ -91,6 +91,8 @@ def test_truth_values_in_the_order_of_labels_warn(tmp_path, suffix, caplog):
     assert labels(path, ["true", "false"]) == [0, 1]
     assert labels(table(tmp_path, suffix, label=[1, 0]), ["spam", "ham"]) == [1, 0]
     assert not caplog.text
+    with pytest.raises(DataError, match="the label is"):
+        labels(table(tmp_path, suffix, label=[0]), ["true", "false"])
 
 
 @pytest.mark.parametrize("text", ["[OFF, NOT]", "[yes, no]"])

@@ -141,43 +141,6 @@ def test_json_lines_may_leave_out_a_label_but_no_text(tmp_path):
 FORMATS = {".parquet": parquet_bytes, ".csv": csv_bytes, ".jsonl": jsonl_bytes}
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    ("labels", "values", "numbers"),
-    [
-        (["1", "0"], [1, 0], [0, 1]),
-        (["-1", "1"], [-1, 1], [0, 1]),
-        (["1.0", "0.0"], [0, 1], [1, 0]),
-        (["5", "cat", "0"], [0, 5], [2, 0]),
-        (["True", "False"], [True, False], [0, 1]),
-        (["no", "yes"], [True, False], [1, 0]),
-        ([" no ", "yes"], [" no", "yes "], [0, 1]),
-    ],
-)
-def test_labels_mean_the_same_in_every_format(tmp_path, suffix, labels, values, numbers):
-    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "label": value} for value in values]))
-    assert [record.label for record in read(path, label="label", labels=labels)] == numbers
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize(
-    ("labels", "value"),
-    [
-        (["1", "0"], True),
-        (["01", "00"], 1),
-        (["-1.0", "1.0"], 0.0),
-        (["2", "4"], 1),
-        (["true", "false"], 0),
-        (["no", "yes"], 2),
-        (["no", "yes"], "maybe"),
-    ],
-)
-def test_label_that_could_mean_two_classes_is_refused(tmp_path, suffix, labels, value):
-    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "label": value}]))
-    found = repr(str(value) if suffix == ".csv" else value)
-    refuse(path, f"document 1: the label is {found}", label="label", labels=labels)
-
-
 def of_datasets(path, names, column, **options):
     """Write a table as the library `datasets` does, with the names of classes in the schema, and read it."""
     kind = {"names": names, "_type": "ClassLabel"}
@@ -196,12 +159,6 @@ def test_schema_with_another_order_of_classes_is_refused(tmp_path, values, optio
     remedy = json.loads(str(caught.value).split("Expected its order: ")[1][:-1])
     assert of_datasets(path, ["pos", "neg"], values, labels=remedy, **options) == values
     assert of_datasets(path, ["pos", "neg"], values, labels=["good", "bad"], **options) == values
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_column_that_is_missing_names_those_there_are(tmp_path, suffix):
-    path = write(tmp_path, suffix, CONTENTS[suffix])
-    refuse(path, "no column 'txt'; it has 'key', 'body', 'class'", **OPTIONS | {"text": "txt"})
 
 
 CUT = [(suffix, "") for suffix in (*CONTENTS, ".xml")] + [(".jsonl", ".gz"), (".csv", ".zip"), (".parquet", ".gz")]
@@ -397,23 +354,6 @@ def test_labels_of_words_are_lists(tmp_path, suffix):
     for rows in (NAMES, NUMBERS):
         path = write(tmp_path, suffix, FORMATS[suffix](rows))
         assert [record.label for record in read(path, **OF_WORDS)] == [[0, -100, 1], [-100], []]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "values", "groups"),
-    [
-        (".csv", [12, -3], ["12", "-3"]),
-        (".parquet", [12.0, -3.0], ["12", "-3"]),
-        (".jsonl", ["far", " near "], ["far", "near"]),
-        (".csv", [True, False], ["true", "false"]),
-        (".jsonl", [1.5, 2**70], ["1.5", str(2**70)]),
-    ],
-)
-def test_group_is_a_number_or_a_name(tmp_path, suffix, values, groups):
-    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "far": value} for value in values]))
-    assert [record.group for record in read(path, group="far")] == groups
-    assert [record.group for record in read(path)] == [None, None]
-    refuse(path, "no column 'near'", group="near")
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

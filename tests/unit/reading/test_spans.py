@@ -34,10 +34,7 @@ def test_spans_of_a_long_text_end_in_a_short_message(text):
     assert len(str(raised.value)) < 200
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["word", "[(0, 12", 7, [1, 2], [[1, 2, 3]], [["1", "2"]], [[0.0, 1.0]], [[True, 2]]],
-)
+@pytest.mark.parametrize("value", ["word", "[(0, 12", 7, [1, 2], [[1, 2, 3]], [["1", "2"]], [[0.0, 1.0]], [[True, 2]]])
 def test_spans_of_another_form_are_refused(value):
     with pytest.raises(ValueError, match="is no (list of pairs|pair of whole numbers)"):
         parse_spans(value)

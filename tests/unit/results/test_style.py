@@ -2,11 +2,7 @@ import matplotlib.style
 import pytest
 from matplotlib.figure import Figure
 
-from lib.results.style import (
-    STYLE,
-    colours_and_markers,
-    save_figure,
-)
+from lib.results.style import STYLE, colours_and_markers, save_figure
 
 
 def test_colours_of_families():

@@ -46,8 +46,9 @@ def labelled(folder, tokenizer):
     return folder / "out/train"
 
 
-def tokenize(path, tokenizer, out):
-    tokenize_dataset({"train": path}, tokenizer, max_tokens=12, folder=out, lengths=out.parent / "lengths.json")
+def tokenize(path, tokenizer, out, max_tokens=12):
+    lengths = out.parent / "lengths.json"
+    tokenize_dataset({"train": path}, tokenizer, max_tokens=max_tokens, folder=out, lengths=lengths)
 
 
 def shards(folder):
@@ -76,9 +77,8 @@ def test_corpus_in_order(folder, tokenizer, tmp_path):
     assert [split["documents"] for split in statistics.values()] == [35, 25, 10, 5]
     assert statistics["train_short"]["at_limit"] == 1.0
     lengths, long = np.array(tokens["length"][25:]), statistics["train_long"]
-    assert long["mean"] == pytest.approx(lengths.mean())
-    assert long["std"] == pytest.approx(lengths.std())
-    assert long["median"] == pytest.approx(np.median(lengths))
+    expected = [lengths.mean(), lengths.std(), np.median(lengths)]
+    assert [long[name] for name in ("mean", "std", "median")] == pytest.approx(expected)
     assert (long["min"], long["max"], long["at_limit"]) == (lengths.min(), lengths.max(), 0.0)
     assert statistics["train"]["mean"] == pytest.approx(np.mean(tokens["length"][:]))
 
@@ -156,13 +156,7 @@ def tagged(path, **columns):
 
 
 def test_labels_of_first_tokens(pieces, tmp_path, caplog):
-    tokenize_dataset(
-        {"train": tagged(tmp_path / "prepared.parquet")},
-        pieces,
-        max_tokens=6,
-        folder=tmp_path / "out",
-        lengths=tmp_path / "lengths.json",
-    )
+    tokenize(tagged(tmp_path / "prepared.parquet"), pieces, tmp_path / "out", max_tokens=6)
     tokens = load_tokens(tmp_path / "out/train")
     assert tokens.column_names == ["id", "input_ids", "length", "labels", "group"]
     # [CLS] cat ##s cat - [SEP]; [CLS] sat cat ##s [SEP]; [CLS] cat cat cat cat [SEP]
@@ -178,9 +172,7 @@ def test_labels_of_first_tokens(pieces, tmp_path, caplog):
 def test_labels_without_a_token(pieces, tmp_path):
     path = tagged(tmp_path / "prepared.parquet", label=[[-100, -100, 1], [-100, 2], [-100] * 5])
     with pytest.raises(DataError):
-        tokenize_dataset(
-            {"train": path}, pieces, max_tokens=3, folder=tmp_path / "out", lengths=tmp_path / "lengths.json"
-        )
+        tokenize(path, pieces, tmp_path / "out", max_tokens=3)
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -420,16 +420,6 @@ def test_layouts_without_tokenizer_json(name, tmp_path):
     assert max(window.ends) == 7
 
 
-def template(token):
-    """Return a post-processor that names a token without saying which it is."""
-    return {
-        "type": "TemplateProcessing",
-        "single": [{"SpecialToken": {"id": token, "type_id": 0}}],
-        "pair": [],
-        "special_tokens": {},
-    }
-
-
 UNCASED = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
 
 
@@ -489,10 +479,12 @@ def test_vocabulary_with_gaps(ids, tmp_path):
         assert sentinel_ids(TextTokenizer.load(tmp_path / "made").backend) == [*added]
 
 
+NAMELESS = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}]}
+"""A post-processor that names a token without saying which it is."""
 SPOILT = {
     "unknown token": {"model": {"type": "BPE", "unk_token": "[NO]", "vocab": WORDS, "merges": []}},
     "no unknown token": {"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}},
-    "panic at a text": {"post_processor": template("[X]")},
+    "panic at a text": {"post_processor": NAMELESS | {"pair": [], "special_tokens": {}}},
 }
 
 

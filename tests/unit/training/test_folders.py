@@ -56,11 +56,7 @@ def _holding(name):
     return put
 
 
-PUT = {
-    "hidden": (_holding(".env"), ".env"),
-    "folder": (_holding("model/weights"), "model"),
-    "link": (_link, "link"),
-}
+PUT = {"hidden": (_holding(".env"), ".env"), "folder": (_holding("model/weights"), "model"), "link": (_link, "link")}
 
 
 def content(folder):

@@ -52,11 +52,7 @@ def test_devices_without_a_gpu(monkeypatch):
 
 @pytest.mark.parametrize(
     ("device", "precision", "multiplies", "warned"),
-    [
-        ("auto", "bf16", False, True),
-        ("cpu", "bf16", True, False),
-        ("cpu", "fp32", False, False),
-    ],
+    [("auto", "bf16", False, True), ("cpu", "bf16", True, False), ("cpu", "fp32", False, False)],
 )
 def test_bf16_on_a_cpu_without_instructions(monkeypatch, caplog, device, precision, multiplies, warned):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -260,10 +260,8 @@ def test_settings_of_a_run():
         ("datasets/arxiv/labels", ["a", "b", "c"]),
     )
     settings = json.loads(made.run(key("finetune", "favor-m64", "arxiv", 2)).settings)
-    assert settings["seed"] == 2
-    assert settings["labels"] == ["a", "b", "c"]
-    assert settings["max_tokens"] == 256
-    assert settings["precision"] == "fp32"
+    own = {"seed": 2, "labels": ["a", "b", "c"], "max_tokens": 256, "precision": "fp32"}
+    assert settings.items() >= own.items()
     assert (settings["recipe"]["epochs"], settings["recipe"]["keep"]) == (7, ["best"])
     assert settings["recipe"].keys() == {*Recipe.model_fields} - {"class_weights", "patience"}
     assert settings["task"]["classifier_dropout"] == 0.3

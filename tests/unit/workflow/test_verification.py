@@ -30,10 +30,8 @@ def edited(code):
     changed, new, *_ = [name for name in kept.definitions if name.startswith("studies.hate_speech.description:")]
     definitions = kept.definitions | {changed: "another", "studies.hate_speech.description:gone": "any"}
     del definitions[new]
-    write_json(
-        code / f"{digest}.json",
-        kept.model_copy(update={"definitions": definitions, "files": {"gone.py": ""}}).model_dump(),
-    )
+    changes = {"definitions": definitions, "files": {"gone.py": ""}}
+    write_json(code / f"{digest}.json", kept.model_copy(update=changes).model_dump())
     return digest, changed.split(":")[1], new.split(":")[1]
 
 
@@ -124,15 +122,8 @@ def test_accepted_code_and_inputs_do_not_differ(tmp_path, run, code):
     write_record(run, record.model_copy(update={"code": digest}))
     (tmp_path / "tokenizer/vocab.txt").write_text("a\nc\n")
     assert len(problems(tmp_path)[str(run)]) == 2
-    inputs = {"tokenizer": digest_of(tmp_path / "tokenizer")}
-    entry = {
-        "when": "2026",
-        "reason": "why",
-        "changes": [],
-        "settings": {},
-        "code": code_digest(SCRIPT),
-        "inputs": inputs,
-    }
+    entry = {"when": "2026", "reason": "why", "changes": [], "settings": {}, "code": code_digest(SCRIPT)}
+    entry |= {"inputs": {"tokenizer": digest_of(tmp_path / "tokenizer")}}
     write_json(code / ACCEPTED, {str(run): [entry]})
     found = verify(str(tmp_path), str(code))
     assert not found.differing
@@ -176,7 +167,7 @@ def test_changed_field_of_a_record_differs(tmp_path):
     values = {"saved_steps": None} | json.loads((folder / "run.json").read_text())
     changed = {str: "x", int: 7, float: 0.123, list: ["x"], dict: {"x": 1}, type(None): "x"}
     for field in RunRecord.model_fields.keys() - {"digest"}:
-        write_json(folder / "run.json", values | {field: changed[type(values[field])]})
+        write_json(folder / "run.json", values | {field: changed[type(values.get(field))]})
         with contextlib.suppress(DataError):  # no record any more
             assert "run.json has changed since the run" in problems(tmp_path)[str(folder)], field
 

@@ -4,16 +4,7 @@ import itertools
 
 import pytest
 import torch
-from encoder_cases import (
-    EXAMPLES,
-    MIXES,
-    EncoderForMaskedLM,
-    build,
-    labelled,
-    masks,
-    tiny_config,
-    token_ids,
-)
+from encoder_cases import EXAMPLES, MIXES, EncoderForMaskedLM, build, labelled, masks, tiny_config, token_ids
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel

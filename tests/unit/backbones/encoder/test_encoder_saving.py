@@ -4,12 +4,7 @@ import json
 
 import pytest
 import torch
-from encoder_cases import (
-    EncoderForMaskedLM,
-    EncoderForSequenceClassification,
-    build,
-    fresh_python,
-)
+from encoder_cases import EncoderForMaskedLM, EncoderForSequenceClassification, build, fresh_python
 from transformers import BertTokenizer
 
 from lib.attention.contract import set_step

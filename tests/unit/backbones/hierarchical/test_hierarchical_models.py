@@ -21,16 +21,12 @@ BERT = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "interm
 BERT |= {"num_attention_heads": 4, "max_position_embeddings": 16, "initializer_range": 0.3}
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "initializer_range": 0.3}
 ENCODER = {"kind": "encoder", "num_attention_heads": 2, "intermediate_size": 32, **SIZES}
+FAVOR = {"kind": "favor", "nb_features": 8}
 ENCODERS = {
     "bert": {"kind": "pretrained", "architecture": BERT},
-    "bert with favor": {
-        "kind": "pretrained",
-        "architecture": BERT,
-        "attention_dropout": 0.0,
-        "mechanism": {"kind": "favor", "nb_features": 8},
-    },
+    "bert with favor": {"kind": "pretrained", "architecture": BERT, "attention_dropout": 0.0, "mechanism": FAVOR},
     "lsh": ENCODER | {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}},
-    "favor": ENCODER | {"mechanism": {"kind": "favor", "nb_features": 8}},
+    "favor": ENCODER | {"mechanism": FAVOR},
     "gru": {"kind": "recurrent", "cell": "gru", **SIZES},
 }
 SEGMENT, OVERLAP = 8, 2

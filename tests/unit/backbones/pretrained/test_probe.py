@@ -60,8 +60,7 @@ IN_THE_RING = ("llama", "bert", "gemma3_text")
 
 
 @pytest.mark.parametrize(
-    "family",
-    [pytest.param(name, marks=[] if name in IN_THE_RING else pytest.mark.extended) for name in FAMILIES],
+    "family", [pytest.param(name, marks=[] if name in IN_THE_RING else pytest.mark.extended) for name in FAMILIES]
 )
 def test_family_and_direction(family):
     """In each direction that it has, in both implementations and types; a batch of one, and no other direction."""

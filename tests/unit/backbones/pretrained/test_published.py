@@ -370,47 +370,30 @@ def test_weights_in_the_older_form(files, dtype, publish_encoder):
 
 OLD = {
     "modernbert": {
-        "architectures": ["ModernBertForMaskedLM"],
-        "bos_token_id": 2,
-        "classifier_pooling": "mean",
-        "cls_token_id": 1,
         "deterministic_flash_attn": False,
-        "dtype": "float32",
-        "eos_token_id": 1,
         "global_attn_every_n_layers": 3,
         "global_rope_theta": 160000,
         "gradient_checkpointing": False,
-        "hidden_activation": "gelu",
         "layer_norm_eps": 1e-05,
         "local_attention": 8,
         "local_rope_theta": 160000,
-        "mask_token_id": 4,
         "norm_eps": 1e-05,
         "pad_token_id": 0,
         "position_embedding_type": "sans_pos",
-        "sep_token_id": 1,
         "sparse_pred_ignore_index": -100,
         "sparse_prediction": False,
     },
     "gpt2": {
-        "activation_function": "gelu_new",
-        "architectures": ["GPT2LMHeadModel"],
         "attn_pdrop": 0.1,
         "n_ctx": 64,
         "n_embd": 16,
         "n_head": 4,
-        "n_inner": None,
         "n_layer": 2,
         "n_positions": 64,
-        "summary_activation": None,
-        "summary_first_dropout": 0.1,
-        "summary_proj_to_labels": True,
-        "summary_type": "cls_index",
-        "summary_use_proj": True,
         "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
     },
 }
-"""Fields of `config.json` as they were published: by jhu-clsp/mmBERT-base and gpt2; with the sizes of a small model."""
+"""Fields of the config.json of jhu-clsp/mmBERT-base and gpt2, but for those still written; sizes of a small model."""
 
 
 @pytest.mark.parametrize("kind", OLD)

@@ -6,12 +6,7 @@ import shutil
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForTokenClassification,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig

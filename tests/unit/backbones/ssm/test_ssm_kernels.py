@@ -4,11 +4,11 @@ import importlib
 
 import pytest
 import torch
+from scans import by_torch, errors, run, truth
 
 from lib.attention.kernels import set_kernels
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.model import SsmModel
-from lib.backbones.ssm.scan import scan
 from lib.core.errors import RunError
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
@@ -34,34 +34,8 @@ def drawn(length, *, batch=2, heads=3, width=16, size=16, rate=1.0, dtype=torch.
     return [normal(*shape), decay, normal(batch, length, size), normal(batch, length, size), normal(*shape)]
 
 
-def run(function, tensors):
-    """Return the output and the gradients of inputs, log-decays, write and read directions."""
-    *arguments, cotangent = tensors
-    leaves = [tensor.detach().requires_grad_() for tensor in arguments]
-    output = function(*leaves)
-    return [output.detach(), *torch.autograd.grad(output, leaves, cotangent.to(output.dtype))]
-
-
 def by_kernels(tensors, reverse=False):
     return run(lambda *leaves: kernels.ScanByTriton.apply(*leaves, reverse), tensors)
-
-
-def by_torch(tensors, reverse=False):
-    def scanned(*leaves):
-        return scan(*(each.flip(1) for each in leaves), 16).flip(1) if reverse else scan(*leaves, 16)
-
-    return run(scanned, tensors)
-
-
-def truth(tensors, reverse=False):
-    return by_torch([tensor.double() for tensor in tensors], reverse)
-
-
-def errors(found, expected):
-    """Return the relative errors of output and gradients, as norms."""
-    return [
-        ((mine.double() - theirs).norm() / theirs.norm()).item() for mine, theirs in zip(found, expected, strict=True)
-    ]
 
 
 def assert_near(found, expected, tolerance):

@@ -44,7 +44,5 @@ def test_printed_classes(tmp_path):
     printed = published_classes("grid", "finetune", "imdb", "tfidf")["f1_percent"]
     found = made.frame.set_index("label")["f1_published"]
     assert pd.isna(found["class accuracy"])
-    assert (
-        found[["negative", "positive", "accuracy", "macro average"]].tolist()
-        == printed[["negative", "positive", "accuracy", "macro average"]].tolist()
-    )
+    shared = ["negative", "positive", "accuracy", "macro average"]
+    assert found[shared].tolist() == printed[shared].tolist()

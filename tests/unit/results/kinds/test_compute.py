@@ -59,11 +59,8 @@ def test_rates_of_hardware(scope):
         "tfidf,a laptop,,0.040,0.040,,,",
         "sdpa,NVIDIA A100-SXM4-40GB,4.000,2.000,6.000,7.50,2.400,1.200",
     ]
-    assert [column.label for column in table.columns.values()][3:] == [
-        "price [EUR]",
-        "energy [kWh]",
-        "CO2 equivalent [kg]",
-    ]
+    labels = [column.label for column in table.columns.values()]
+    assert labels[3:] == ["price [EUR]", "energy [kWh]", "CO2 equivalent [kg]"]
     priced = parsed(rates={"laptop": {"price_per_hour": 0.5}}, currency="EUR").make(scope)
     assert list(priced.columns)[3:] == ["price"]
     assert priced.frame["price"].tolist()[0] == pytest.approx(0.02)

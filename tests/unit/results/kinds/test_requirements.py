@@ -9,42 +9,28 @@ SAVINGS = {"lsh": {"time": 15, "memory": 25}, "favor": {"time": 20, "memory": 30
 
 
 def parsed(**values):
-    return TABLES.parse(
-        {"kind": "requirements", "stage": "finetune", "time": ["finetune"], "savings": SAVINGS} | values
-    )
+    given = {"kind": "requirements", "stage": "finetune", "time": ["finetune"], "savings": SAVINGS}
+    return TABLES.parse(given | values)
 
 
-def verdicts(table, dataset="imdb"):
-    rows = table.frame[table.frame["dataset"] == dataset]
-    return dict(
-        zip(rows["model"], rows[["quality", "cost", "stability"]].itertuples(index=False, name=None), strict=True)
-    )
+def verdicts(table):
+    return table.frame.set_index("model")[["quality", "cost", "stability"]].apply(tuple, axis=1).to_dict()
 
 
 @pytest.fixture
 def results(tmp_path):
-    """Write one run per model and dataset and seed, and return a scope of them."""
+    """Write one run per model and seed, and return a scope of them."""
 
-    def write(scores, baseline=0.80, datasets=("imdb",), costs=None, models=None, seeds=1, **fields):
+    def write(scores, costs=None, seeds=1, hardware=None):
         folders = []
-        for dataset in datasets:
-            for seed in range(seeds):
-                for model, score in scores.items():
-                    seconds, memory = (costs or {}).get(model, (100.0, 1000.0))
-                    score = score[seed] if isinstance(score, tuple) else score
-                    score = score[dataset] if isinstance(score, dict) else score
-                    folders.append(
-                        write_run(
-                            tmp_path, "finetune", model, dataset, seed,
-                            test_f1_macro=score, seconds=seconds, peak_memory_mb=memory,
-                            hardware=fields.get("hardware", {}).get(model, "A100"),
-                        )
-                    )  # fmt: skip
-                if baseline is not None:
-                    folders.append(write_baseline(tmp_path, dataset, baseline, seed))
-        beside = {"reference": "sdpa"} | ({"baseline": "tfidf"} if baseline is not None else {})
-        rows = [*([] if baseline is None else ["tfidf"]), *scores]
-        return scope_of(folders, {"finetune": list(datasets)}, models or rows, **beside)
+        for seed in range(seeds):
+            for model, score in scores.items():
+                seconds, memory = (costs or {}).get(model, (100.0, 1000.0))
+                values = {"test_f1_macro": score[seed] if isinstance(score, tuple) else score, "seconds": seconds}
+                values |= {"peak_memory_mb": memory, "hardware": (hardware or {}).get(model, "A100")}
+                folders.append(write_run(tmp_path, "finetune", model, "imdb", seed, **values))
+            folders.append(write_baseline(tmp_path, "imdb", 0.80, seed))
+        return scope_of(folders, {"finetune": ["imdb"]}, ["tfidf", *scores], reference="sdpa", baseline="tfidf")
 
     return write
 

@@ -15,43 +15,22 @@ WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
 LABELS = np.arange(200) % 2
 
 
-def scope(tmp_path):
-    folders, datasets = [], ["imdb", "arxiv"]
-    for dataset in datasets:
-        for model, wrong in WRONG.items():
-            trained = write_run if model != "tfidf" else None
-            folder = (
-                trained(tmp_path, "finetune", model, dataset) if trained else write_baseline(tmp_path, dataset, 0.7)
-            )
-            predictions = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
-            folders.append(write_predictions(folder, ["no", "yes"], LABELS, predictions))
-    return scope_of(folders, {"finetune": datasets}, list(WRONG), baseline="tfidf")
-
-
-def figure(scope, **settings):
-    return ScoreIntervalsFigure(kind="score_intervals", stage="finetune", **settings).draw(scope)
-
-
-def drawn(axes):
-    """By model: its place from the top, its score, its interval."""
-    points = {line.get_gid(): line for line in axes.lines if line.get_gid()}
-    bars = [collection.get_segments()[0] for collection in axes.collections]
-    return {
-        model: (int(point.get_ydata()[0]), point.get_xdata()[0], *bar[:, 0])
-        for (model, point), bar in zip(points.items(), bars, strict=True)
-    }
-
-
 def test_bars_are_intervals(tmp_path):
-    shown = scope(tmp_path)
-    axes = figure(shown, confidence=0.9).axes[1]
-    grid = shown.grid("finetune")
-    paired = paired_predictions(grid[grid["dataset"] == "arxiv"])
-    for model, (_, score, low, high) in drawn(axes).items():
+    folders = []
+    for model, wrong in WRONG.items():
+        tfidf = model == "tfidf"
+        run = write_baseline(tmp_path, "arxiv", 0.7) if tfidf else write_run(tmp_path, "finetune", model, "arxiv")
+        predictions = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+        folders.append(write_predictions(run, ["no", "yes"], LABELS, predictions))
+    scope = scope_of(folders, {"finetune": ["arxiv"]}, list(WRONG), baseline="tfidf")
+    (axes,) = ScoreIntervalsFigure(kind="score_intervals", stage="finetune", confidence=0.9).draw(scope).axes
+    paired = paired_predictions(scope.grid("finetune"))
+    points = {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
+    assert set(points) == set(WRONG) - {"tfidf"}
+    for (model, score), bar in zip(points.items(), axes.collections, strict=True):
         assert score == pytest.approx(100 - WRONG[model] / 2)
-        assert [low, high] == pytest.approx(
-            [100 * end for end in paired.score(paired.models.index(model)).score_interval(0.9)]
-        )
+        ends = paired.score(paired.models.index(model)).score_interval(0.9)
+        assert bar.get_segments()[0][:, 0].tolist() == pytest.approx([100 * end for end in ends])
     assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval\nover documents"]
 
 
