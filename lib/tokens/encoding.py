@@ -17,10 +17,7 @@ from lib.tokens.tokenizer import TextTokenizer, require_several
 
 
 def encode(
-    texts: Iterable[str],
-    tokenizer: TextTokenizer | str | Path,
-    max_tokens: int,
-    labels: Iterable[int] | None = None,
+    texts: Iterable[str], tokenizer: TextTokenizer | str | Path, max_tokens: int, labels: Iterable[int] | None = None
 ) -> dict[str, torch.Tensor]:
     """Return texts as the tensors that a model takes: `model(**encode(...))`.
 

@@ -362,11 +362,7 @@ def _tokenised(
 
 
 def _windows(
-    rows: Sequence[Mapping[str, Any]],
-    tokenizer: TextTokenizer,
-    max_tokens: int,
-    stride: float,
-    names: Sequence[str],
+    rows: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer, max_tokens: int, stride: float, names: Sequence[str]
 ) -> tuple[dict[str, list[Any]], int]:
     """Return the columns `names` of a split for the windows of some documents, and how many spans hold a token."""
     columns: dict[str, list[Any]] = {name: [] for name in names}

@@ -292,12 +292,7 @@ def items(batches: Iterable[Batch], class_weights: torch.Tensor | None = None) -
 
 
 def _collated(
-    collator: Collator,
-    scored: bool,
-    typed: bool,
-    examples: Sequence[Mapping[str, Any]],
-    *,
-    of_few_shapes: bool = False,
+    collator: Collator, scored: bool, typed: bool, examples: Sequence[Mapping[str, Any]], *, of_few_shapes: bool = False
 ) -> Batch:
     """Return the batch of a process's examples; there may be none, see `known_beforehand` and `rounded`.
 

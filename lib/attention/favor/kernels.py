@@ -118,18 +118,7 @@ class AttendByTriton(torch.autograd.Function):
         means = torch.empty_like(normalisers)
         plan = _plan("query gradients", query, draws)
         mask = real if padded else query
-        tensors: tuple[Any, ...] = (
-            query,
-            output,
-            gradient,
-            draws,
-            mask,
-            sums,
-            summaries,
-            normalisers,
-            of_query,
-            means,
-        )
+        tensors: tuple[Any, ...] = (query, output, gradient, draws, mask, sums, summaries, normalisers, of_query, means)
         strides = (query.stride(), output.stride(), gradient.stride(), of_query.stride())
         plan.launch(_query_gradients_kernel, *tensors, *strides, scale, PADDED=padded)
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.

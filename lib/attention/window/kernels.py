@@ -606,15 +606,7 @@ def _backward_of_few(
         other_normaliser = tl.load(normalisers + others, mask=others < high, other=float("inf"))
         other_mean = tl.load(means + others, mask=others < high, other=0.0)
         of_keys, of_values = _add_as_keys(
-            scores,
-            other_queries,
-            other_gradients,
-            values,
-            other_normaliser,
-            other_mean,
-            of_keys,
-            of_values,
-            SCALE,
+            scores, other_queries, other_gradients, values, other_normaliser, other_mean, of_keys, of_values, SCALE
         )
     columns = tl.arange(0, PADDED)
     inside = (ranks < GLOBAL)[:, None] & (columns < WIDTH)[None, :]
