@@ -31,7 +31,7 @@ def write_fit(fit: Fit, folder: Path) -> None:
     """Write a fit to a folder, which may be there."""
     folder.mkdir(exist_ok=True)
     (folder / WORDS).write_text(json.dumps(fit.words, ensure_ascii=False), encoding="utf-8")
-    save_file({name: np.ascontiguousarray(array) for name, array in fit.numbers.items()}, folder / NUMBERS)
+    save_file({name: np.array(array, order="C") for name, array in fit.numbers.items()}, folder / NUMBERS)
 
 
 def read_fit(folder: Path, words: Iterable[str], numbers: Iterable[str]) -> Fit:

@@ -37,9 +37,13 @@ def fitted(folder, frame, **settings):
 
 
 @pytest.mark.parametrize("weighting", ["none", "tfidf"])
-def test_classes_of_unseen_words(folder, weighting):
+def test_classes_of_unseen_words(folder, weighting, tmp_path):
     frame = pd.DataFrame({"text": ["dull story", "bright story"] * 10, "label": [0, 1] * 10})
-    found = fitted(folder, frame, weighting=weighting).class_probabilities(pd.Series(["tiresome", "lively"]), 3)
+    backbone, stored_fit = fitted(folder, frame, weighting=weighting), made("gone", weighting=weighting)
+    found = backbone.class_probabilities(pd.Series(["tiresome", "lively"]), 3)
+    backbone.save(tmp_path / "model")
+    stored_fit.load(tmp_path / "model")
+    assert (stored_fit.class_probabilities(pd.Series(["tiresome", "lively"]), 3) == found).all()
     assert found.argmax(axis=1).tolist() == [0, 1]
     assert found.sum(axis=1) == pytest.approx(np.ones(2))
     assert (found[:, 2] == 0).all()
