@@ -101,7 +101,11 @@ def _opened(folder: Path, config: BackboneConfig, settings: ReaderSettings, task
     """Return the model with the weights of its folder, or with those that its run evaluated."""
     auto = getattr(transformers, task.auto_model())
     if not (folder / START).is_dir():
-        return open_model(auto, folder).eval()
+        model = open_model(auto, folder).eval()
+        for weight in filter(torch.is_floating_point, model.parameters()):
+            # In memory of its own, as in training: the last digits of some products depend on where a file was mapped.
+            weight.data = weight.data.clone()
+        return model
     with torch.random.fork_rng():
         torch.manual_seed(derive_seed("weights", settings.seed) % 2**32)  # as `assemble` draws what weights lack
         model = auto.from_config(config)

@@ -3,10 +3,10 @@
 import json
 import random
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.predicting.predict import predict
 
@@ -131,13 +131,18 @@ def test_numbers_learnt_and_shown(made):
         assert table.loc[model, "likeness_pearson"] == pytest.approx(metrics["test_pearson"], abs=1e-4)
 
 
-def test_predicted_by_hand_as_in_the_run(made, files, tmp_path):
-    folder = run(made, "judge", "segments", "claims")
-    with pytest.raises(RunError, match="--pair-column"):
-        predict(folder / "model", files / "claims-test.csv", tmp_path / "out.csv", column="premise")
-    columns = {"column": "premise", "pair_column": "hypothesis"}
-    predict(folder / "model", files / "claims-test.csv", tmp_path / "out.csv", **columns)
-    found = pd.read_csv(tmp_path / "out.csv")
-    recorded = pd.read_parquet(folder / "predictions.parquet").query("split == 'test'")
-    assert found["label"].tolist() == [KINDS[number] for number in recorded["prediction"]]
-    assert found[KINDS[0]].to_numpy() == pytest.approx([each[0] for each in recorded["probabilities"]], abs=1e-5)
+def test_predicted_by_hand_as_in_the_run(made, tmp_path):
+    rows = [(model, "claims") for model in ("counting", "plain", "segments", "bert")]
+    for model, entry in (*rows, ("plain", "likeness"), ("segments", "likeness")):
+        folder = run(made, "judge", model, entry)
+        source = made.results / "data" / entry / "prepared/test.parquet"
+        predict(folder, source, tmp_path / "out.csv", column="text", pair_column="text_pair", id="id", device="cpu")
+        found = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip", dtype={"id": str}).set_index("id")
+        recorded = pd.read_parquet(folder / "predictions.parquet").query("split == 'test'").set_index("id")
+        expected = {"prediction": recorded["prediction"]}
+        if entry == "claims":
+            expected = dict(zip(KINDS, np.stack(recorded["probabilities"]).T, strict=True))
+            assert found.loc[recorded.index, "label"].tolist() == [KINDS[each] for each in recorded["prediction"]]
+        for name, values in expected.items():
+            own = found.loc[recorded.index, name].to_numpy(values.dtype)
+            assert own.tolist() == values.tolist(), (model, entry, name)
