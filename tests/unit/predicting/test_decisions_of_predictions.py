@@ -17,7 +17,7 @@ WORDS = [["bright", "lively", "warm"], ["dull", "grim", "cold"]]
 
 
 def documents(count, seed):
-    """Return texts of three words, of which each is of the text's class with a chance of 70 %."""
+    """Return texts of three words; each word belongs to the text's class with a chance of 70 %."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(2, size=count)
     texts = [
