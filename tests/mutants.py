@@ -24,6 +24,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = 0.05
 """Share of the mutants that may survive."""
+ANY_RING = ("-m", "not study and not slow and not slurm and not gpu")
+"""Arguments of pytest for tests that a mutant names: they may be of the second ring."""
 SECONDS = 900
 """Limit of one call of pytest."""
 
@@ -79,7 +81,7 @@ def noticed(mutant):
         copy_of_repository(folder)
         path = folder / mutant["file"]
         path.write_text(broken(mutant, path.read_text(encoding="utf-8")), encoding="utf-8")
-        return failing(folder, *mutant["by"].split()) or failing(folder)
+        return failing(folder, *ANY_RING, *mutant["by"].split()) or failing(folder)
 
 
 def main():
@@ -94,7 +96,7 @@ def main():
     for mutant in mutants:
         broken(mutant, (ROOT / mutant["file"]).read_text(encoding="utf-8"))
     named = sorted({word for mutant in mutants for word in mutant["by"].split() if "/" in word})  # without `-k`
-    if test := failing(ROOT, *named):
+    if test := failing(ROOT, *ANY_RING, *named):
         sys.exit(f"Without any mutant {test} fails.")
     survivors = 0
     with ThreadPoolExecutor(arguments.jobs) as threads:

@@ -88,7 +88,7 @@ class Reader(ABC):
 
     @property
     def columns(self) -> list[str]:
-        """Columns of `table`."""
+        """Columns of `answers`, in order."""
         if self.settings.task.numbers:
             return ["id", "prediction"]
         if self.settings.task.label_per != "document":

@@ -45,9 +45,8 @@ class TokenReader(Reader):
         if not isinstance(config, BackboneConfig):
             raise RunError(f"{folder}: is a model of transformers, which its pipeline reads. Expected one of a run.")
         self.tokenizer = TextTokenizer.of_model(folder, config.vocab_size)
-        longest, stored = config.parameters.longest(), self.tokenizer.backend.model_max_length
-        # transformers writes 1e30 for no limit
-        limit = max_tokens or settings.max_tokens or (stored if stored < WHOLE else longest or WHOLE)
+        longest = config.parameters.longest()
+        limit = max_tokens or settings.max_tokens or longest or WHOLE
         if longest is not None and limit > longest:
             raise ConfigError(f"max_tokens = {limit}, but {folder} reads at most {longest}. Expected no more.")
         self.limit = limit

@@ -70,7 +70,7 @@ class ReaderSettings(BaseSettings):
     backbone: AnyBackbone
     """The backbone of its run."""
     max_tokens: PositiveInt | None = None
-    """Tokens that documents were cut to; null = as its tokeniser says."""
+    """Tokens that documents are cut to; null = as many as it has positions for."""
     texts: Texts = "single"
     """Form of its documents: single texts, or pairs, read together or separately."""
     window_stride: float | None = None

@@ -117,7 +117,8 @@ def _train(
             tokenizer.save_pretrained(place)
     if predictions is not None:
         task, training = trainer.task, splits["train"]
-        reader = ReaderSettings.of(run, task.state(), texts=texts_of(training), window_stride=stride_of(training))
+        form = {"texts": texts_of(training), "window_stride": stride_of(training)}
+        reader = ReaderSettings.of(run, task.state(), **form, max_tokens=tokenizer.model_max_length)
         reader.write(staged / MODEL, predictions)
         for place in filter(Path.is_dir, (staged / MODEL / name for name in ("best", "last"))):
             reader.model_copy(update={"state": {}}).write(place)
