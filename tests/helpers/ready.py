@@ -76,6 +76,7 @@ def _serve(modules):
         return
     for name in [name for name in sys.modules if name.partition(".")[0] == "lib"]:
         del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not f"{finder.__module__}.".startswith("lib.")]
     given = call.environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in given if path and path not in sys.path]
     call.run()
