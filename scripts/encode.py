@@ -29,17 +29,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--work", required=True, type=Path, metavar="FOLDER", help="for what a stopped call leaves")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder to appear")
-    arguments = parser.parse_args(argv)
-    make_vectors(
-        arguments.name,
-        program.read_settings(EncoderSettings, read_mapping(arguments.settings)),
-        weights=arguments.weights,
-        tokenizer=arguments.tokenizer,
-        splits={split: getattr(arguments, split) for split in SPLITS},
-        out=arguments.out,
-        work=arguments.work,
-        device=arguments.device,
-    )
+    arguments = vars(parser.parse_args(argv))
+    arguments["settings"] = program.read_settings(EncoderSettings, read_mapping(arguments["settings"]))
+    make_vectors(splits={split: arguments.pop(split) for split in SPLITS}, **arguments)
 
 
 if __name__ == "__main__":

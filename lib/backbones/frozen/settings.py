@@ -26,7 +26,7 @@ class EncoderSettings(ForeignStart):
 
 
 class Settings(LogisticSettings):
-    """Vectors of texts by encoders that do not train, and a linear decision: fitted in one go, without a training loop."""
+    """Vectors of texts by encoders that do not train, and a linear decision: fitted in one go."""
 
     takes_pairs: ClassVar[bool] = False
 

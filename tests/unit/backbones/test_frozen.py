@@ -1,6 +1,7 @@
 """Vectors by encoders that do not train, and the decision on them, against transformers and scikit-learn themselves."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -70,7 +71,7 @@ def test_segments_by_hand(published):
     assert count > 2
     parts = []
     model = BertModel.from_pretrained(published).eval()
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         piece = [tokenizer.cls_token_id, *ids[start:end], tokenizer.sep_token_id]
         with torch.inference_mode():
             parts.append(model(torch.tensor([piece])).last_hidden_state[0].mean(dim=0).numpy())
