@@ -34,7 +34,7 @@ from benchmarks.comparison import Name, compare
 from benchmarks.cost import keep_freed_memory, repeated
 from benchmarks.implementations import AttentionCase, Padding, is_installed, own_cases
 from benchmarks.tables import COLUMNS, LEAST
-from lib.advice.cost import Computation
+from benchmarks.timing import Computation
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from benchmarks.cost import clock_mhz, machine, matrix_rate, runs, spread, with_peak_mb
-from benchmarks.timing import host_seconds
-from lib.advice.cost import Computation
+from benchmarks.timing import Computation, host_seconds
 from lib.attention.kernels import has_kernels
 from lib.attention.settings import Kernels, Mechanisms, each_of
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from benchmarks.timing import Key, Queue, interleaved, warm_up
-from lib.advice.cost import Computation, processor, resident_mb, timed
+from benchmarks.timing import Computation, Key, Queue, interleaved, timed, warm_up
+from lib.advice.cost import processor, resident_mb
 from lib.core.errors import RunError
 from lib.core.program import resident_peak_mb
 

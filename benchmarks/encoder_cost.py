@@ -26,8 +26,8 @@ from benchmarks.cost import machine, repeated, spread
 from benchmarks.implementations import Called
 from benchmarks.limits import Limits
 from benchmarks.tables import COLUMNS, OURS
+from benchmarks.timing import Computation
 from benchmarks.training_cost import state_space_layers
-from lib.advice.cost import Computation
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
 from lib.backbones.encoder.settings import Settings as Encoder

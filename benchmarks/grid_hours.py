@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
@@ -27,17 +27,7 @@ import torch
 from benchmarks.options import write_table
 from benchmarks.tables import COLUMNS
 from benchmarks.token_lengths import typical_lengths
-from lib.advice.estimates import (
-    Hardware,
-    ModelSteps,
-    Stages,
-    Steps,
-    candidates,
-    exact_model,
-    find_stages,
-    spread_evenly,
-    this_hardware,
-)
+from lib.advice.estimates import Hardware, Steps, grows, spread_evenly, this_hardware
 from lib.advice.training_steps import StepsCase, measure_turns
 from lib.attention.settings import Kernels
 from lib.backbones.settings import VOCABULARY
@@ -45,6 +35,7 @@ from lib.core import program
 from lib.core.errors import ConfigError, DataError
 from lib.results.printed_values import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
+from lib.study.graph import Graph
 from lib.tokens.tokenizer import SPECIAL_TOKENS
 from lib.tokens.vocabularies import from_vocabulary
 from lib.workflow.planning.plan import Plan
@@ -55,9 +46,54 @@ SHORT = (128, 192, 256, 320, 512)
 LONG = (2048, 8192, 16_384)
 """Tokens of long documents that steps are measured with, as far as time allows."""
 
+MASKED = "masked language modelling"
+"""Name of exact attention with that task, whose head costs as much with every mechanism."""
+
 PUBLISHED = "grid"
 DOCUMENTS = {"imdb": 40_000, "hyperpartisan": 52_000, "arxiv": 26_710}
 """Training documents of the grid's datasets. Source: the study, section 4.3."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The two stages of a study that own texts pass."""
+
+    adaptation: str
+    """Masked language modelling."""
+    classification: str
+    """Stage that classifies documents; it starts from the adaptation."""
+
+
+def find_stages(graph: Graph) -> Stages:
+    """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
+
+    Raises:
+        ConfigError: the study has no such stages.
+    """
+
+    def trains(stage: str, kind: str) -> bool:
+        return all(work.recipe and work.task.kind == kind for work in graph.experiment.stages[stage].data.values())
+
+    for stage in reversed(graph.experiment.stages):
+        if trains(stage, "sequence_classification"):
+            for before in graph.chain(stage)[1:]:
+                if trains(before, "masked_lm"):
+                    return Stages(before, stage)
+    raise ConfigError("the study has no stage of sequence_classification that starts from one of masked_lm.")
+
+
+def candidates(graph: Graph, stages: Stages) -> list[str]:
+    """Return the models that pass both stages on tokens, in order."""
+    both = {stages.adaptation, stages.classification}
+    passing = [model for model in graph.experiment.models if both <= set(graph.stages_of(model))]
+    return [model for model in passing if all(graph.reads_tokens(model, stage, None) for stage in both)]
+
+
+def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
+    """Return the model that the others are compared with: the first with exact attention, or else the first."""
+    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
+    exact = (model for model, each in backbones.items() if grows(each) and each.exact_up_to() is None)
+    return next(exact, models[0])
 
 
 def grid_hours(
@@ -114,37 +150,27 @@ def grid_hours(
             task = next(iter(graph.experiment.stages[stage].data.values())).task
             return StepsCase(graph.backbone_at(model, stage, None), task, str(tokenizer), hardware, kernels, compile)
 
-        turns = measure_turns(
-            exact,
-            {model: case(model, stages.classification) for model in {exact: 0} | dict.fromkeys(chosen)},
-            case(exact, stages.adaptation),
-            lengths,
-            seconds,
-            turns=3,
-        )
+        cases = {model: case(model, stages.classification) for model in {exact: 0} | dict.fromkeys(chosen)}
+        cases[MASKED] = case(exact, stages.adaptation)
+        turns = measure_turns(exact, cases, lengths, seconds, turns=3)
 
-    rows = [row for model in chosen for row in _hours_of(plan, stages, model, quickest(turns[model]), hardware)]
+    steps = {model: quickest(each) for model, each in turns.items()}
+    (size, length, masked), (*_, classified) = steps[MASKED].batches[1], steps[exact].batches[1]
+    head = max(0.0, masked - classified) / (size * length)
+    rows = [row for model in chosen for row in _hours_of(plan, stages, model, steps[model], head, hardware)]
     return pd.DataFrame(rows, columns=COLUMNS["grid_hours"])
 
 
-def quickest(turns: Sequence[ModelSteps]) -> ModelSteps:
+def quickest(turns: Sequence[Steps]) -> Steps:
     """Return the shortest time of each batch over all turns, since whatever else a machine does only adds to it."""
-
-    def least(found: Sequence[Steps]) -> Steps:
-        batches = zip(*(steps.batches for steps in found), strict=True)
-        return replace(found[0], batches=[min(same, key=itemgetter(2)) for same in batches])
-
-    return replace(
-        turns[0],
-        classification=least([turn.classification for turn in turns]),
-        masked_lm=least([turn.masked_lm for turn in turns]),
-    )
+    batches = zip(*(steps.batches for steps in turns), strict=True)
+    return replace(turns[0], batches=[min(same, key=itemgetter(2)) for same in batches])
 
 
 def _hours_of(
-    plan: Plan, stages: Stages, model: str, steps: ModelSteps, hardware: Hardware
+    plan: Plan, stages: Stages, model: str, steps: Steps, head: float, hardware: Hardware
 ) -> Iterator[tuple[str | float, ...]]:
-    """Yield the rows of a model, one per stage and dataset."""
+    """Yield the rows of a model, one per stage and dataset; `head` = seconds per token of masked language modelling."""
     graph, published = plan.graph, published_runs(PUBLISHED)["minutes_per_epoch"]
     for stage in reversed(graph.chain(stages.classification)):
         for entry in graph.entries(model, stage):
@@ -152,7 +178,8 @@ def _hours_of(
             if work.recipe is None:
                 continue
             lengths, documents, source = training_lengths(plan, entry, graph.tokenizer_of(model, entry))
-            cost = steps.cost(hardware, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
+            of_task = replace(steps, head_seconds=head if work.task.kind == "masked_lm" else 0.0)
+            cost = of_task.cost(hardware, work.recipe, lengths, documents)
             epochs = work.recipe.epochs_over(documents)
             hours = cost.seconds * epochs / 3600
             published_hours = published.get((stage, model, entry), np.nan) * epochs / 60

@@ -28,8 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks import options
 from benchmarks.implementations import AttentionCase, own_cases
 from benchmarks.tables import COLUMNS
-from benchmarks.timing import host_seconds, interleaved, warm_up
-from lib.advice.cost import timed
+from benchmarks.timing import host_seconds, interleaved, timed, warm_up
 from lib.attention.kernels import Launch
 from lib.attention.settings import MECHANISMS
 

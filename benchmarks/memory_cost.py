@@ -19,7 +19,7 @@ from benchmarks.cost import machine, with_peak_mb
 from benchmarks.implementations import AttentionCase, own_cases
 from benchmarks.limits import PEAK_MATRICES, WARM_UP, Limits, growth, matrix_mb
 from benchmarks.tables import COLUMNS
-from lib.advice.cost import timed
+from benchmarks.timing import timed
 
 logger = logging.getLogger(__name__)
 

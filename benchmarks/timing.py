@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from lib.advice.cost import Computation, lap, timed, wait
+Computation = Callable[[], object]
 
 Key = TypeVar("Key")
 
@@ -21,6 +21,38 @@ HIGHEST_CLOCK = 2e9
 
 GPU_WARM_UPS = 3
 """Runs of a computation on a GPU before it counts: the first compiles and chooses kernels, and fills the allocator."""
+
+
+def timed(computation: Computation, device: torch.device) -> float:
+    """Return the seconds that `computation` takes by itself, including work that still runs on a GPU."""
+    wait(device)
+    seconds = lap(computation, device)
+    wait(device)
+    return seconds()
+
+
+def wait(device: torch.device) -> None:
+    """Wait until a GPU has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def lap(computation: Computation, device: torch.device) -> Callable[[], float]:
+    """Run a computation, and return what tells its seconds once the device has finished it.
+
+    On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch,
+    and that counts.
+    """
+    if device.type == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        computation()
+        end.record()
+        return lambda: start.elapsed_time(end) / 1000
+    begun = time.perf_counter()
+    computation()
+    seconds = time.perf_counter() - begun
+    return lambda: seconds
 
 
 def host_seconds(computation: Computation, device: torch.device, repetitions: int = 5) -> float:

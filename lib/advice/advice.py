@@ -1,49 +1,63 @@
-"""Advice on a user's own texts: the cost of candidates, which one to take, and the study that runs it."""
+"""Advice on a user's own texts: what is reached within seconds, what training adds and costs, and the study of both."""
 
-import contextlib
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
 
-from lib.advice.answer import facts, mechanism, opening, share, table
+from lib.advice.answer import budget_answer, facts, quick_answer, share, table, training_answer
 from lib.advice.columns import find_columns
-from lib.advice.encoders import MULTILINGUAL, PublishedEncoder, published_encoder
-from lib.advice.estimates import Hardware, ModelSteps, candidates, exact_model, find_stages, this_hardware
-from lib.advice.evidence import tfidf_fact
+from lib.advice.encoders import PublishedEncoder, published_encoder
+from lib.advice.estimates import START_UP, Hardware, Row, Steps, grows, row, this_hardware
 from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.question import LIMITS, Question
-from lib.advice.rows import Row, choose, near_the_best, recipe, row, template
-from lib.advice.scores import difference_shown, scores_near
-from lib.advice.studies import SEEDS, advised_study
-from lib.advice.texts import fetch, find_tokenizer, kept_of, language_of, lost, ngram_settings, token_lengths
+from lib.advice.quick import FOLDS, forecast, quick_rows
+from lib.advice.studies import StudySize, advised_study, affordable
+from lib.advice.texts import kept_of, language_of, lost, ngram_settings, token_lengths
 from lib.advice.training_steps import StepsCase, Turns, measure_turns
+from lib.backbones.frozen.encoder import TextEncoder, is_static, open_encoder
+from lib.backbones.frozen.settings import EncoderSettings
+from lib.backbones.frozen.vectors import write_encoder
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError, DownloadError, RunError
 from lib.core.files import check_target
 from lib.core.inputs import resolve_paths
-from lib.preparing.settings.preparation import Split
+from lib.core.weights import ForeignStart
+from lib.reading.downloads import require_hub
+from lib.reading.hub_files import CONFIG, download_model, download_tokenizer
 from lib.study.configuration import load_study, read_layers
 from lib.study.recipe import Recipe
+from lib.tasks.settings import TASKS
 from lib.tokens.coverage import MOST_EMPTY
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.vocabularies import from_published
+from lib.tokens.vocabularies import from_published, from_vocabulary, train_wordpiece
+from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.plan import Plan
+
+KINDS: dict[str, Callable[..., None]] = {"models": download_model, "tokenizers": download_tokenizer}
+"""How each kind of download is fetched."""
+
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""
 
-DISAGREEMENT = 0.2
-"""Assumed share of test documents that two models classify differently, before any training."""
+LONG = 512
+"""Tokens beyond which attention takes enough of the time for mechanisms to be compared."""
 
-WANTED = 0.1
-"""Difference in accuracy that a test split has to show, at least, if documents are to compare models."""
+SEGMENT, SEGMENTS = 512, 2
+"""Tokens that encoders without training read at once, and how many such segments of a document they read, at most."""
+
+SCORED = 0.7
+"""Share of the time that rows without training may take; the rest is for steps of trainings."""
+
+JOBS, JOB = 12, 8.0
+"""Jobs of a study that train and score nothing, and the CPU seconds of each."""
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
@@ -52,10 +66,19 @@ MEASURED = (128, 512, 2048)
 """Tokens of the documents that are measured, as far as there are such long ones; shorter ones have little attention."""
 
 ENGLISH = "en"
-"""Language of the study's vocabulary, and of the texts whose scores are printed."""
 
 _LEFT = 4.0
 """Seconds that the answer takes after the measurement."""
+
+
+class Load(NamedTuple):
+    """What the machine did while steps were measured."""
+
+    used: float = 1.0
+    """Cores that this process kept busy."""
+    others: float = 0.0
+    """Cores that other programs kept busy."""
+    cores: int = 1
 
 
 def advise(question: Question, name: str = "config/texts.yaml", begun: float | None = None) -> tuple[str, str]:
@@ -69,164 +92,241 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     Raises:
         ProjectError: the texts or the study do not allow an answer.
     """
-    begun = time.monotonic() if begun is None else begun
+    end = (time.monotonic() if begun is None else begun) + question.seconds - _LEFT
     plan = Plan(load_study(read_layers([question.study])))
-    graph = plan.graph
-    stages = find_stages(graph)
-    models = candidates(graph, stages)
-    if not models:
-        both = f"{stages.adaptation} and {stages.classification}"
-        raise ConfigError(f"{question.study}: no model passes {both} on tokens. Expected one at least.")
-    exact = exact_model(graph, stages, models)
-    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
-    hardware = this_hardware(plan.study.execution, question.device, graph.experiment.precision)
+    hardware = this_hardware(plan.study.execution, question.device, plan.experiment.precision)
     files = resolve_paths(question.texts)
     check_target(Path(name), question.study, *filter(None, [question.vocabulary]), *files)
     columns = find_columns(files, question.column, question.label, question.dialect, labelled=question.labelled)
     own = own_texts(files, column=columns.text, label=columns.label, dialect=columns.dialect)
-    test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
-    shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
     language, spoken = language_of(own.texts)
-    foreign = language != ENGLISH and question.encoder is None
+    encoder, readers = _encoders(question, labelled=own.labelled, foreign=language != ENGLISH)
     ngrams = ngram_settings(own.texts) if own.labelled else {}
-    encoder = published_encoder(labelled=own.labelled, multilingual=foreign, folder=question.encoder)
-    passed = [stages.adaptation, stages.classification] if own.labelled else [stages.adaptation]
-    *other, task = (next(iter(graph.experiment.stages[stage].data.values())).task for stage in passed)
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
-        place, counting, kept = _tokenizers(question, plan, tokenizer, encoder, own.texts, Path(folder))
-        lengths = token_lengths(own.texts, counting)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        tokenizer, known, warnings = _tokenizer(question, encoder, plan, own.texts, folder)
+        lengths = token_lengths(own.texts, TextTokenizer.load(tokenizer))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         limit = next((each for each in limits if lost(lengths, each)[0] <= BEARABLE), limits[-1])
-        cut = np.minimum(lengths, limit)
-        scores = scores_near(graph, stages.classification, limit) if language == ENGLISH else None
-        points = max(question.points, scores.noise) if scores else question.points
-        f1 = {model: scores.by_model.get(model) if scores else None for model in models}
-        tfidf = tfidf_fact(own, ngrams, question.seconds)
-        worth = _worth_measuring(backbones, exact, near_the_best(f1, points), int(np.median(lengths)))
-        measured = {model: backbones[model] for model in worth}
-        if not foreign:
-            measured[encoder.title] = encoder.parameters()
-        cases = {model: StepsCase(each, task, str(place), hardware) for model, each in measured.items()}
-        masked = replace(cases[exact], task=other[0]) if other else None
-        seconds = question.seconds - (time.monotonic() - begun) - _LEFT
-        turns, busy, cores = _measured(exact, cases, masked, cut, seconds)
+        readers = {
+            each: settings.model_copy(update={"max_tokens": min(limit, SEGMENTS * settings.segment)})
+            for each, settings in readers.items()
+        }
+        opened = {}
+        for each, settings in readers.items():
+            opened[each] = _encoder_at_hand(each, settings, plan.paths, question.device, folder / f"of-{each}")
+        reading = {f"{each}-frozen": reader for each, reader in opened.items() if reader}
+        quick = quick_rows(own, ngrams, reading, SCORED * (end - time.monotonic())) if own.labelled else None
+        models = {encoder.name: encoder.parameters()} if known or language == ENGLISH else {}
+        if models and limit > LONG:
+            models |= _mechanisms(plan, limit)
+        task = TASKS.parse({"kind": "sequence_classification" if own.labelled else "masked_lm"})
+        cases = {each: StepsCase(backbone, task, str(tokenizer), hardware) for each, backbone in models.items()}
+        turns, load = _measured(cases, np.minimum(lengths, limit), end - time.monotonic()) if cases else ({}, Load())
 
-    works = [(recipe(graph, stage, limit), stage == stages.adaptation) for stage in passed]
-    every = {each: row(each, turns[each], works, cut, own, hardware, f1=f1[each]) for each in models if each in turns}
-    rows = [each for model, each in every.items() if (backbones[model].longest() or limit) >= limit]
-    of_encoder = [] if foreign else _rows_of(encoder, turns[encoder.title], cut, own, hardware)
-    if not any(each.fits for each in (*of_encoder, *rows)):
-        named = ", ".join(each.model for each in (*of_encoder, *rows))
-        memory = f"{hardware.gibibytes:.1f} GiB"
-        raise RunError(f"{limit} tokens: none of {named} fits into {memory}. Name smaller --limits or --encoder.")
-    taken = choose(rows, every[exact], points)
-    notes = [*columns.notes, *own.notes, *kept, *_remarks(ngrams, language, spoken, busy, cores)]
-    found, whole = facts(own, lengths, limits, test, shown), sum(each.seconds for each in of_encoder) * len(SEEDS)
-    parts = [opening(encoder, min(encoder.reach, limit), whole, name)]
-    parts.append("\n".join(f"- {fact}" for fact in (*found, *filter(None, [tfidf]))))
-    if notes:
-        parts.append("## Your texts\n\n" + "\n".join(f"- {note}" for note in notes))
-    longest = turns[exact][0].classification.longest
-    parts.append(table([*of_encoder, *rows], every[exact], scores, points, hardware, longest))
-    if taken is not None and shown is not None and shown <= WANTED and not foreign and limit > encoder.reach:
-        parts.append(mechanism(taken, every[exact], limit))
-    execution = _execution(files[0], of_encoder, hardware)
-    return "\n\n".join(parts), advised_study(encoder, question, own, limit, execution, hardware.precision, ngrams)
+    def trained(size: StudySize) -> list[Row]:
+        drawn = replace(own, splits={**own.splits, "train": size.documents})
+        cut = np.minimum(lengths, size.limit)
+        return _rows_of(encoder, turns[encoder.name], cut, drawn, hardware) if turns and size.trained else []
+
+    def cpu_seconds(size: StudySize) -> float:
+        if size.trained and not turns:
+            return np.inf  # it was not measured
+        trainings = sum(load.used * (each.seconds - START_UP) + START_UP for each in trained(size))
+        scored = [each for each in quick.rows if each.name == "tfidf" or size.frozen] if quick else []
+        reading_all = sum(START_UP + own.documents * each.cpu for each in scored)
+        return JOBS * JOB + size.seeds * trainings + reading_all
+
+    whole = size = StudySize(limit, own.splits["train"])
+    if question.minutes is not None:
+        size = affordable(whole, cpu_seconds, question.minutes, labelled=own.labelled)
+    rows = trained(size)
+    if rows and not any(each.cost.fits for each in rows):
+        said = f"{size.limit} tokens: {encoder.name} does not fit into {hardware.gibibytes:.1f} GiB"
+        raise RunError(f"{said}. Name smaller --limits or --encoder.")
+    recipe = Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled))
+    cut = np.minimum(lengths, limit)
+    compared = [row(each, turns[each], recipe, cut, own, hardware) for each in [*models][1:]]
+    past = [*(["tfidf"] if ngrams is not None else []), *(["frozen"] if reading else [])]
+    gain = forecast(past) if quick else None
+    parts = [quick_answer(quick)] if quick else []
+    parts.append(training_answer(encoder, size, rows, gain, name))
+    if question.minutes is not None:
+        parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
+    parts.append(table(quick, rows, compared, gain, hardware))
+    found = [*columns.notes, *own.notes, *warnings]
+    if missing := [each for each in opened if f"{each}-frozen" not in reading and own.labelled]:
+        named = f"Weights of {', '.join(missing)} are not here, and the hub does not give them"
+        found.append(f"{named}, so the table lacks their rows. `--encoder FOLDER` names a folder that has them.")
+    if own.labelled and quick is None:
+        found.append(
+            f"Nothing was scored: that takes two classes of {FOLDS} training documents, and a row that reads them."
+        )
+    found += _remarks(ngrams, language, spoken, load)
+    parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(found))))
+    study = advised_study(
+        encoder, readers, question, own, size, _execution(files[0], rows, hardware), hardware.precision, ngrams
+    )
+    return "\n\n".join([*parts, f"`{name}`:\n\n```yaml\n{study}```"]), study
 
 
-def _measured(
-    exact: str, cases: dict[str, StepsCase], masked: StepsCase | None, lengths: np.ndarray, seconds: float
-) -> tuple[Turns, float, int]:
-    """Return the costs of steps, the cores that other programs kept busy meanwhile, and the number of cores."""
+def _encoders(
+    question: Question, *, labelled: bool, foreign: bool
+) -> tuple[PublishedEncoder, dict[str, EncoderSettings]]:
+    """Return the encoder that trains, and by name all that read without training, none if texts have no labels.
+
+    Raises:
+        ConfigError: a folder holds no encoder, or two have the same name.
+    """
+    folders = [*(question.encoder or ())]
+    static = [folder for folder in folders if is_static(Path(folder))]
+    trainable = [
+        published_encoder(labelled=labelled, multilingual=foreign, folder=each)
+        for each in folders
+        if each not in static
+    ]
+    if not trainable:
+        trainable = [published_encoder(labelled=labelled, multilingual=foreign)]
+    readers = {each.name: EncoderSettings(**each.place, segment=min(SEGMENT, each.reach)) for each in trainable} | {
+        _name(folder): EncoderSettings(folder=folder) for folder in static
+    }
+    if len(readers) < len(folders):
+        raise ConfigError(f"--encoder: two of {', '.join(folders)} have the same name. Rename a folder.")
+    return trainable[0], readers if labelled else {}
+
+
+def _at_hand(place: ForeignStart, kind: str, paths: Paths) -> Path | None:
+    """Return the folder of weights or of a tokeniser, fetched to where studies look for it; None = the hub gives none.
+
+    Args:
+        place: a folder, or a repository of the hub.
+        kind: `models` or `tokenizers`.
+        paths: where studies look.
+    """
+    if place.folder is not None:
+        return Path(place.folder)
+    repository, revision = str(place.repository), str(place.revision)
+    target = Path(paths.downloads(kind, repository, revision))
+    if not target.is_dir():
+        try:
+            require_hub(repository, CONFIG, revision=revision)
+            KINDS[kind](repository, target, revision=revision)
+        except DownloadError:
+            return None
+    return target
+
+
+def _encoder_at_hand(
+    name: str, settings: EncoderSettings, paths: Paths, device: str, folder: Path
+) -> TextEncoder | None:
+    """Return an encoder that reads texts as in a study; None = the hub does not give it.
+
+    Args:
+        name: of the encoder.
+        settings: its place, and how it reads.
+        paths: where studies look for downloads.
+        device: `auto`, `cpu` or `cuda`.
+        folder: to appear; it is needed as long as the encoder.
+    """
+    weights, tokenizer = (_at_hand(settings, kind, paths) for kind in KINDS)
+    if weights is None or tokenizer is None:
+        return None
+    write_encoder(name, settings, weights, tokenizer, folder)
+    return open_encoder(folder, settings, device)
+
+
+def _tokenizer(
+    question: Question, encoder: PublishedEncoder, plan: Plan, texts: Sequence[str], folder: Path
+) -> tuple[Path, bool, list[str]]:
+    """Return the tokeniser that tokens are counted by, whether its vocabulary is the encoder's, and warnings.
+
+    Raises:
+        ConfigError: the tokeniser knows no token of many of the texts.
+    """
+    target = folder / "tokenizer"
+    published = _at_hand(ForeignStart.model_validate(encoder.place), "tokenizers", plan.paths)
+    if question.vocabulary is not None:
+        from_vocabulary(question.vocabulary, target)
+    elif published is not None:
+        from_published(published, target)
+    else:
+        train_wordpiece(target, texts)
+    backend = TextTokenizer.load(target)
+    empty, warnings = kept_of(texts, backend)
+    if empty > MOST_EMPTY:
+        said = f"{question.vocabulary or encoder.title}: its tokeniser knows no token of {empty:.0%} of the texts."
+        raise ConfigError(f"{said} Name the folder of a published encoder of their language with --encoder.")
+    known = len(backend.backend) == encoder.architecture["vocab_size"]
+    if not known:
+        warnings = [f"Lengths are not in tokens of {encoder.title}, whose tokeniser is not here, so they may differ."]
+    return target, known, warnings
+
+
+def _mechanisms(plan: Plan, limit: int) -> dict[str, BackboneSettings]:
+    """Return exact attention, and of each other kind of mechanism that reads so long texts the one that computes least.
+
+    With more hashes, larger chunks or more features no mechanism is faster. A study without exact attention has none.
+    """
+    graph = plan.graph
+    places = {model: stage for model, stage, _ in graph.places if graph.reads_tokens(model, stage, None)}
+    backbones = {model: graph.backbone_at(model, stage, None) for model, stage in places.items()}
+    able = {
+        model: each for model, each in backbones.items() if each.held_mechanisms and (each.longest() or limit) >= limit
+    }
+    exact = [model for model, each in able.items() if grows(each) and each.exact_up_to() is None][:1]
+    cheapest = {able[model].family: model for model in exact}
+    for model in sorted(able, key=lambda model: able[model].products_per_token(limit, 0.0)) if exact else ():
+        cheapest.setdefault(able[model].family, model)
+    return {model: able[model] for model in cheapest.values()}
+
+
+def _measured(cases: Mapping[str, StepsCase], lengths: np.ndarray, seconds: float) -> tuple[Turns, Load]:
+    """Return the costs of steps, compared with the second case or the only one, and what the machine did meanwhile."""
     longest, process, cores = max(8, int(np.quantile(lengths, 0.95))), psutil.Process(), psutil.cpu_count() or 1
     psutil.cpu_percent()  # it counts from now on, and so does the next
     process.cpu_percent()
     measured = sorted({min(longest, length) for length in MEASURED})
-    turns = measure_turns(exact, cases, masked, measured, seconds, predictions=True)
-    return turns, (psutil.cpu_percent() * cores - process.cpu_percent()) / 100, cores
+    turns = measure_turns([*cases][:2][-1], cases, measured, seconds)
+    used = process.cpu_percent() / 100
+    return turns, Load(used, psutil.cpu_percent() / 100 * cores - used, cores)
 
 
-def _tokenizers(
-    question: Question, plan: Plan, name: str, encoder: PublishedEncoder, texts: Sequence[str], folder: Path
-) -> tuple[Path, TextTokenizer, list[str]]:
-    """Return the tokeniser of the models that are measured, the one that tokens are counted by, and warnings.
-
-    Raises:
-        ConfigError: the tokeniser knows no token of many of the texts.
-        DownloadError: the study's vocabulary cannot be fetched.
-    """
-    if question.encoder is None:
-        place = find_tokenizer(plan, name, folder / name, texts, question.vocabulary)
-    else:
-        from_published(question.encoder, place := folder / "published")
-    counting = place
-    if encoder is MULTILINGUAL:
-        with contextlib.suppress(DownloadError):
-            fetch(encoder.place, folder / "fetched")
-            from_published(folder / "fetched", counting := folder / "of-encoder")
-    backend = TextTokenizer.load(counting)
-    empty, warnings = kept_of(texts, backend)
-    if empty > MOST_EMPTY:
-        said = f"{question.encoder or question.study}: its tokeniser knows no token of {empty:.0%} of the texts."
-        raise ConfigError(f"{said} Name the folder of a published encoder of their language with --encoder.")
-    if question.encoder is None and counting is place and len(backend.backend) != encoder.architecture["vocab_size"]:
-        warnings = [f"Lengths are in tokens of the study's `{name}`; in those of {encoder.title} they differ."]
-    return place, backend, warnings
-
-
-def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float, busy: float, cores: int) -> Iterator[str]:
-    """Yield a sentence about each thing that is unusual about the texts or the machine."""
+def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float, load: Load) -> Iterator[str]:
+    """Yield a sentence about the language, and about each thing that is unusual about the texts or the machine."""
+    yield f"Language: '{language}' in {share(spoken)} of the documents."
     if ngrams:
         written = ", ".join(f"{key}: {value}" for key, value in ngrams.items())
         yield f"TF-IDF of words does not suit these texts. The study has `{written}`, so it counts characters."
     elif ngrams is None:
         yield "TF-IDF finds no n-gram that two documents have, so the study leaves it out."
-    if language != ENGLISH:
-        said = f"These texts are not English: '{language}' in {share(spoken)}."
-        yield f"{said} Scores of English datasets say nothing about them, nor would pretraining on English help much."
-    if busy > BUSY * cores:
-        said = f"**The machine is busy:** other programs kept {busy:.1f} of {cores} cores busy meanwhile."
+    if load.others > BUSY * load.cores:
+        said = f"**The machine is busy:** other programs kept {load.others:.1f} of {load.cores} cores busy meanwhile."
         yield f"{said} Minutes are lower on a quiet one; the ratios to exact attention hold."
 
 
-def _worth_measuring(backbones: dict[str, BackboneSettings], exact: str, near: Sequence[str], usual: int) -> list[str]:
-    """Return exact attention, and the models that may be advised.
-
-    These are of each kind of mechanism the one that computes least, of those whose scores are near enough; with more
-    hashes, larger chunks or more features no mechanism is faster.
-
-    Args:
-        backbones: of the models.
-        exact: model with exact attention.
-        near: models whose scores are near enough.
-        usual: tokens of a usual document.
-    """
-    cheapest = {backbones[exact].family: exact}
-    for model in sorted(near, key=lambda model: backbones[model].products_per_token(usual, 0.0)):
-        cheapest.setdefault(backbones[model].family, model)
-    return [exact, *(model for model in backbones if model in cheapest.values() and model != exact)]
-
-
 def _rows_of(
-    encoder: PublishedEncoder, turns: Sequence[ModelSteps], cut: np.ndarray, own: OwnTexts, hardware: Hardware
+    encoder: PublishedEncoder, turns: Sequence[Steps], cut: np.ndarray, own: OwnTexts, hardware: Hardware
 ) -> list[Row]:
     """Return the rows of a published encoder: documents cut to its reach, and read in segments if they are longer."""
-    works = [(Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled)), not own.labelled)]
-    rows = [row(encoder.name, turns, works, np.minimum(cut, encoder.reach), own, hardware)]
+    recipe = Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled))
+    rows = [row(encoder.name, turns, recipe, np.minimum(cut, encoder.reach), own, hardware)]
     if own.labelled and cut.max() > encoder.reach:
         segments = -(-cut // encoder.reach)
         pieces = np.repeat(-(-cut // segments), segments)
         name = f"{encoder.name}-segments"
-        rows.append(row(name, turns, works, pieces, own, hardware, pieces=len(pieces) / len(cut)))
+        rows.append(row(name, turns, recipe, pieces, own, hardware, pieces=len(pieces) / len(cut)))
     return rows
 
 
 def _execution(file: Path, rows: Sequence[Row], hardware: Hardware) -> dict[str, Any]:
     """Return the settings of `execution` that differ from the defaults; `rows` are those of the study."""
-    name = re.sub("[^A-Za-z0-9_-]+", "-", file.name.split(".")[0]).strip("-") or "texts"
     training: dict[str, Any] = {"device": "cpu"} if hardware.device == "cpu" else {}
-    if reduced := [cost.micro_batch_tokens for row in rows for cost in row.costs if cost.reduced]:
+    if reduced := [row.cost.micro_batch_tokens for row in rows if row.cost.reduced]:
         training["micro_batch_tokens"] = min(reduced)
     job = {"job": {"gpu": 0}} if hardware.device == "cpu" else {}
-    return {"results": f"results/{name}"} | ({"training": training} if training else {}) | job
+    return {"results": f"results/{_name(file)}"} | ({"training": training} if training else {}) | job
+
+
+def _name(path: str | Path) -> str:
+    """Return the name of a file or folder, without its suffixes, as a study can have it."""
+    return re.sub("[^A-Za-z0-9_-]+", "-", Path(path).resolve().name.split(".")[0]).strip("-") or "texts"

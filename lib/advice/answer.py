@@ -1,4 +1,4 @@
-"""The advice in words: a first line, three facts, remarks and one table."""
+"""The advice in words: a first paragraph, one table and three facts."""
 
 import shlex
 from collections.abc import Sequence
@@ -9,55 +9,91 @@ import torch
 
 from lib.advice.cost import processor
 from lib.advice.encoders import PublishedEncoder
-from lib.advice.estimates import Hardware
+from lib.advice.estimates import Hardware, Row, ratio
 from lib.advice.preparing import OwnTexts
-from lib.advice.rows import TOLERANCE, Row, ratio
-from lib.advice.scores import POWER, ModelScores
+from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
+from lib.advice.studies import StudySize
 from lib.advice.texts import lost
+from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
+from lib.preparing.settings.preparation import Split
+
+LEVEL, POWER = 0.05, 0.8
+"""Two-sided level of intervals and tests, and power of a test for a difference between two models."""
+
+DISAGREEMENT = 0.2
+"""Assumed share of test documents that two models classify differently, before any training."""
 
 _NAMED = 20
 """Classes that are listed with their sizes, at most."""
 
 
-def opening(encoder: PublishedEncoder, tokens: int, seconds: float, study: str) -> str:
-    """Return the advice in one sentence, and the command that follows it.
+def quick_answer(quick: Quick) -> str:
+    """Return which of the quick rows is the best, and whether it differs from the others."""
+    found = f"**Best without training: `{quick.rows[quick.best].name}`, macro-F1 {_score(quick, quick.best)} %.**"
+    for place, row in enumerate(quick.rows):
+        if place != quick.best:
+            ahead = quick.paired.difference(quick.best, place)
+            shown = "" if ahead.difference_interval(1 - LEVEL)[0] > 0 else ", no significant difference"
+            found += f" It has {100 * ahead.mean:.1f} points more than `{row.name}` ({_points(ahead)}{shown})."
+    return found
+
+
+def training_answer(
+    encoder: PublishedEncoder, size: StudySize, rows: Sequence[Row], gain: Forecast | None, study: str
+) -> str:
+    """Return what a training of the encoder takes, what it is expected to add, and the command of the study.
 
     Args:
-        encoder: the advised encoder.
-        tokens: of a document that are read, at most.
-        seconds: expected time of the study; 0 = it was not measured.
+        encoder: the encoder.
+        size: of the study.
+        rows: of the encoder; none if they were not measured, or the study has none.
+        gain: points over the best quick row; None = unknown.
         study: its file.
     """
-    time = f"about {duration(seconds)} here" if seconds else "time unknown, since it was not measured"
-    command = f"snakemake --configfile {shlex.quote(study)} --cores all"
-    model = f"`{encoder.name}` ({encoder.title}, exact attention)"
-    return f"**Take {model}, at most {tokens:,} tokens: {time}.** `{command}`"
+    found = "The study trains no encoder"
+    if size.trained:
+        takes = "time unknown, since it was not measured"
+        if rows:
+            seconds = sum(row.seconds for row in rows)
+            takes = f"about {duration(seconds)} a seed here, {duration(size.seeds * seconds)} in all"
+        tokens = min(size.limit, encoder.reach)
+        found = f"**Training `{encoder.name}` ({encoder.title}, exact attention), at most {tokens:,} tokens: {takes}.**"
+    if gain and size.trained:
+        minutes = " to ".join(f"{each:.0f}" for each in gain.minutes)
+        found += (
+            f" It is expected to change the best macro-F1 by {gain.low:+.1f} to {gain.high:+.1f} points, the 80 % "
+            f"interval of {gain.files} past files (trained for {minutes} minutes; from the others, it held on {gain.held})."
+        )
+    return f"{found} The study: `snakemake --configfile {shlex.quote(study)} --cores all`"
 
 
-def mechanism(taken: Row, exact: Row, limit: int) -> str:
-    """Return what the mechanism costs that suits long documents, and where its study is described.
-
-    Args:
-        taken: the advised model that has been pretrained on long articles.
-        exact: exact attention.
-        limit: tokens that documents are cut to.
-    """
-    compared = "" if taken is exact else f", {ratio(taken.training, exact.training)} of the time of exact attention"
+def budget_answer(minutes: float, expected: float, whole: StudySize, size: StudySize) -> str:
+    """Return what a study takes of a budget of CPU minutes, and what it gives up compared with the whole one."""
+    gone = []
+    if not size.frozen:
+        gone = ["all encoders"]
+    elif not size.trained:
+        gone = ["trainings"]
+    else:
+        if size.seeds < whole.seeds:
+            gone.append(f"{whole.seeds - size.seeds} of {whole.seeds} seeds")
+        if size.limit < whole.limit:
+            gone.append(f"tokens beyond {size.limit:,}")
+        if size.documents < whole.documents:
+            gone.append(f"{whole.documents - size.documents:,} of {whole.documents:,} training documents")
     return (
-        f"**To read {limit:,} tokens at once, take `{taken.model}`:** about {duration(taken.seconds)} a seed here"
-        f"{compared}, after its pretraining. Write its study as in docs/add_dataset.md#the-whole-grid-on-your-texts."
+        f"The study takes about {expected:.1f} of {minutes:g} minutes of CPU time. For that, it gives up "
+        f"{', '.join(gone) or 'nothing'}."
     )
 
 
-def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, shown: float | None) -> list[str]:
+def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str]:
     """Return two facts: the documents and the difference that they can show; their length and the losses by cutting.
 
     Args:
         own: the texts.
         lengths: tokens of those that were drawn [n].
         limits: tokens that documents may be cut to.
-        test: documents of a test split.
-        shown: smallest difference in accuracy that they show; None = not even the largest.
     """
     splits = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in own.splits.items())
     documents = f"{own.documents:,} documents ({splits})"
@@ -66,6 +102,8 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, 
         if len(own.classes) > _NAMED:
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
+    test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
+    shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
     least = "no difference" if shown is None else f"no difference below {100 * shown:.0f} points"
     cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]
     losses = "; ".join(f"{limit:,} loses {text} ({of_documents} of documents)" for limit, text, of_documents in cut)
@@ -77,52 +115,90 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int], test: int, 
     ]
 
 
-def table(
-    rows: Sequence[Row], exact: Row, scores: ModelScores | None, points: float, hardware: Hardware, longest: int
-) -> str:
-    """Return the table of the candidates, and how it was made.
+def difference_shown(documents: int, disagreement: float) -> float | None:
+    """Return the smallest difference in accuracy between two given models that a number of test documents shows.
 
     Args:
-        rows: the candidates.
-        exact: exact attention.
-        scores: scores of other texts; None = none is known.
-        points: points of F1 that may be lost for speed, those that are noise included.
-        hardware: of this machine.
-        longest: tokens of the longest documents that were measured.
+        documents: documents of the test split.
+        disagreement: share of them that exactly one of the two models gets right.
+
+    Returns:
+        A fraction; None if not even a difference as large as the disagreement is shown.
     """
-    score = f"F1 on {scores.dataset}, {scores.max_tokens:,} tokens [%]" if scores else ""
-    core = "one core" if hardware.device == "cpu" else "the GPU"
+    found = smallest_difference(0.0, disagreement / documents, 1, documents, LEVEL, POWER)
+    return found if found is not None and found <= disagreement else None
+
+
+def table(
+    quick: Quick | None,
+    trained: Sequence[Row],
+    mechanisms: Sequence[Row],
+    gain: Forecast | None,
+    hardware: Hardware,
+) -> str:
+    """Return the table of the rows, and how it was made.
+
+    Args:
+        quick: rows without training.
+        trained: rows of the encoder that trains.
+        mechanisms: exact attention and other mechanisms, in this order.
+        gain: what training is expected to add to the best quick row.
+        hardware: of this machine.
+    """
     cells = []
-    for row in rows:
-        reduced = [cost.micro_batch_tokens for cost in row.costs if cost.reduced]
-        seen = row.prediction
-        cells.append(
-            {
-                "model": row.model,
-                "a seed [min]": number(row.seconds / 60),
-                "time / exact": "1" if row is exact else str(ratio(row.training, exact.training)),
-                "memory [GiB]": f"{max(cost.mb for cost in row.costs) / 1024:.2f}",
-                "fits": (f"by {min(reduced):,} tokens at once" if reduced else "yes") if row.fits else "no",
-                f"documents/s, {core}": number(1 / seen.per_document) if seen else "-",
-                "one document [s] (99th percentile)": f"{number(seen.p50)} ({number(seen.p99)})" if seen else "-",
-            }
-            | ({score: "-" if row.f1 is None else f"{row.f1:.2f}"} if score else {})
-        )
-    align = ("left", *["right"] * (len(cells[0]) - 1))
-    scored = "whatever its score, since none is known at this length."
-    if scores:
-        scored = f"and its score is at most {points:.1f} points below the best. Scores are of other texts (published, "
-        scored += "1 seed), so they may differ on yours."
-    notes = [
-        f"Estimates for {processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), "
-        f"{hardware.precision}: steps on random tokens, measured in turns on up to {longest:,} tokens per document "
-        "and extrapolated beyond. Training and evaluations are counted; reading and tokenising texts is not. Memory is "
-        "that of weights, gradients, the optimiser's state and kept activations; the peak is higher.",
-        f"A mechanism is advised in place of `{exact.model}` where the whole interval of its time is below "
-        f"{1 - TOLERANCE:g}, which takes six turns, {scored}",
-    ]
-    text = pd.DataFrame(cells).to_markdown(index=False, colalign=align, disable_numparse=True)
-    return "\n\n".join([f"## Candidates\n\n{text}", *notes])
+    for place, quick_row in enumerate(quick.rows) if quick else ():
+        behind = quick.paired.difference(place, quick.best)
+        found = "best" if place == quick.best else f"{100 * behind.mean:.1f} ({_points(behind)})"
+        speed = number(1 / max(quick_row.cpu, 1e-6))
+        cells.append([quick_row.name, _score(quick, place), found, f"{quick_row.seconds:.0f} s", speed, "-"])
+    for row in (*trained, *mechanisms):
+        expected, time = "-", f"{duration(row.seconds)} a seed"
+        if gain and quick and row is trained[0]:
+            expected = " to ".join(f"{min(100.0, 100 * quick.f1 + each):.1f}" for each in (gain.low, gain.high))
+        if row in mechanisms:
+            exact = mechanisms[0]
+            time = "1" if row is exact else f"{ratio(row.training, exact.training)} of `{exact.model}`"
+        reduced = f", {row.cost.micro_batch_tokens:,} tokens at once" if row.cost.reduced else ""
+        memory = f"{row.cost.mb / 1024:.2f}{reduced if row.cost.fits else ', too much'}"
+        cells.append([row.model, expected, "expected" if expected != "-" else "-", time, "-", memory])
+    if not cells:
+        return "Nothing was scored or measured."
+    titles = ["row", "macro-F1 [%] (95 %)", "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
+    align = ("left", *["right"] * (len(titles) - 1))
+    text = pd.DataFrame(cells, columns=titles).to_markdown(index=False, colalign=align, disable_numparse=True)
+    notes = [_how_scored(quick)] if quick else []
+    if trained:
+        where = f"{processor(torch.device(hardware.device))} ({hardware.gibibytes:.1f} GiB), {hardware.precision}"
+        notes.append(f"Times and memory of trainings are estimates for {where}; docs/advice.md says how.")
+    return "\n\n".join([text, *notes])
+
+
+def _how_scored(quick: Quick) -> str:
+    """Return on which documents the quick rows were scored, and how."""
+    labels, usual = quick.paired.labels, [f"`{row.name}`" for row in quick.rows if not row.chosen]
+    fewest = np.bincount(labels).min()
+    found = f"Scores are of {FOLDS} folds of {len(labels):,} training documents ({quick.classes:,} classes)"
+    if len(labels) < quick.drawn_from:
+        found += f", drawn by class from {quick.drawn_from:,} so that encoders read them in time"
+    found += (
+        f". Logistic regression; C is chosen inside of the folds that train{f', but {USUAL:g} for ' if usual else ''}"
+    )
+    found += f"{' and '.join(usual)}. Intervals are over documents"
+    if fewest < FEW_DOCUMENTS:
+        found += f", and can be too short, since a class has {fewest}"
+    return f"{found}. Classes with fewer than {FOLDS} of them are left out." if quick.left_out else f"{found}."
+
+
+def _score(quick: Quick, place: int) -> str:
+    """Return macro-F1 of a row in per cent, with its interval."""
+    low, high = quick.paired.score(place).score_interval(1 - LEVEL)
+    return f"{100 * quick.paired.f1()[0, place]:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _points(difference: Estimate) -> str:
+    """Return the interval of a difference, in points."""
+    low, high = difference.difference_interval(1 - LEVEL)
+    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def duration(seconds: float) -> str:

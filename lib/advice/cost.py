@@ -1,47 +1,12 @@
-"""Time and kept bytes of a computation."""
+"""The processor and the memory of this process, and what a computation keeps."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from lib.core.machine import cpu_name
-
-Computation = Callable[[], object]
-
-
-def timed(computation: Computation, device: torch.device) -> float:
-    """Return the seconds that `computation` takes by itself, including work that still runs on a GPU."""
-    wait(device)
-    seconds = lap(computation, device)
-    wait(device)
-    return seconds()
-
-
-def wait(device: torch.device) -> None:
-    """Wait until a GPU has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def lap(computation: Computation, device: torch.device) -> Callable[[], float]:
-    """Run a computation, and return what tells its seconds once the device has finished it.
-
-    On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch,
-    and that counts.
-    """
-    if device.type == "cuda":
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        computation()
-        end.record()
-        return lambda: start.elapsed_time(end) / 1000
-    begun = time.perf_counter()
-    computation()
-    seconds = time.perf_counter() - begun
-    return lambda: seconds
 
 
 def processor(device: torch.device) -> str:

@@ -5,6 +5,7 @@ the optimiser's step comes on top.
 """
 
 import functools
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import quantile_test
 
 from lib.advice.cost import resident_mb
+from lib.advice.preparing import OwnTexts
 from lib.backbones.settings import BackboneSettings, Precision
-from lib.core.errors import ConfigError, RunError
+from lib.core.errors import RunError
 from lib.study.execution import Execution
-from lib.study.graph import Graph
 from lib.study.recipe import Recipe
-from lib.tokens.batches import LengthGroupedSampler, Share, within_budget
+from lib.tokens.batches import LengthGroupedSampler, Share
 
 RESERVE = 0.9
 """Share of a machine's memory that a run may take."""
@@ -30,47 +32,8 @@ SIMULATED = 20_000
 LONG = 16_384
 """Tokens beyond which the time per token of exact attention alone grows."""
 
-
-@dataclass(frozen=True)
-class Stages:
-    """The two stages of a study that own texts pass."""
-
-    adaptation: str
-    """Masked language modelling."""
-    classification: str
-    """Stage that classifies documents; it starts from the adaptation."""
-
-
-def find_stages(graph: Graph) -> Stages:
-    """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
-
-    Raises:
-        ConfigError: the study has no such stages.
-    """
-
-    def trains(stage: str, kind: str) -> bool:
-        return all(work.recipe and work.task.kind == kind for work in graph.experiment.stages[stage].data.values())
-
-    for stage in reversed(graph.experiment.stages):
-        if trains(stage, "sequence_classification"):
-            for before in graph.chain(stage)[1:]:
-                if trains(before, "masked_lm"):
-                    return Stages(before, stage)
-    raise ConfigError("the study has no stage of sequence_classification that starts from one of masked_lm.")
-
-
-def candidates(graph: Graph, stages: Stages) -> list[str]:
-    """Return the models that pass both stages on tokens, in order."""
-    both = {stages.adaptation, stages.classification}
-    passing = [model for model in graph.experiment.models if both <= set(graph.stages_of(model))]
-    return [model for model in passing if all(graph.reads_tokens(model, stage, None) for stage in both)]
-
-
-def exact_model(graph: Graph, stages: Stages, models: Sequence[str]) -> str:
-    """Return the model that the others are compared with: the first with exact attention, or else the first."""
-    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
-    exact = (model for model, each in backbones.items() if grows(each) and each.exact_up_to() is None)
-    return next(exact, models[0])
+START_UP = 15.0
+"""Seconds that a run takes before its first step, for imports above all."""
 
 
 def grows(backbone: BackboneSettings) -> bool:
@@ -128,6 +91,22 @@ def this_hardware(execution: Execution, device: str, precision: Precision) -> Ha
 
 
 @dataclass(frozen=True)
+class StageCost:
+    """Cost of a model at a stage, with a length limit."""
+
+    seconds: float
+    """Seconds of an epoch without evaluations, mean of epochs with and without frozen blocks."""
+    mb: float
+    """Peak memory in MiB."""
+    fits: bool
+    """Whether the memory suffices."""
+    micro_batch_tokens: int
+    """Tokens of the largest micro-batch; as the setting of this name, it gives these micro-batches."""
+    reduced: bool
+    """Whether the memory suffices for no larger ones, although the settings allow them."""
+
+
+@dataclass(frozen=True)
 class Steps:
     """Measurements of a model with a task."""
 
@@ -144,6 +123,8 @@ class Steps:
     """Memory in MiB that each token of a micro-batch takes."""
     head_seconds: float = 0.0
     """Seconds per token, at every N, of a head that the batches were measured without."""
+    blocks: int = 0
+    """Blocks that can be frozen."""
     least_growth: float = 0.0
     """Growth of the time per token with each token more, at least, where it grows: a share of that at the longest
     documents measured."""
@@ -179,49 +160,7 @@ class Steps:
         """Return the seconds of micro-batches of B documents [n] of N tokens [n], without the optimiser's steps [n]."""
         return self.fixed + sizes * lengths * self.per_token(lengths)
 
-
-@dataclass(frozen=True)
-class StageCost:
-    """Cost of a model at a stage, with a length limit."""
-
-    seconds: float
-    """Seconds of an epoch without evaluations, mean of epochs with and without frozen blocks."""
-    mb: float
-    """Peak memory in MiB."""
-    fits: bool
-    """Whether the memory suffices."""
-    micro_batch_tokens: int
-    """Tokens of the largest micro-batch; as the setting of this name, it gives these micro-batches."""
-    reduced: bool
-    """Whether the memory suffices for no larger ones, although the settings allow them."""
-
-
-@dataclass(frozen=True)
-class PredictionTimes:
-    """Seconds of predictions, on a CPU in one thread; reading and tokenising the texts is left out."""
-
-    per_document: float
-    """Mean seconds of a document when many are predicted at once."""
-    p50: float
-    """Seconds of a document by itself: the median over documents."""
-    p99: float
-    """Seconds that 99 % of the documents by themselves do not exceed."""
-
-
-@dataclass(frozen=True)
-class ModelSteps:
-    """Measurements of a model with its two tasks, which differ in the head."""
-
-    classification: Steps
-    masked_lm: Steps
-    blocks: int
-    """Blocks that can be frozen."""
-    prediction: Steps | None = None
-    """Forward passes of classification without gradients or dropout, on a CPU in one thread; None = not measured."""
-
-    def cost(
-        self, machine: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool
-    ) -> StageCost:
+    def cost(self, machine: Hardware, recipe: Recipe, lengths: np.ndarray, documents: int) -> StageCost:
         """Return the cost of a stage, with the largest micro-batches that fit into memory.
 
         Args:
@@ -229,12 +168,11 @@ class ModelSteps:
             recipe: of the stage.
             lengths: tokens of documents like those of the stage, cut to the limit [n].
             documents: number of training documents.
-            masked: whether the stage learns masked language modelling, and not classification.
         """
-        steps, longest = self.masked_lm if masked else self.classification, int(lengths.max())
+        longest = int(lengths.max())
         wanted = max(longest, min(machine.micro_batch_tokens, recipe.batch_size * longest))
-        left = max(0.0, machine.most_mb - machine.in_use_mb - steps.mb)
-        allowed = int(left / steps.mb_per_token) if steps.mb_per_token > 0 else sys.maxsize
+        left = max(0.0, machine.most_mb - machine.in_use_mb - self.mb)
+        allowed = int(left / self.mb_per_token) if self.mb_per_token > 0 else sys.maxsize
         budget = max(longest, min(wanted, allowed))
 
         simulated = min(documents, SIMULATED)
@@ -242,28 +180,12 @@ class ModelSteps:
         # Only below embeddings that are frozen, too, there is no backward pass.
         idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
         frozen_epochs = min(1.0, recipe.frozen_epochs / recipe.epochs_over(documents))
-        computing = float(steps.seconds(batch_sizes, batch_lengths).sum())
-        computing *= 1 - (1 - steps.forward_share) * idle * frozen_epochs
-        updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
+        computing = float(self.seconds(batch_sizes, batch_lengths).sum())
+        computing *= 1 - (1 - self.forward_share) * idle * frozen_epochs
+        updating = -(-simulated // recipe.batch_size) * self.optimiser_seconds
         seconds = (computing + updating) * documents / simulated
-        mb = machine.in_use_mb + steps.mb + steps.mb_per_token * budget
+        mb = machine.in_use_mb + self.mb + self.mb_per_token * budget
         return StageCost(seconds, mb, fits=budget <= allowed, micro_batch_tokens=budget, reduced=budget < wanted)
-
-    def predicting(self, lengths: np.ndarray, micro_batch_tokens: int) -> PredictionTimes | None:
-        """Return the seconds of predictions of classification; None if no forward pass was measured.
-
-        Args:
-            lengths: tokens of the documents, cut to the limit [n].
-            micro_batch_tokens: tokens of a batch, padding included; the longest documents come first.
-        """
-        if (steps := self.prediction) is None:
-            return None
-        longest_first = np.sort(lengths)[::-1]
-        batches = list(within_budget(longest_first.tolist(), micro_batch_tokens))
-        sizes = np.array([len(places) for places in batches])
-        longest = longest_first[[places[0] for places in batches]]
-        p50, p99 = np.quantile(steps.seconds(1, lengths), [0.5, 0.99], method="higher")
-        return PredictionTimes(float(steps.seconds(sizes, longest).sum()) / len(lengths), float(p50), float(p99))
 
 
 @functools.lru_cache(64)
@@ -289,3 +211,83 @@ def micro_batches(lengths: Sequence[int], batch_size: int, budget: int) -> tuple
 def spread_evenly(documents: int) -> np.ndarray:
     """Return the quantiles of a distribution that a number of documents represents [documents]."""
     return (np.arange(documents) + 0.5) / documents
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of a model over that of exact attention."""
+
+    median: float
+    """Median over all turns."""
+    low: float
+    """Lower end of the 95 % interval of the median; nan if there are fewer than six turns."""
+    high: float
+    turns: int
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.median:.2f} ({self.turns} turn{'s' * (self.turns > 1)})"
+        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:
+    """Return the ratio of times that were measured in the same turns.
+
+    Args:
+        seconds: seconds of a model, by turn [n].
+        exact: seconds of exact attention, by turn [n].
+
+    Source: the interval is that of the sign test, which assumes nothing about how ratios are distributed: Conover
+    (1999), Practical Nonparametric Statistics, section 3.2.
+    """
+    ratios = seconds / exact
+    ends = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
+    return Ratio(float(np.median(ratios)), float(ends.low), float(ends.high), len(ratios))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model that trains on texts of a user."""
+
+    model: str
+    training: np.ndarray
+    """Seconds of a run without the start of its program, by turn [n]."""
+    cost: StageCost
+    """Cost of an epoch."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a run."""
+        return float(np.median(self.training)) + START_UP
+
+
+def row(
+    model: str,
+    turns: Sequence[Steps],
+    recipe: Recipe,
+    lengths: np.ndarray,
+    own: OwnTexts,
+    hardware: Hardware,
+    *,
+    pieces: float = 1.0,
+) -> Row:
+    """Return the row of a model.
+
+    Args:
+        model: its name.
+        turns: its measured steps.
+        recipe: of its training: of classification, or of masked language modelling for texts without labels.
+        lengths: tokens of documents that are read at once, or of their segments [n].
+        own: the texts.
+        hardware: of this machine.
+        pieces: segments per document.
+    """
+    documents, epochs = own.splits["train"], recipe.epochs_over(own.splits["train"])
+    read = round(pieces * documents)
+    costs = [each.cost(hardware, recipe, lengths, read) for each in turns]
+    # Each epoch has an evaluation; with labels, validation and test are predicted in the end.
+    evaluated = epochs * own.splits["validation" if own.labelled else "held_out"]
+    evaluated += own.documents - documents if own.labelled else 0
+    passes = turns[0].forward_share * evaluated / documents
+    training = np.array([cost.seconds for cost in costs]) * (epochs + passes)
+    return Row(model, training, costs[0])

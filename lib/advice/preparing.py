@@ -39,8 +39,8 @@ PER_CLASS = 5
 FEWEST_OF_CLASS = 4
 """Documents of a class that stays in the study, at least."""
 
-SAMPLED = 1000
-"""Documents that are drawn to count tokens, at most."""
+SAMPLED = 2000
+"""Training documents that are drawn to count tokens and to score rows, at most."""
 
 FEWEST = 10
 """Texts without labels, at least; of fewer, none would be held out."""

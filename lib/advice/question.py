@@ -18,18 +18,19 @@ class Question:
     """A question about own texts.
 
     Args:
-        study: file of the study whose encoder and recipes are estimated.
+        study: file of the study whose mechanisms are compared.
         texts: files, or patterns of files.
         column: column of the text; None = it is found.
         label: column of the label; None = it is found, if there is one.
         labelled: whether there may be labels.
         dialect: how text files are written; None = as by default, but for the delimiter, which is found.
         device: `auto`, `cpu` or `cuda`.
-        vocabulary: a vocab.txt in place of the study's vocabulary.
+        vocabulary: a vocab.txt whose tokens are counted; None = the tokens of the encoder.
         limits: tokens that documents may be cut to; None = the usual ones, up to the first that loses nothing.
-        points: distance from the best macro-F1, in per cent, that is accepted.
         seconds: about as long as the answer may take.
-        encoder: folder of a published encoder to start from; None = one of the hub.
+        minutes: CPU time that the study may take; None = any.
+        encoder: folders of published encoders. The first that can be trained is fine-tuned, all are read without
+            training; None = those of the hub.
     """
 
     study: str
@@ -41,6 +42,6 @@ class Question:
     device: str = "auto"
     vocabulary: str | None = None
     limits: Sequence[int] | None = None
-    points: float = 1.0
-    seconds: float = 90.0
-    encoder: str | None = None
+    seconds: float = 110.0
+    minutes: float | None = None
+    encoder: Sequence[str] | None = None

@@ -1,28 +1,88 @@
-"""The study that is advised, as a file that stands alone: TF-IDF and a published encoder."""
+"""The study that is advised, as a file that stands alone: TF-IDF, encoders that do not train, and one that does."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
+from lib.backbones.frozen.settings import EncoderSettings
 from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
-from lib.core.files import mapping_text
+from lib.core.files import mapping_text, read_value
 from lib.study.configuration import load_study
 
 TEXTS = "texts"
 """Name of the own texts in a study."""
 
-SEEDS = (1, 2, 3)
-"""Seeds of a study of a published encoder."""
+TEMPLATE = Path(__file__).with_name("study.yaml")
+"""The studies of texts with labels and of texts without."""
+
+SEEDS = 3
+"""Seeds of a study that has time."""
+
+FEWEST_TOKENS, FEWEST_DOCUMENTS = 64, 100
+"""Tokens that documents are cut to, and training documents, at least, for the sake of a budget."""
+
+
+@dataclass(frozen=True)
+class StudySize:
+    """What decides how long a study takes."""
+
+    limit: int
+    """Tokens that documents are cut to."""
+    documents: int
+    """Documents for training."""
+    seeds: int = SEEDS
+    trained: bool = True
+    """Whether an encoder is fine-tuned."""
+    frozen: bool = True
+    """Whether encoders that do not train are in it."""
+
+
+def affordable(whole: StudySize, seconds: Callable[[StudySize], float], minutes: float, *, labelled: bool) -> StudySize:
+    """Return the first size that fits into a budget: seeds are given up first, then length, then documents.
+
+    If no training fits, the study has only rows that need none.
+
+    Args:
+        whole: the study without a budget.
+        seconds: CPU seconds of a study of some size.
+        minutes: the budget, in minutes of CPU time.
+        labelled: whether the texts have labels; without, there are no rows without training.
+
+    Raises:
+        ConfigError: nothing fits.
+    """
+    documents, limits = _halves(whole.documents, FEWEST_DOCUMENTS), [*_halves(whole.limit, FEWEST_TOKENS)]
+    trainings = product(documents, limits, range(whole.seeds, 0, -1))
+    sizes = [replace(whole, documents=number, limit=limit, seeds=seeds) for number, limit, seeds in trainings]
+    if labelled:
+        quick = replace(whole, seeds=1, trained=False)
+        sizes += [quick, replace(quick, frozen=False)]
+    for size in sizes:
+        if seconds(size) <= 60 * minutes:
+            return size
+    least = "TF-IDF alone" if labelled else "one seed on few short documents"
+    said = f"--minutes {minutes:g}: the least study, {least}, takes {seconds(sizes[-1]) / 60:.1f} minutes of CPU time"
+    raise ConfigError(f"{said}. Allow more; or take the table of the advice without the option, which needs no study.")
+
+
+def _halves(number: int, least: int) -> Iterator[int]:
+    """Yield a number, and its halves as long as these are large enough."""
+    yield number
+    while (number := number // 2) >= least:
+        yield number
 
 
 def advised_study(
     encoder: PublishedEncoder,
+    readers: Mapping[str, EncoderSettings],
     question: Question,
     own: OwnTexts,
-    limit: int,
+    size: StudySize,
     execution: Mapping[str, Any],
     precision: str,
     ngrams: Mapping[str, Any] | None,
@@ -34,9 +94,10 @@ def advised_study(
 
     Args:
         encoder: the encoder.
+        readers: encoders that do not train, by name.
         question: question about the texts.
         own: the texts. Without labels, the encoder is only adapted to them.
-        limit: tokens that documents are cut to.
+        size: of the study.
         execution: settings of `execution`, `results` among them.
         precision: arithmetic of the forward pass.
         ngrams: settings of TF-IDF that differ from the defaults; None = it is left out.
@@ -44,42 +105,48 @@ def advised_study(
     Raises:
         ConfigError: it does not load; that is a fault of the texts' options.
     """
-    models: dict[str, Any] = {encoder.name: {"backbone": encoder.name}}
-    backbones: dict[str, Any] = {}
+    template = read_value(TEMPLATE.read_text(encoding="utf-8").replace("ENCODER", encoder.name), TEMPLATE.name)
+    values = template["labelled" if own.labelled else "unlabelled"]
+    experiment, report = values["experiment"], values["report"]
+    values["execution"], report["title"] = dict(execution), title(question)
+    experiment |= {"seeds": [*range(1, size.seeds + 1)], "precision": precision}
+    (stage,) = experiment["stages"].values()
+    stage["recipe"] = encoder.recipe(size.documents, labelled=own.labelled)
+    backbones, models = experiment["backbones"], experiment["models"]
+    experiment["published"] = {encoder.name: dict(encoder.place)}
     if "repository" in encoder.place:  # plans without a network
         backbones[encoder.name] = {"architecture": dict(encoder.architecture)}
-    if own.labelled and limit > encoder.reach:
-        segments = f"{encoder.name}-segments"
-        models[encoder.name]["max_tokens"] = encoder.reach
-        backbones[segments] = {"kind": "hierarchical", "encoder": encoder.name, "segment": encoder.reach}
-        models[segments] = {"backbone": segments}
-    report: dict[str, Any] = {"title": title(question)}
+    source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, **own.settings}
     if own.labelled:
-        stage, task = "finetune", {"kind": "sequence_classification", "classifier_pooling": "mean"}
-        report["tables"] = {"f1": {"stage": stage, "columns": ["f1", "minutes"]}}
-        report["analyses"] = {"prediction_cost": {"kind": "prediction_cost", "stage": stage}}
-        if ngrams is not None:
-            backbones["tfidf"] = {"kind": "tfidf", **ngrams}
-            models = {"tfidf": {"backbone": "tfidf"}} | models
-            report["baseline"] = "tfidf"
-        if len(models) > 1:
-            compared = {kind: {"kind": kind, "stage": stage} for kind in ("answer", "significance")}
-            report |= {"tables": compared | report["tables"], "reference": encoder.name, "opens_with": ["answer"]}
+        segments, trained = f"{encoder.name}-segments", {name: models.pop(name) for name in [*models][1:]}
+        backbones[segments]["segment"] = encoder.reach
+        backbones["tfidf"] |= ngrams or {}
+        gone = ["tfidf"] * (ngrams is None)
+        if size.limit > encoder.reach:
+            trained[encoder.name]["max_tokens"] = encoder.reach
+        else:
+            gone.append(segments)
+        for name, settings in readers.items() if size.frozen else ():
+            experiment["encoders"][name] = settings.model_dump(exclude_unset=True)
+            backbones[f"{name}-frozen"] = {"kind": "frozen", "encoders": [name]}
+            models[f"{name}-frozen"] = {"backbone": f"{name}-frozen"}
+        if size.trained:
+            models |= trained
+        else:
+            gone += [*trained]
+            del experiment["published"]
+        for name in gone:
+            models.pop(name, None)
+            backbones.pop(name, None)
+        _compare(report, [*models], encoder.name)
+        experiment["datasets"] = {TEXTS: source | {"max_tokens": size.limit}}
+        if size.documents < own.splits["train"]:
+            split = own.settings.get("split", {}) | {"documents": {"train": size.documents}}
+            experiment["datasets"][TEXTS]["split"] = split
     else:
-        stage, task = "tapt", {"kind": "masked_lm"}
-        report["tables"] = {stage: {"stage": stage, "columns": ["memory", "minutes", "loss"]}}
-    texts = _texts(question, own, limit if own.labelled else min(limit, encoder.reach))
-    settings = encoder.recipe(own.splits["train"], labelled=own.labelled)
-    experiment = {
-        "seeds": list(SEEDS),
-        "precision": precision,
-        "published": {encoder.name: dict(encoder.place)},
-        "backbones": backbones,
-        "datasets" if own.labelled else "corpora": {TEXTS: texts},
-        "stages": {stage: {"task": task, "recipe": settings, "data": {TEXTS: {}}}},
-        "models": models,
-    }
-    values: dict[str, Any] = {"experiment": experiment, "execution": dict(execution), "report": report}
+        cut_to = {"max_tokens": min(size.limit, encoder.reach)}
+        parts = {"short": 0, "long": size.documents, "held_out": own.splits["held_out"]}
+        experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | cut_to for part, n in parts.items()}}
     try:
         load_study([("the advised study", values)])
     except ConfigError as error:
@@ -87,14 +154,15 @@ def advised_study(
     return mapping_text(values, width=110)
 
 
-def _texts(question: Question, own: OwnTexts, limit: int) -> dict[str, Any]:
-    """Return the own texts, cut to a limit, as a dataset if they have labels, and else as a corpus."""
-    source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, **own.settings}
-    size = {"max_tokens": limit}
-    if own.labelled:
-        return source | size
-    parts = {"short": 0, "long": own.splits["train"], "held_out": own.splits["held_out"]}
-    return source | {part: {"articles": articles} | size for part, articles in parts.items()}
+def _compare(report: dict[str, Any], models: list[str], encoder: str) -> None:
+    """Let the report compare the models that there are."""
+    report["reference"] = encoder if encoder in models else models[-1]
+    if "tfidf" not in models:
+        del report["baseline"]
+    if len(models) < 2:
+        for name in ("answer", "significance"):
+            del report["tables"][name]
+        del report["opens_with"], report["reference"]
 
 
 def title(question: Question) -> str:

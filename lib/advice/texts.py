@@ -1,8 +1,7 @@
-"""A user's own texts: how many there are, and how long, in tokens of a study's tokeniser."""
+"""A user's own texts: how long they are in tokens, their language, and how TF-IDF counts them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,10 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tqdm import tqdm
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import DownloadError
-from lib.reading.downloads import download_hub, require_hub
-from lib.reading.hub_files import download_tokenizer
 from lib.reading.words import IDENTIFIED_BY, UNSURE, words_of
 from lib.tokens.coverage import MOST_LOST, Coverage, shares
 from lib.tokens.cutting import WHOLE
 from lib.tokens.tokenizer import TextTokenizer
-from lib.tokens.tokenizing import make_tokenizer, train_tokenizer
-from lib.tokens.vocabularies import from_vocabulary
-from lib.workflow.planning.plan import Plan
 
 MOST_PER_WORD = 2.5
 """Tokens per word that are normal for English, at most: with BERT's vocabulary, samples of reviews and Wikipedia have
@@ -105,55 +98,3 @@ def _featureless(texts: Sequence[str], settings: Mapping[str, Any]) -> float:
 def lost(lengths: np.ndarray, limit: int) -> tuple[float, float]:
     """Return the shares of all tokens, and of all documents, that a limit cuts or cuts off."""
     return float(np.maximum(lengths - limit, 0).sum() / lengths.sum()), float((lengths > limit).mean())
-
-
-def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vocabulary: str | None) -> Path:
-    """Return the folder of a study's tokeniser: the one that the study made, or else a new one.
-
-    One that the study trains is trained on `texts`, if the study has not been made yet: lengths are nearly the same.
-
-    Args:
-        plan: the study.
-        name: name of the tokeniser.
-        folder: new folder for a tokeniser that has to be made.
-        texts: to train on.
-        vocabulary: a vocab.txt to take in place of the study's; None = the study's.
-
-    Raises:
-        ProjectError: a vocabulary cannot be fetched or read.
-    """
-    settings, made = plan.experiment.tokenizers[name], Path(plan.paths.tokenizer(name))
-    if vocabulary is not None:
-        from_vocabulary(vocabulary, folder, settings.lowercase, settings.strip_accents, settings.enclose)
-    elif (made / "tokenizer.json").is_file():
-        return made
-    elif settings.source in ("trained", None):
-        train_tokenizer(texts, settings, folder)
-    else:
-        (source,) = plan.corpora.tokenizer_sources(name)
-        if settings.source == "hub" and not Path(source).exists():
-            place = {"repository": settings.repository, "revision": settings.revision}
-            try:
-                fetch(place, Path(source), "tokenizer.json" if settings.algorithm == "published" else "vocab.txt")
-            except DownloadError as error:
-                raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
-        make_tokenizer(settings, [source], folder)
-    return folder
-
-
-def fetch(place: Mapping[str, str], target: Path, file: str = "tokenizer.json") -> None:
-    """Fetch a tokeniser of the hub into the folder `target`, or its `vocab.txt` into the file `target`.
-
-    Args:
-        place: its `repository` and `revision`.
-        target: to appear.
-        file: `tokenizer.json` or `vocab.txt`.
-
-    Raises:
-        DownloadError: it is not in the cache, and the hub does not give it.
-    """
-    require_hub(place["repository"], file, revision=place["revision"])
-    if file == "vocab.txt":
-        download_hub(place["repository"], file, target, revision=place["revision"], repo_type="model")
-    else:
-        download_tokenizer(place["repository"], target, revision=place["revision"])

@@ -10,15 +10,15 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from lib.advice.cost import KeptBytes, timed
-from lib.advice.estimates import Hardware, ModelSteps, Steps, grows
+from lib.advice.cost import KeptBytes
+from lib.advice.estimates import Hardware, Steps, grows
 from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
 from lib.attention.settings import Kernels
@@ -31,9 +31,6 @@ from lib.tokens.tokenizer import TextTokenizer
 TURNS = 15
 """Most turns."""
 
-GPU_WARM_UPS = 3
-"""Turns of predictions on a GPU before one counts: the first compiles and chooses kernels, and fills the allocator."""
-
 DTYPES: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 STATES_MB = 4 * 4 / 2**20
 """MiB kept per weight: itself, its gradient and AdamW's two moments, in single precision."""
@@ -44,7 +41,7 @@ SPARE = 4
 Sizes = Sequence[tuple[int, int]]
 """B and N of batches, as `Steps.batches` orders them."""
 
-Turns = dict[str, list[ModelSteps]]
+Turns = dict[str, list[Steps]]
 """Measured steps by model, one entry per turn."""
 
 
@@ -67,20 +64,6 @@ class StepsCase:
     hardware: Hardware
     kernels: Kernels = "auto"
     compiled: bool = False
-
-
-@dataclass(frozen=True)
-class _Common:
-    """Measurements of one model that serve all, since mechanisms hardly differ in them."""
-
-    forward_share: float
-    optimiser_seconds: float
-    """Per weight."""
-    head_seconds: float = 0.0
-    """Per token: what masked language modelling costs beyond classification."""
-    head_mb: float = 0.0
-    """Memory in MiB of the same, in micro-batches of any size."""
-    head_mb_per_token: float = 0.0
 
 
 class RandomTraining(TrainedModel):
@@ -137,37 +120,30 @@ class RandomTraining(TrainedModel):
         seconds = []
         for _ in range(3):  # the optimiser's state exists from the second time on
             self._gradients(0)
-            seconds.append(timed(update, self.device))
+            seconds.append(_timed(update, self.device))
             self.drop_gradients()
         return min(seconds)
 
-    def steps(self, seconds: Sequence[float], common: _Common, forward: Sequence[float] | None) -> ModelSteps:
+    def steps(self, seconds: Sequence[float], forward_share: float, optimiser_seconds: float) -> Steps:
         """Return the measurements of a turn.
 
         Args:
             seconds: of its batches.
-            common: measurements that serve all models.
-            forward: seconds of predictions of the batches; None = not measured.
+            forward_share: share of a step that a forward pass takes.
+            optimiser_seconds: of a weight.
         """
         backbone, longest = self.case.backbone, self.sizes[-1][1]
         products = [backbone.products_per_token(tokens, 0.0) for tokens in (longest, longest + 1)]
-        classification = Steps(
-            self._of_sizes(seconds),
-            forward_share=common.forward_share,
-            optimiser_seconds=common.optimiser_seconds * self.weights,
+        return Steps(
+            [(size, length, taken) for (size, length), taken in zip(self.sizes, seconds, strict=True)],
+            forward_share=forward_share,
+            optimiser_seconds=optimiser_seconds * self.weights,
             grows=grows(backbone),
             mb=self.mb,
             mb_per_token=self.mb_per_token,
+            blocks=backbone.blocks() or 0,
             least_growth=products[1] / products[0] - 1,
         )
-        mb, mb_per_token = self.mb + common.head_mb, self.mb_per_token + common.head_mb_per_token
-        masked = replace(classification, mb=mb, mb_per_token=mb_per_token, head_seconds=common.head_seconds)
-        prediction = None if forward is None else replace(classification, batches=self._of_sizes(forward))
-        return ModelSteps(classification, masked, backbone.blocks() or 0, prediction)
-
-    def _of_sizes(self, seconds: Sequence[float]) -> list[tuple[int, int, float]]:
-        """Return B, N and seconds of every batch."""
-        return [(size, length, taken) for (size, length), taken in zip(self.sizes, seconds, strict=True)]
 
     def _documents(self, size: int, length: int) -> list[dict[str, Any]]:
         """Return documents of random tokens; all but the first are a little shorter than `length`."""
@@ -217,23 +193,19 @@ def batches(lengths: Sequence[int], *, affordable: int, most: int) -> Sizes:
 def measure_turns(
     exact: str,
     cases: Mapping[str, StepsCase],
-    masked: StepsCase | None,
     lengths: Sequence[int],
     seconds: float,
     *,
     turns: int = 8,
-    predictions: bool = False,
 ) -> Turns:
     """Return what steps of every model cost, measured in turns.
 
     Args:
         exact: model that the others are compared with.
         cases: by model, `exact` included.
-        masked: `exact` with masked language modelling, if the cases have another task and that one costs as well.
         lengths: tokens of documents, ascending; the longer ones are measured as far as time allows.
         seconds: time for all of it; at least one turn is made.
         turns: number of turns that time allows, about.
-        predictions: whether predictions are measured, too.
     """
     end, device = time.monotonic() + seconds, torch.device(cases[exact].hardware.device)
     per_token, most = _allowed(cases[exact], lengths[0], len(cases))
@@ -241,8 +213,7 @@ def measure_turns(
     slowest = per_token * max(products.values()) / products[exact]  # of exact attention's size, unless one is larger
     sizes = batches(lengths, affordable=int(seconds / (turns * len(cases)) / slowest), most=most)
     models = {name: RandomTraining(case, sizes) for name, case in cases.items()}
-    common = _common(models[exact], None if masked is None else RandomTraining(masked, sizes[:2]))
-    forward = _in_one_thread(models, len(sizes), device) if predictions else {}
+    common = _common(models[exact])
     taken: list[dict[str, list[float]]] = []
     lap = 0.0
     while not taken or (len(taken) < TURNS and time.monotonic() + lap < end):
@@ -250,7 +221,7 @@ def measure_turns(
         order = list(models)[:: -1 if len(taken) % 2 else 1]
         taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
         lap = time.monotonic() - begun
-    return {name: [one.steps(turn[name], common, forward.get(name)) for turn in taken] for name, one in models.items()}
+    return {name: [one.steps(turn[name], *common) for turn in taken] for name, one in models.items()}
 
 
 def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
@@ -258,7 +229,7 @@ def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     hardware = exact.hardware
     many = max(2, hardware.micro_batch_tokens // length if hardware.device == "cuda" else 2)  # few are slow there
     model = RandomTraining(exact, [(1, length), (many, length)])
-    per_token, growth = timed(partial(model.step, 1), model.device) / math.prod(model.sizes[1]), model.mb_per_token
+    per_token, growth = _timed(partial(model.step, 1), model.device) / math.prod(model.sizes[1]), model.mb_per_token
     left = hardware.most_mb - hardware.in_use_mb - models * model.weights * STATES_MB
     fitting = int(left / (SPARE * growth)) if growth else hardware.micro_batch_tokens
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
@@ -269,35 +240,22 @@ def _turn(passes: Mapping[str, Callable[[int], None]], batches: int, device: tor
     found: dict[str, list[float]] = {name: [] for name in passes}
     for number in range(batches):
         for name, compute in passes.items():
-            found[name].append(timed(partial(compute, number), device))
+            found[name].append(_timed(partial(compute, number), device))
     return found
 
 
-def _in_one_thread(models: Mapping[str, RandomTraining], batches: int, device: torch.device) -> dict[str, list[float]]:
-    """Return the seconds of a prediction of every model on every batch, on a CPU in one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    for model in models.values():
-        model.model.eval()
-        model.forward(0)
-    forward = {name: model.forward for name, model in models.items()}
-    for _ in range(GPU_WARM_UPS if device.type == "cuda" else 0):
-        _turn(forward, batches, device)
-    found = _turn(forward, batches, device)
-    for model in models.values():
-        model.model.train()
-    torch.set_num_threads(threads)
-    return found
+def _common(model: RandomTraining) -> tuple[float, float]:
+    """Return what hardly differs between models: the share of a forward pass in a step, and seconds per weight."""
+    turns = [[_timed(partial(each, 1), model.device) for each in (model.forward, model.step)] for _ in range(3)]
+    forward, step = (statistics.median(each) for each in zip(*turns, strict=True))
+    return min(1.0, forward / step), model.update_seconds() / model.weights
 
 
-def _common(model: RandomTraining, masked: RandomTraining | None) -> _Common:
-    """Return the measurements that are the same for all models, from three turns."""
-    pieces = {"step": model.step, "forward": model.forward} | ({"masked": masked.step} if masked else {})
-    turns = [{name: timed(partial(each, 1), model.device) for name, each in pieces.items()} for _ in range(3)]
-    found = {name: statistics.median(turn[name] for turn in turns) for name in pieces}
-    common = _Common(min(1.0, found["forward"] / found["step"]), model.update_seconds() / model.weights)
-    if masked is None:
-        return common
-    seconds = max(0.0, found["masked"] - found["step"]) / math.prod(model.sizes[1])
-    mb, mb_per_token = max(0.0, masked.mb - model.mb), max(0.0, masked.mb_per_token - model.mb_per_token)
-    return replace(common, head_seconds=seconds, head_mb=mb, head_mb_per_token=mb_per_token)
+def _timed(computation: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds of a computation, with what a GPU still has to do of it."""
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    wait()
+    begun = time.perf_counter()
+    computation()
+    wait()
+    return time.perf_counter() - begun

@@ -1,0 +1,207 @@
+"""Rows without training: TF-IDF and frozen encoders, scored by folds within seconds; and what training adds to them."""
+
+import math
+import time
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import normalize
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from lib.advice.preparing import OwnTexts
+from lib.backbones.frozen.encoder import TextEncoder
+from lib.backbones.logistic import STRENGTHS
+from lib.backbones.settings import BACKBONES
+from lib.evaluation.statistics import PairedPredictions
+
+FOLDS = 5
+"""Folds; each is classified by a model of the others."""
+
+USUAL = 10.0
+"""`C` where there is no time to choose it inside of the training folds."""
+
+CHOICE = 25
+"""Fits on all documents that take as long as all folds with a choice of `C`."""
+
+READING, DECIDING = 0.6, 0.2
+"""Shares of the time that encoders may read, and that each row may choose `C`."""
+
+COVERED = 0.8
+"""Share of new files whose gain the interval should hold, if they are like the past ones."""
+
+FEWEST = 4
+"""Past files that a forecast needs."""
+
+PAST_FILES = Path(__file__).with_name("past_files.csv")
+"""F1 by row in per cent, and minutes of a training."""
+
+
+@dataclass(frozen=True)
+class QuickRow:
+    """A row that was scored."""
+
+    name: str
+    seconds: float
+    """Seconds of reading all documents and of all folds."""
+    cpu: float
+    """CPU seconds of reading a document."""
+    chosen: bool
+    """Whether `C` was chosen inside of the training folds."""
+
+
+@dataclass(frozen=True)
+class Quick:
+    """Rows that were scored on the same documents."""
+
+    rows: list[QuickRow]
+    paired: PairedPredictions
+    """Their predictions, in the same order."""
+    drawn_from: int
+    """Documents that there were to draw from."""
+
+    left_out: bool
+    """Whether classes have too few documents to be scored."""
+
+    @property
+    def best(self) -> int:
+        """Number of the row with the highest macro-F1."""
+        return int(self.paired.f1()[0].argmax())
+
+    @property
+    def f1(self) -> float:
+        """Macro-F1 of the best row."""
+        return float(self.paired.f1().max())
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.paired.classes
+
+
+def quick_rows(
+    own: OwnTexts, ngrams: Mapping[str, Any] | None, encoders: Mapping[str, TextEncoder], seconds: float
+) -> Quick | None:
+    """Return the rows of TF-IDF and of encoders, each the vectors of all texts and a logistic regression.
+
+    Labels decide nothing about vectors, so these are made once. Where encoders would take too long, all rows have fewer
+    documents, drawn by class.
+
+    Args:
+        own: the texts.
+        ngrams: settings of TF-IDF that differ from the defaults; None = it finds nothing.
+        encoders: encoders that do not train, by the names of their rows.
+        seconds: about as long as it may take.
+
+    Returns:
+        None if no two classes have as many documents as there are folds, or no row reads them.
+    """
+    frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
+    frame = frame.sample(frac=1, random_state=0)  # a file may be sorted by class
+    sizes = frame.groupby("label")["text"].transform("size")
+    left_out = bool((sizes < FOLDS).any())
+    frame, sizes = frame[sizes >= FOLDS], sizes[sizes >= FOLDS]
+    if frame["label"].nunique() < 2:
+        return None
+    every, each = len(frame), sum(_seconds(encoder, frame["text"]) for encoder in encoders.values())
+    wanted = sizes * min(1.0, READING * seconds / max(each * every, 1e-9))
+    frame = frame[frame.groupby("label").cumcount() < np.maximum(FOLDS, wanted)]
+    texts, labels = list(frame["text"]), frame["label"].to_numpy()
+    readers = {name: partial(_vectors, encoder) for name, encoder in encoders.items()}
+    if ngrams is not None:
+        vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
+        readers = {"tfidf": vectorizer.fit_transform} | readers
+    rows, predictions = [], []
+    for name, read in readers.items():
+        begun, cpu = time.monotonic(), time.process_time()
+        try:
+            features = read(texts)
+        except ValueError:  # TF-IDF finds no n-gram in these documents
+            continue
+        cpu = (time.process_time() - cpu) / len(texts)
+        predicted, chosen = _predictions(features, labels, DECIDING * seconds)
+        rows.append(QuickRow(name, time.monotonic() - begun, cpu, chosen))
+        predictions.append(predicted)
+    if not rows:
+        return None
+    classes, numbers = np.unique(labels, return_inverse=True)
+    found = np.searchsorted(classes, np.stack(predictions))[None]
+    paired = PairedPredictions([row.name for row in rows], numbers, found, np.arange(len(labels)), len(classes))
+    return Quick(rows, paired, every, left_out)
+
+
+def _seconds(encoder: TextEncoder, texts: pd.Series) -> float:
+    """Return the seconds that an encoder takes for a document, measured for a second or two."""
+    seconds, number = 0.0, 1
+    while seconds < 1 and number < len(texts):
+        number *= 4  # the first call is slow, and texts of equal lengths are read together
+        begun = time.monotonic()
+        encoder.vectors(list(texts[:number]))
+        seconds = time.monotonic() - begun
+    return seconds / min(number, len(texts))
+
+
+def _vectors(encoder: TextEncoder, texts: list[str]) -> np.ndarray:
+    with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
+        return normalize(encoder.vectors(texts, bar.update))  # as the backbone `frozen` has them
+
+
+def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.ndarray, bool]:
+    """Return the class of each document by a model of the other folds, and whether there was time to choose `C`."""
+    with warnings.catch_warnings(), threadpool_limits(1):  # threads of small products wait for each other
+        warnings.simplefilter("ignore")  # on classes that a half lacks, and optimisers that stop early
+        begun = time.monotonic()
+        model = LogisticRegression(C=USUAL, max_iter=1000).fit(features, labels)
+        if chosen := CHOICE * (time.monotonic() - begun) < seconds:
+            strengths = {"C": list(STRENGTHS)}
+            model = GridSearchCV(LogisticRegression(max_iter=1000), strengths, scoring="f1_macro", cv=2)
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+        return cross_val_predict(model, features, labels, cv=folds), chosen
+
+
+class Forecast(NamedTuple):
+    """Points of macro-F1 that fine-tuning adds to the best quick row."""
+
+    low: float
+    high: float
+    files: int
+    """Past files."""
+    held: int
+    """Past files whose gain is in the interval from all others."""
+    minutes: tuple[float, float]
+    """Least and most minutes of a training there."""
+
+
+def forecast(rows: Collection[str], files: Path = PAST_FILES) -> Forecast | None:
+    """Return the forecast; None if there are too few past files.
+
+    A gain is the macro-F1 after fine-tuning minus that of the best quick row, of those that are at hand.
+
+    Args:
+        rows: columns of the quick rows at hand, `tfidf` and `frozen`.
+        files: table of the past files.
+
+    Source: the interval for one more value of a normal distribution, Geisser (1993), Predictive Inference, chapter 2.
+    """
+    past = pd.read_csv(files).dropna(subset=["fine_tuned", *rows])
+    if len(past) < FEWEST:
+        return None
+    gains = (past["fine_tuned"] - past[[*rows]].max(axis=1)).to_numpy()
+    others = [_interval(np.delete(gains, number)) for number in range(len(gains))]
+    held = sum(low <= gain <= high for gain, (low, high) in zip(gains, others, strict=True))
+    return Forecast(*_interval(gains), len(gains), held, (past["minutes"].min(), past["minutes"].max()))
+
+
+def _interval(gains: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the interval for one more gain."""
+    reach = t.ppf((1 + COVERED) / 2, len(gains) - 1) * gains.std(ddof=1) * math.sqrt(1 + 1 / len(gains))
+    return gains.mean() - reach, gains.mean() + reach
