@@ -53,7 +53,7 @@ LONG = 512
 SEGMENT, SEGMENTS = 512, 2
 """Tokens that encoders without training read at once, and how many such segments of a document they read, at most."""
 
-SCORED = 0.7
+SCORED = 0.75
 """Share of the time that rows without training may take; the rest is for steps of trainings."""
 
 JOBS, JOB = 12, 8.0
@@ -108,16 +108,13 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         lengths = token_lengths(own.texts, TextTokenizer.load(tokenizer))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         limit = next((each for each in limits if lost(lengths, each)[0] <= BEARABLE), limits[-1])
-        readers = {
-            each: settings.model_copy(update={"max_tokens": min(limit, SEGMENTS * settings.segment)})
+        opened = {
+            f"{each}-frozen": _encoder_at_hand(each, settings, plan.paths, question.device, folder / f"of-{each}")
             for each, settings in readers.items()
         }
-        opened = {}
-        for each, settings in readers.items():
-            opened[each] = _encoder_at_hand(each, settings, plan.paths, question.device, folder / f"of-{each}")
-        reading = {f"{each}-frozen": reader for each, reader in opened.items() if reader}
+        reading = {each: reader for each, reader in opened.items() if reader}
         quick = quick_rows(own, ngrams, reading, SCORED * (end - time.monotonic())) if own.labelled else None
-        models = {encoder.name: encoder.parameters()} if known or language == ENGLISH else {}
+        models = {encoder.title: encoder.parameters()} if known or language == ENGLISH else {}
         if models and limit > LONG:
             models |= _mechanisms(plan, limit)
         task = TASKS.parse({"kind": "sequence_classification" if own.labelled else "masked_lm"})
@@ -127,7 +124,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     def trained(size: StudySize) -> list[Row]:
         drawn = replace(own, splits={**own.splits, "train": size.documents})
         cut = np.minimum(lengths, size.limit)
-        return _rows_of(encoder, turns[encoder.name], cut, drawn, hardware) if turns and size.trained else []
+        return _rows_of(encoder, turns[encoder.title], cut, drawn, hardware) if turns and size.trained else []
 
     def cpu_seconds(size: StudySize) -> float:
         if size.trained and not turns:
@@ -147,21 +144,18 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     recipe = Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled))
     cut = np.minimum(lengths, limit)
     compared = [row(each, turns[each], recipe, cut, own, hardware) for each in [*models][1:]]
-    past = [*(["tfidf"] if ngrams is not None else []), *(["frozen"] if reading else [])]
-    gain = forecast(past) if quick else None
+    gain = forecast({row.name.rpartition("-")[2] for row in quick.rows}) if quick else None
     parts = [quick_answer(quick)] if quick else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:
         parts.append(budget_answer(question.minutes, cpu_seconds(size) / 60, whole, size))
     parts.append(table(quick, rows, compared, gain, hardware))
     found = [*columns.notes, *own.notes, *warnings]
-    if missing := [each for each in opened if f"{each}-frozen" not in reading and own.labelled]:
-        named = f"Weights of {', '.join(missing)} are not here, and the hub does not give them"
-        found.append(f"{named}, so the table lacks their rows. `--encoder FOLDER` names a folder that has them.")
+    if missing := opened.keys() - reading:
+        said = f"The table lacks {', '.join(missing)}: the weights are not here, and the hub does not give them"
+        found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
-        found.append(
-            f"Nothing was scored: that takes two classes of {FOLDS} training documents, and a row that reads them."
-        )
+        found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
     found += _remarks(ngrams, language, spoken, load)
     parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(found))))
     study = advised_study(
@@ -187,9 +181,10 @@ def _encoders(
     ]
     if not trainable:
         trainable = [published_encoder(labelled=labelled, multilingual=foreign)]
-    readers = {each.name: EncoderSettings(**each.place, segment=min(SEGMENT, each.reach)) for each in trainable} | {
-        _name(folder): EncoderSettings(folder=folder) for folder in static
-    }
+    readers = {_name(folder): EncoderSettings(folder=folder) for folder in static}
+    for each in trainable:
+        reading = {"segment": min(SEGMENT, each.reach), "max_tokens": SEGMENTS * min(SEGMENT, each.reach)}
+        readers[each.name] = EncoderSettings.model_validate({**each.place, **reading})
     if len(readers) < len(folders):
         raise ConfigError(f"--encoder: two of {', '.join(folders)} have the same name. Rename a folder.")
     return trainable[0], readers if labelled else {}

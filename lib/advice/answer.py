@@ -61,7 +61,7 @@ def training_answer(
     if gain and size.trained:
         minutes = " to ".join(f"{each:.0f}" for each in gain.minutes)
         found += (
-            f" It is expected to change the best macro-F1 by {gain.low:+.1f} to {gain.high:+.1f} points, the 80 % "
+            f" Expected change of the best macro-F1: {gain.low:+.1f} to {gain.high:+.1f} points, the 80 % "
             f"interval of {gain.files} past files (trained for {minutes} minutes; from the others, it held on {gain.held})."
         )
     return f"{found} The study: `snakemake --configfile {shlex.quote(study)} --cores all`"
@@ -69,22 +69,16 @@ def training_answer(
 
 def budget_answer(minutes: float, expected: float, whole: StudySize, size: StudySize) -> str:
     """Return what a study takes of a budget of CPU minutes, and what it gives up compared with the whole one."""
-    gone = []
-    if not size.frozen:
-        gone = ["all encoders"]
-    elif not size.trained:
-        gone = ["trainings"]
-    else:
-        if size.seeds < whole.seeds:
-            gone.append(f"{whole.seeds - size.seeds} of {whole.seeds} seeds")
-        if size.limit < whole.limit:
-            gone.append(f"tokens beyond {size.limit:,}")
-        if size.documents < whole.documents:
-            gone.append(f"{whole.documents - size.documents:,} of {whole.documents:,} training documents")
-    return (
-        f"The study takes about {expected:.1f} of {minutes:g} minutes of CPU time. For that, it gives up "
-        f"{', '.join(gone) or 'nothing'}."
-    )
+    counts = {
+        "seeds": (whole.seeds, size.seeds),
+        "tokens of a document": (whole.limit, size.limit),
+        "training documents": (whole.documents, size.documents),
+    }
+    gone = [f"{all_ - kept:,} of {all_:,} {what}" for what, (all_, kept) in counts.items() if kept < all_]
+    if not size.trained:
+        gone = ["trainings"] if size.frozen else ["all encoders"]
+    takes = f"The study takes about {expected:.1f} of {minutes:g} minutes of CPU time"
+    return f"{takes}. For that, it gives up {', '.join(gone) or 'nothing'}."
 
 
 def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str]:
@@ -145,22 +139,18 @@ def table(
         gain: what training is expected to add to the best quick row.
         hardware: of this machine.
     """
-    cells = []
-    for place, quick_row in enumerate(quick.rows) if quick else ():
-        behind = quick.paired.difference(place, quick.best)
-        found = "best" if place == quick.best else f"{100 * behind.mean:.1f} ({_points(behind)})"
-        speed = number(1 / max(quick_row.cpu, 1e-6))
-        cells.append([quick_row.name, _score(quick, place), found, f"{quick_row.seconds:.0f} s", speed, "-"])
+    cells = _quick_cells(quick) if quick else []
     for row in (*trained, *mechanisms):
-        expected, time = "-", f"{duration(row.seconds)} a seed"
+        expected, time, cost = "-", f"{duration(row.seconds)} a seed", row.cost
         if gain and quick and row is trained[0]:
-            expected = " to ".join(f"{min(100.0, 100 * quick.f1 + each):.1f}" for each in (gain.low, gain.high))
+            ends = (min(100.0, 100 * quick.f1 + each) for each in (gain.low, gain.high))
+            expected = f"expected: {' to '.join(f'{end:.1f}' for end in ends)}"
         if row in mechanisms:
             exact = mechanisms[0]
             time = "1" if row is exact else f"{ratio(row.training, exact.training)} of `{exact.model}`"
-        reduced = f", {row.cost.micro_batch_tokens:,} tokens at once" if row.cost.reduced else ""
-        memory = f"{row.cost.mb / 1024:.2f}{reduced if row.cost.fits else ', too much'}"
-        cells.append([row.model, expected, "expected" if expected != "-" else "-", time, "-", memory])
+        reduced = f", {cost.micro_batch_tokens:,} tokens at once" if cost.reduced else ""
+        memory = f"{cost.mb / 1024:.2f}{reduced if cost.fits else ', too much'}"
+        cells.append([row.model, expected, "-", time, "-", memory])
     if not cells:
         return "Nothing was scored or measured."
     titles = ["row", "macro-F1 [%] (95 %)", "minus the best (95 %)", "time", "documents/s, one core", "memory [GiB]"]
@@ -173,20 +163,27 @@ def table(
     return "\n\n".join([text, *notes])
 
 
+def _quick_cells(quick: Quick) -> list[list[str]]:
+    cells = []
+    for place, row in enumerate(quick.rows):
+        behind = quick.paired.difference(place, quick.best)
+        difference = "best" if place == quick.best else f"{100 * behind.mean:.1f} ({_points(behind)})"
+        speed = number(1 / max(row.cpu, 1e-6))
+        cells.append([row.name, _score(quick, place), difference, f"{row.seconds:.0f} s", speed, "-"])
+    return cells
+
+
 def _how_scored(quick: Quick) -> str:
     """Return on which documents the quick rows were scored, and how."""
-    labels, usual = quick.paired.labels, [f"`{row.name}`" for row in quick.rows if not row.chosen]
-    fewest = np.bincount(labels).min()
-    found = f"Scores are of {FOLDS} folds of {len(labels):,} training documents ({quick.classes:,} classes)"
-    if len(labels) < quick.drawn_from:
-        found += f", drawn by class from {quick.drawn_from:,} so that encoders read them in time"
-    found += (
-        f". Logistic regression; C is chosen inside of the folds that train{f', but {USUAL:g} for ' if usual else ''}"
+    scored, usual = len(quick.paired.labels), " and ".join(row.name for row in quick.rows if not row.chosen)
+    fewest = quick.paired.documents_of_classes.min()
+    drawn = f", drawn by class from {quick.drawn_from:,} to be read in time" if scored < quick.drawn_from else ""
+    short = f", too short perhaps, since a class has {fewest}" if fewest < FEW_DOCUMENTS else ""
+    rare = f" Classes of fewer than {FOLDS} are left out." if quick.left_out else ""
+    return (
+        f"Scores: {FOLDS} folds of {scored:,} training documents{drawn}; logistic regression, C chosen inside of the "
+        f"folds that train{f', but {USUAL:g} for {usual}' if usual else ''}; intervals over documents{short}.{rare}"
     )
-    found += f"{' and '.join(usual)}. Intervals are over documents"
-    if fewest < FEW_DOCUMENTS:
-        found += f", and can be too short, since a class has {fewest}"
-    return f"{found}. Classes with fewer than {FOLDS} of them are left out." if quick.left_out else f"{found}."
 
 
 def _score(quick: Quick, place: int) -> str:

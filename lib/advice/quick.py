@@ -1,9 +1,10 @@
 """Rows without training: TF-IDF and frozen encoders, scored by folds within seconds; and what training adds to them."""
 
+import contextlib
 import math
 import time
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,10 @@ USUAL = 10.0
 CHOICE = 25
 """Fits on all documents that take as long as all folds with a choice of `C`."""
 
-READING, DECIDING = 0.6, 0.2
+FEWEST, PART = 100, 32
+"""Documents that are scored, at least, and that an encoder reads between two looks at the clock."""
+
+READING, DECIDING = 0.75, 0.1
 """Shares of the time that encoders may read, and that each row may choose `C`."""
 
 COVERED = 0.8
@@ -82,11 +86,6 @@ class Quick:
         """Macro-F1 of the best row."""
         return float(self.paired.f1().max())
 
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return self.paired.classes
-
 
 def quick_rows(
     own: OwnTexts, ngrams: Mapping[str, Any] | None, encoders: Mapping[str, TextEncoder], seconds: float
@@ -107,52 +106,61 @@ def quick_rows(
     """
     frame = pd.DataFrame({"text": own.texts, "label": own.sample_labels})
     frame = frame.sample(frac=1, random_state=0)  # a file may be sorted by class
-    sizes = frame.groupby("label")["text"].transform("size")
-    left_out = bool((sizes < FOLDS).any())
-    frame, sizes = frame[sizes >= FOLDS], sizes[sizes >= FOLDS]
-    if frame["label"].nunique() < 2:
+    sizes, place = frame.groupby("label")["text"].transform("size"), frame.groupby("label").cumcount()
+    order = np.where(place < FOLDS, -1, place / sizes)  # so that the first documents are of all classes
+    every = frame.iloc[np.argsort(order, kind="stable")][lambda rows: sizes[rows.index] >= FOLDS]
+    if (classes := every["label"].nunique()) < 2:
         return None
-    every, each = len(frame), sum(_seconds(encoder, frame["text"]) for encoder in encoders.values())
-    wanted = sizes * min(1.0, READING * seconds / max(each * every, 1e-9))
-    frame = frame[frame.groupby("label").cumcount() < np.maximum(FOLDS, wanted)]
-    texts, labels = list(frame["text"]), frame["label"].to_numpy()
-    readers = {name: partial(_vectors, encoder) for name, encoder in encoders.items()}
+    reading = partial(_vectors, texts=list(every["text"]), least=max(FEWEST, FOLDS * classes))
+    vectors = {name: reading(encoder, seconds=READING * seconds / len(encoders)) for name, encoder in encoders.items()}
+    used = every[: min((len(each.features) for each in vectors.values()), default=len(every))]
+    labels = np.unique(used["label"], return_inverse=True)[1]
     if ngrams is not None:
         vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
-        readers = {"tfidf": vectorizer.fit_transform} | readers
+        with contextlib.suppress(ValueError):  # no n-gram is in two of these documents
+            vectors = {"tfidf": _Read.by(lambda: vectorizer.fit_transform(used["text"]))} | vectors
     rows, predictions = [], []
-    for name, read in readers.items():
-        begun, cpu = time.monotonic(), time.process_time()
-        try:
-            features = read(texts)
-        except ValueError:  # TF-IDF finds no n-gram in these documents
-            continue
-        cpu = (time.process_time() - cpu) / len(texts)
-        predicted, chosen = _predictions(features, labels, DECIDING * seconds)
-        rows.append(QuickRow(name, time.monotonic() - begun, cpu, chosen))
+    for name, read in vectors.items():
+        begun = time.monotonic()
+        predicted, chosen = _predictions(read.features[: len(used)], labels, DECIDING * seconds)
         predictions.append(predicted)
+        rows.append(QuickRow(name, read.seconds + time.monotonic() - begun, read.cpu, chosen))
     if not rows:
         return None
-    classes, numbers = np.unique(labels, return_inverse=True)
-    found = np.searchsorted(classes, np.stack(predictions))[None]
-    paired = PairedPredictions([row.name for row in rows], numbers, found, np.arange(len(labels)), len(classes))
-    return Quick(rows, paired, every, left_out)
+    names, documents = [row.name for row in rows], np.arange(len(used))
+    paired = PairedPredictions(names, labels, np.stack(predictions)[None], documents, classes)
+    return Quick(rows, paired, len(every), bool((sizes < FOLDS).any()))
 
 
-def _seconds(encoder: TextEncoder, texts: pd.Series) -> float:
-    """Return the seconds that an encoder takes for a document, measured for a second or two."""
-    seconds, number = 0.0, 1
-    while seconds < 1 and number < len(texts):
-        number *= 4  # the first call is slow, and texts of equal lengths are read together
-        begun = time.monotonic()
-        encoder.vectors(list(texts[:number]))
-        seconds = time.monotonic() - begun
-    return seconds / min(number, len(texts))
+class _Read(NamedTuple):
+    """Features of texts, and what they took."""
+
+    features: Any
+    seconds: float
+    cpu: float
+    """CPU seconds of a document."""
+
+    @classmethod
+    def by(cls, read: Callable[[], Any]) -> "_Read":
+        """Return what a function reads."""
+        begun, cpu = time.monotonic(), time.process_time()
+        features = read()
+        return cls(features, time.monotonic() - begun, (time.process_time() - cpu) / features.shape[0])
 
 
-def _vectors(encoder: TextEncoder, texts: list[str]) -> np.ndarray:
-    with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
-        return normalize(encoder.vectors(texts, bar.update))  # as the backbone `frozen` has them
+def _vectors(encoder: TextEncoder, texts: list[str], least: int, seconds: float) -> _Read:
+    """Return the vectors of the first texts, as many as there is time for, but not fewer than `least`."""
+
+    def read() -> np.ndarray:
+        end, found = time.monotonic() + seconds, []
+        with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
+            for start in range(0, len(texts), PART):
+                if start >= least and time.monotonic() > end:
+                    break
+                found.append(encoder.vectors(texts[start : start + PART], bar.update))
+        return normalize(np.concatenate(found))  # as the backbone `frozen` has them
+
+    return _Read.by(read)
 
 
 def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.ndarray, bool]:
