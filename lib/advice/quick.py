@@ -43,7 +43,7 @@ READING, DECIDING = 0.75, 0.1
 COVERED = 0.8
 """Share of new files whose gain the interval should hold, if they are like the past ones."""
 
-FEWEST = 4
+PAST = 4
 """Past files that a forecast needs."""
 
 PAST_FILES = Path(__file__).with_name("past_files.csv")
@@ -201,7 +201,7 @@ def forecast(rows: Collection[str], files: Path = PAST_FILES) -> Forecast | None
     Source: the interval for one more value of a normal distribution, Geisser (1993), Predictive Inference, chapter 2.
     """
     past = pd.read_csv(files).dropna(subset=["fine_tuned", *rows])
-    if len(past) < FEWEST:
+    if len(past) < PAST:
         return None
     gains = (past["fine_tuned"] - past[[*rows]].max(axis=1)).to_numpy()
     others = [_interval(np.delete(gains, number)) for number in range(len(gains))]
