@@ -1,34 +1,41 @@
-"""Logistic regression, the decision of baselines; its penalty and class weights may be chosen on validation.
+"""A linear model, the decision of baselines; its penalty and class weights may be chosen on validation, or by folds.
 
 Shapes: n texts or words, F features, C classes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
+from scipy.special import softmax
 
 from lib.backbones import contract
 from lib.backbones.fitted import NUMBERS, Fit, require_shape
 from lib.backbones.settings import BackboneSettings
-from lib.core.errors import ConfigError
+from lib.core.errors import ConfigError, DataError
 from lib.core.settings import PositiveFloat, PositiveInt
 
 DECISION = ("coef", "intercept", "classes")
 """Arrays of a fitted regression."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 """Values of `C` that are tried, from the strongest penalty on."""
+FOLDS = 5
 WEIGHTS = (None, "balanced")
 """Values of `class_weight` that are tried."""
 
 
 class LogisticSettings(BackboneSettings):
-    """Base of the settings of backbones that decide by logistic regression."""
+    """Base of the settings of backbones that decide by logistic regression, or by another linear model."""
 
-    C: PositiveFloat | Literal["validation"] = "validation"
+    decision: Literal["logistic", "svm", "ridge"] = Field("logistic", exclude_if=lambda value: value == "logistic")
+    """The linear model: logistic regression, a linear support vector machine or ridge regression on the classes. The
+    last two give no probabilities, so the softmax of their scores stands for them."""
+    C: PositiveFloat | Literal["validation", "folds"] = "validation"
     """Inverse strength of the penalty on weights; `validation` = of 1, 3, 10, 30 and 100 the one with the best score on
-    validation, by the metric that also selects the best epoch; among equals the smallest."""
+    validation, by the metric that also selects the best epoch; among equals the smallest. `folds` = the one with the
+    best mean macro-F1 over five folds of the training documents, each class in all of them."""
     class_weight: Literal["balanced", "validation"] | dict[str, PositiveFloat] | None = "validation"
     """`balanced` = rare classes weigh as much as frequent ones; a mapping = the weight of each class by its name, 1 for
     the others; null = all documents weigh alike; `validation` = the better of `balanced` and null on validation, chosen
@@ -54,28 +61,53 @@ class LogisticBackbone(contract.TextBackbone):
 
         Raises:
             ConfigError: there is a choice, but no validation.
+            DataError: the documents are of one class, or too few for folds.
         """
-        from sklearn.linear_model import LogisticRegression  # starts slowly
+        from sklearn.model_selection import StratifiedKFold, cross_val_score  # starts slowly
 
         settings, validation = self.parameters, self.validation
-        strengths = STRENGTHS if settings.C == "validation" else (settings.C,)
+        counts = np.unique(labels, return_counts=True)[1]
+        if len(counts) < 2:
+            raise DataError("only one class in training; expected at least two. Add documents of the others.")
+        strengths = STRENGTHS if isinstance(settings.C, str) else (settings.C,)
         weights = WEIGHTS if settings.class_weight == "validation" else (settings.class_weight,)
         tried = [{"C": strength, "class_weight": weight} for strength in strengths for weight in weights]
-        if len(tried) > 1 and validation is None:
-            raise ConfigError("backbone: no validation documents to choose C and class_weight by. Set both to a value.")
-        options: dict[str, Any] = {"max_iter": settings.max_iter}
         if isinstance(named := settings.class_weight, dict):
-            options["class_weight"] = {number: named.get(name, 1.0) for number, name in enumerate(self.labels)}
-        fitted = [LogisticRegression(**(each | options)).fit(features, labels) for each in tried]
-        if len(tried) == 1 or validation is None:
-            return fitted[0]
-        texts, classes, score = validation
-        held_out = read(texts)
-        scores = [score(self.answers(each, held_out, texts, classes)) for each in fitted]
+            by_number = {number: named.get(name, 1.0) for number, name in enumerate(self.labels)}
+            models = [self._linear(each | {"class_weight": by_number}) for each in tried]
+        else:
+            models = [self._linear(each) for each in tried]
+        if len(tried) == 1:
+            return models[0].fit(features, labels)
+        if settings.C == "folds":
+            if min(counts) < FOLDS:
+                few = f"a class has {min(counts)} training documents; expected {FOLDS}, one for each fold"
+                raise DataError(f"{few}. Add some, or set C to a number.")
+            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+            scores = [cross_val_score(each, features, labels, scoring="f1_macro", cv=folds).mean() for each in models]
+        elif validation is None:
+            raise ConfigError("backbone: no validation documents to choose C and class_weight by. Set both to a value.")
+        else:
+            texts, classes, score = validation
+            held_out = read(texts)
+            fitted = [each.fit(features, labels) for each in models]
+            scores = [score(self.answers(each, held_out, texts, classes)) for each in fitted]
         best = scores.index(max(scores))  # the first of equals
         self.chosen = tried[best]
-        self.candidates = [each | {"score": found} for each, found in zip(tried, scores, strict=True)]
-        return fitted[best]
+        self.candidates = [each | {"score": float(found)} for each, found in zip(tried, scores, strict=True)]
+        return models[best].fit(features, labels) if settings.C == "folds" else models[best]
+
+    def _linear(self, options: Mapping[str, Any]) -> Any:
+        """Return a linear model that is not fitted."""
+        from sklearn.linear_model import LogisticRegression, RidgeClassifier  # starts slowly
+        from sklearn.svm import LinearSVC
+
+        kind, most = self.parameters.decision, self.parameters.max_iter
+        if kind == "ridge":  # which has the penalty itself, relative to C as scikit-learn's manual says
+            return RidgeClassifier(alpha=1 / (2 * options["C"]), class_weight=options["class_weight"])
+        if kind == "svm":
+            return LinearSVC(max_iter=most, random_state=0, **options)
+        return LogisticRegression(max_iter=most, **options)
 
     def answers(self, regression: Any, features: Any, texts: Any, classes: int) -> Any:
         """Return the answers of a regression to texts, as the task scores them: here the distribution over all classes.
@@ -89,7 +121,12 @@ class LogisticBackbone(contract.TextBackbone):
             classes: number of classes; 0 = texts have none.
         """
         probabilities = np.zeros((len(texts), classes))
-        probabilities[:, regression.classes_] = regression.predict_proba(features)
+        if self.parameters.decision == "logistic":
+            probabilities[:, regression.classes_] = regression.predict_proba(features)
+            return probabilities
+        scores = regression.decision_function(features)
+        of_classes = np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+        probabilities[:, regression.classes_] = softmax(of_classes, axis=1)
         return probabilities
 
     @property
@@ -101,7 +138,8 @@ class LogisticBackbone(contract.TextBackbone):
     def decision_numbers(self) -> dict[str, np.ndarray]:
         """Return the arrays that the regression consists of."""
         regression = self.classifier[-1]
-        return {name: getattr(regression, f"{name}_") for name in DECISION}
+        classes, intercept = regression.classes_, np.atleast_1d(regression.intercept_)
+        return {"coef": np.atleast_2d(regression.coef_), "intercept": intercept, "classes": classes}
 
     def decision_of(self, fit: Fit, features: int, folder: Path) -> Any:
         """Return the regression of an earlier fit.
@@ -116,6 +154,7 @@ class LogisticBackbone(contract.TextBackbone):
         """
         from sklearn.linear_model import LogisticRegression
 
+        # It also stands for the other linear models, whose scores have the same formula.
         classes, regression = fit.numbers["classes"], LogisticRegression()
         rows = 1 if len(classes) == 2 else len(classes)
         require_shape(folder / NUMBERS, "coef", fit.numbers["coef"], rows, features)

@@ -83,6 +83,11 @@ class BackboneSettings(KindSettings):
         """Name of the word vectors that it reads, if any. They are handed over by a field `vectors_folder`."""
         return None
 
+    @property
+    def encoder_names(self) -> list[str]:
+        """Names of the encoders whose vectors it reads. They are handed over by a field `vectors_folders`."""
+        return []
+
     def folders(self) -> dict[str, str]:
         """Return the folders that it reads, by their name in the record."""
         return {}

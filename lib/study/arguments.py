@@ -34,6 +34,8 @@ def read_run(
     arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
     arguments.add_argument("--teacher", metavar="FOLDER", help="in place of `task.teacher_weights` of the config")
     arguments.add_argument("--word-vectors", metavar="FOLDER", help="in place of `backbone.vectors_folder`")
+    vectors = "vectors of encoders, in place of `backbone.vectors_folders`"
+    arguments.add_argument("--vectors", nargs="+", metavar="FOLDER", help=vectors)
     arguments.add_argument("--settings-from", metavar="FILE", help="best settings of a search, by dotted name")
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
@@ -56,12 +58,13 @@ def read_run(
         settings["tokenizer"] = options.tokenizer
     if options.start:
         settings["start"] = Start.of(options.start).model_dump()
-    for section, name, folder in (
+    for section, name, place in (
         ("task", "teacher_weights", options.teacher),
         ("backbone", "vectors_folder", options.word_vectors),
+        ("backbone", "vectors_folders", options.vectors),
     ):
-        if folder and isinstance(settings.get(section), dict):  # any other value will be refused
-            settings[section] |= {name: folder}
+        if place and isinstance(settings.get(section), dict):  # any other value will be refused
+            settings[section] |= {name: place}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
     return read_settings(kind or RunSettings, settings), options.out, options.work, options.code

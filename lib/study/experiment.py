@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanism, each_of
+from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.settings import BaseSettings, Name, Seeds, without_null
 from lib.core.weights import ForeignStart
@@ -35,6 +36,8 @@ class Experiment(BaseSettings):
     """Backbones by name."""
     tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict)
     """Tokenisers by name."""
+    encoders: dict[Name, EncoderSettings] = Field(default_factory=dict)
+    """Encoders that do not train, by name, for backbones of kind `frozen`; their vectors of a dataset are made once."""
     word_vectors: dict[Name, WordVectors] = Field(default_factory=dict)
     """Word vectors by name, for baselines of kind `word_vectors`, as a start of recurrent encoders, and for tables."""
     corpora: dict[Name, Corpus] = Field(default_factory=dict)

@@ -157,6 +157,13 @@ def same_names(made: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _names_alike(experiment: Experiment) -> Iterator[str]:
     """Yield the names that would be the same folder, at least where upper and lower case are alike."""
-    for sections in (("corpora", "datasets"), ("tokenizers",), ("word_vectors",), ("stages",), ("models",)):
+    for sections in (
+        ("corpora", "datasets"),
+        ("tokenizers",),
+        ("encoders",),
+        ("word_vectors",),
+        ("stages",),
+        ("models",),
+    ):
         named = [(section, name) for section in sections for name in getattr(experiment, section)]
         yield from same_names((f"experiment.{section}.{name}", name) for section, name in named)

@@ -146,3 +146,35 @@ rule tokenize_dataset:
         "{params.program} --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
         " --pairs {params.pairs} --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
+
+
+rule encode_dataset:
+    input:
+        **{split: partial(documents, split) for split in SPLITS},
+        encoder=lambda w: plan.inputs_of(plan.corpora.encoder_sources(w.encoder)),
+    output:
+        directory(plan.paths.vectors("{encoder}", "{corpus}")),
+    log:
+        plan.paths.log("encode/{encoder}/{corpus}"),
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
+        encoder=names(plan.experiment.encoders),
+    threads: (workflow.local_exec and workflow.resource_settings.cores) or JOB.cpus_per_task
+    resources:
+        **gpus(),
+        mem_mb=JOB.mem_mb,
+        runtime=scaled_by_attempt(240),
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        settings=lambda w: planned(plan.experiment.encoders[w.encoder].model_dump(mode="json")),
+        sources=lambda w: plan.corpora.encoder_sources(w.encoder),
+        device=DEVICE,
+        work=f"{plan.paths.work}/vectors/{{encoder}}/{{corpus}}",
+        program=program("encode"),
+    message:
+        "vectors of {wildcards.corpus} by {wildcards.encoder}"
+    shell:
+        "{params.program} --train {input.train} --validation {input.validation} --test {input.test}"
+        " --name {wildcards.encoder} --settings {params.settings:q} --weights {params.sources[0]:q}"
+        " --tokenizer {params.sources[1]:q} --device {params.device} --work {params.work} --out {output}"
+        " > {log} 2>&1"

@@ -42,7 +42,7 @@ if plan.study.execution.runs == "made":
             start=lambda w: plan.inputs_of(plan.start(run(w))),
             teacher=lambda w: plan.inputs_of(plan.imitated_weights(run(w))),
             best=lambda w: plan.settings_from(run(w)),
-            vectors=lambda w: plan.word_vectors(run(w)),
+            vectors=lambda w: plan.word_vectors(run(w)) + plan.vectors(run(w)),
         output:
             config=plan.paths.config(RUN),
             record=plan.paths.record(RUN),
@@ -59,11 +59,12 @@ if plan.study.execution.runs == "made":
             settings=lambda w: handed(run(w).settings),
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
-            # In one parameter, so that the command of runs without a teacher or word vectors does not change.
+            # In one parameter, so that the command of runs without a teacher or vectors does not change.
             start=lambda w: [
                 *optional("--start", plan.start(run(w))),
                 *optional("--teacher", plan.imitated_weights(run(w))),
                 *optional("--word-vectors", plan.word_vectors(run(w))),
+                *optional("--vectors", plan.vectors(run(w))),
             ],
             best=lambda w, input: optional("--settings-from", input.best),
             folder=plan.paths.folder(RUN),

@@ -39,8 +39,6 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         settings, texts = self.parameters, self._read(texts)
         single = vectorizer(settings)
         vectors = PairVectors(single) if isinstance(texts, pd.DataFrame) else single
-        if labels.nunique() < 2:
-            raise DataError("only one class in training; expected at least two. Add documents of the others.")
         by_characters = "Set unit: characters if the texts have no spaces between words; otherwise lower min_df"
         remedy = by_characters if settings.unit == "words" else "Lower min_df"
         try:

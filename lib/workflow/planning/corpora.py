@@ -136,6 +136,14 @@ class Corpora:
             return [settings.path]
         return [] if settings.source is None else self._training_texts(settings.corpora)
 
+    def encoder_sources(self, encoder: str) -> list[str]:
+        """Return the folders of the weights and the tokeniser of an encoder."""
+        place = self.experiment.encoders[encoder]
+        weights = self.paths.weights(place)
+        if place.folder is not None:
+            return [weights, weights]
+        return [weights, self.paths.downloads("tokenizers", str(place.repository), str(place.revision))]
+
     def word_vectors(self, name: str, seed: int) -> str:
         """Return the folder of the word vectors that runs of a seed take: theirs, or the only ones of a file."""
         trained = self.experiment.word_vectors[name].source == "trained"

@@ -85,6 +85,10 @@ class Paths:
         """Return the folder of word vectors; see `lib.workflow.planning.corpora.Corpora.word_vectors`."""
         return f"{self.results}/word_vectors/{name}/{draw}"
 
+    def vectors(self, encoder: str, dataset: str) -> str:
+        """Return the folder of an encoder with its vectors of the documents of a dataset."""
+        return f"{self.results}/vectors/{encoder}/{dataset}"
+
     # Downloads. Studies may share them, so each path says everything about the file, and nothing about the study.
 
     def fetched(self, address: str) -> str:

@@ -94,6 +94,8 @@ class Plan:
             run = self.run(name)
             trained = (run.parent, run.teacher, run.imitated and run.imitated.weights)
             left += [each for each in trained if isinstance(each, RunId)]
+            read = {self.experiment.encoders[name].folder for name in run.backbone.encoder_names}
+            left += [each.id for each in self.runs if self.paths.model(each.id) in read]
             left += [each for place in self._searches_of(run) for each in searches[place]]
         return [run for run in self.runs if run.id in found]
 
@@ -126,6 +128,7 @@ class Plan:
             if tokenizer.path and tokenizer.source == "local" and tokenizer.algorithm == "published":
                 layout_of(Path(tokenizer.path))
         sources = [each for run in self.runs for each in (run.start, run.imitated and run.imitated.weights)]
+        sources += self.experiment.encoders.values()
         for folder in dict.fromkeys(each.folder for each in sources if isinstance(each, ForeignStart)):
             if folder and os.path.isdir(folder):
                 require_whole(Path(folder))
@@ -199,6 +202,11 @@ class Plan:
         """Return the folder of the word vectors that the baseline of a run reads, if it reads any."""
         name = run.backbone.word_vectors
         return [self.corpora.word_vectors(name, run.id.seed)] if name else []
+
+    def vectors(self, run: Run) -> list[str]:
+        """Return the folders of the vectors that a run reads, of each encoder those of its datasets."""
+        datasets = dict.fromkeys([run.id.dataset, run.fitted_to])
+        return [self.paths.vectors(name, dataset) for name in run.backbone.encoder_names for dataset in datasets]
 
     def imitated_weights(self, run: Run) -> list[str]:
         """Return the folder of the weights of the model that a run imitates, if it imitates one."""

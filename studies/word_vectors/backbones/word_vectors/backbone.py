@@ -39,8 +39,6 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
                 "backbone.vectors_folder: missing. Expected the folder of word vectors, which the rule "
                 "`train_word_vectors` makes."
             )
-        if labels.nunique() < 2:
-            raise DataError("only one class in training; expected at least two. Add documents of the others.")
         self._read_vectors(settings.vectors_folder)
         self.rarity: dict[str, float] = {}
         self.most_rare = 1.0

@@ -1,0 +1,198 @@
+"""Encoders that turn texts into vectors, without training: models of transformers, or static ones of model2vec.
+
+Texts are never padded: those of equal lengths are read together, so a vector follows from its text alone, on whatever
+side a model expects padding. Shapes: n texts, D width of a vector.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+from lib.backbones.frozen.settings import EncoderSettings
+from lib.backbones.heads.model import pool_cls, pool_mean
+from lib.backbones.stored import load_source, open_config, refuse
+from lib.core.errors import ConfigError, require
+from lib.core.model_folder import FIELDS, in_time
+from lib.tokens.tokenizer import read_core
+
+TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
+"""Tokens of a batch, at most; more are not faster on a CPU."""
+TEXTS_AT_ONCE = 1_024
+"""Texts that are tokenised at once."""
+UNUSED = "pooler."
+"""Weights of a state that no vector is made of; many published encoders lack them."""
+
+
+def silent(number: int) -> object:
+    """Tell nobody how many texts were read."""
+
+
+class TextEncoder(ABC):
+    """Turns texts into vectors; see `open_encoder`."""
+
+    width: int
+    """Numbers of a vector."""
+
+    @abstractmethod
+    def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
+        """Return the vector of each text, in float32 [n, D]; zero for one without a token.
+
+        Args:
+            texts: the texts.
+            read: told how many more have been read.
+        """
+
+
+def open_encoder(folder: str | Path, settings: EncoderSettings, device: str | None = None) -> TextEncoder:
+    """Return the encoder in a folder, which has its configuration, weights and `tokenizer.json`.
+
+    Args:
+        folder: a model folder of transformers, of model2vec or of a run.
+        settings: how it reads; its own place does not matter.
+        device: `cpu`, `cuda` or `auto`; None = `auto`, a GPU if there is one.
+
+    Raises:
+        ProjectError: there is none, or it is damaged, or it reads fewer tokens at once than the settings say.
+    """
+    folder = Path(folder)
+    return StaticEncoder(folder, settings) if is_static(folder) else StateEncoder(folder, settings, device or "auto")
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a folder holds static vectors, as model2vec saves them."""
+    path = folder / FIELDS
+    return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("model_type") == "model2vec"
+
+
+class StaticEncoder(TextEncoder):
+    """A static encoder of model2vec, a vector per token; arguments and errors are those of `open_encoder`."""
+
+    def __init__(self, folder: Path, settings: EncoderSettings) -> None:
+        require("model2vec", f"the encoder {folder}")
+        from model2vec import StaticModel
+
+        with in_time(folder):
+            self.model = StaticModel.from_pretrained(folder)
+        self.width, self.max_tokens = self.model.dim, settings.max_tokens
+
+    def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
+        """See `TextEncoder.vectors`; there are no segments."""
+        found = self.model.encode([*texts], max_length=self.max_tokens, use_multiprocessing=False)
+        read(len(texts))
+        return found.astype(np.float32)
+
+
+class StateEncoder(TextEncoder):
+    """An encoder of transformers, whose states are pooled; arguments and errors are those of `open_encoder`."""
+
+    def __init__(self, folder: Path, settings: EncoderSettings, device: str) -> None:
+        config = open_config(folder)
+        self.settings, self.core = settings, read_core(folder)
+        self.model, report = load_source(AutoModel, folder, config)
+        refuse((name for name in report["missing_keys"] if not name.startswith(UNUSED)), folder)
+        kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+        self.model.eval().to(kind)
+        self.tokens_at_once = TOKENS_AT_ONCE[kind]
+        self.width = config.hidden_size * (1 if settings.segments == "mean" else 2)
+        self.pool = {"mean": pool_mean, "first": pool_cls}[settings.pooling]
+        self.before, self.behind = _enclosing(self.core)
+        self.room = settings.segment - len(self.before) - len(self.behind)
+        reach = getattr(config, "max_position_embeddings", None) or settings.segment
+        if self.room < 1 or settings.segment > reach:
+            raise ConfigError(f"{folder}: reads at most {reach} tokens at once, not segment = {settings.segment}.")
+
+    def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
+        """See `TextEncoder.vectors`; each core reads other texts, and the longest come first."""
+        pieces = [piece for text, ids in enumerate(self._ids(texts)) for piece in self._segments(text, ids)]
+        places = [text for text, _ in pieces]
+        last = {text: number for number, text in enumerate(places)}
+        states = np.zeros((len(pieces), self.model.config.hidden_size), np.float32)
+        read(len(texts) - len(last))
+        cores = torch.get_num_threads()
+        torch.set_num_threads(1)  # so that no digit depends on the number of cores; and it is faster for short texts
+        try:
+            with ThreadPoolExecutor(cores if self.model.device.type == "cpu" else 1) as pool:
+                batches = list(self._batches([ids for _, ids in pieces]))
+                read_batch = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
+                for batch, found in zip(batches, read_batch, strict=True):
+                    states[batch] = found
+                    read(sum(last[places[number]] == number for number in batch))
+        finally:
+            torch.set_num_threads(cores)
+        return self._of_texts(states, np.array(places, int), len(texts))
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Yield the tokens of each text, without those that enclose it."""
+        kept = None if self.settings.max_tokens is None else self.settings.max_tokens - self._enclosing_tokens
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            part = [*texts[start : start + TEXTS_AT_ONCE]]
+            for encoding in self.core.encode_batch_fast(part, add_special_tokens=False):
+                yield encoding.ids[:kept]
+
+    @property
+    def _enclosing_tokens(self) -> int:
+        return len(self.before) + len(self.behind)
+
+    def _segments(self, text: int, ids: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """Yield the number of a text with each of its segments, enclosed; an empty one if it has no token."""
+        count = max(1, -(-len(ids) // self.room))
+        bounds = [len(ids) * number // count for number in range(count + 1)]
+        for start, end in pairwise(bounds):
+            if piece := [*self.before, *ids[start:end], *self.behind]:
+                yield text, piece
+
+    def _batches(self, pieces: Sequence[list[int]]) -> Iterator[list[int]]:
+        """Yield the numbers of pieces of equal lengths, the longest first, as many as are read at once."""
+        order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
+        batch: list[int] = []
+        for number in order:
+            length = len(pieces[number])
+            if batch and (len(pieces[batch[0]]) != length or (len(batch) + 1) * length > self.tokens_at_once):
+                yield batch
+                batch = []
+            batch.append(number)
+        if batch:
+            yield batch
+
+    @torch.inference_mode()
+    def _states(self, pieces: Sequence[list[int]]) -> np.ndarray:
+        """Return the pooled states of pieces of equal lengths."""
+        tokens = torch.tensor(pieces, device=self.model.device)
+        states = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens))[0]
+        return self.pool(states.float(), torch.ones_like(tokens, dtype=torch.bool)).cpu().numpy()
+
+    def _of_texts(self, states: np.ndarray, places: np.ndarray, texts: int) -> np.ndarray:
+        """Return the vectors of texts from those of their segments.
+
+        Args:
+            states: pooled states of segments, those of a text in order.
+            places: number of the text of each.
+            texts: n.
+        """
+        found, first = np.unique(places, return_index=True)
+        counts = np.bincount(places, minlength=texts)
+        mean = np.zeros((texts, states.shape[1]), np.float32)
+        if len(found):
+            mean[found] = np.add.reduceat(states, first) / counts[found, None]
+        if self.settings.segments == "mean":
+            return mean
+        firsts = np.zeros_like(mean)
+        firsts[found] = states[first]
+        return np.hstack([firsts, mean])
+
+
+def _enclosing(core: Any) -> tuple[list[int], list[int]]:
+    """Return the tokens that a tokeniser puts before and behind every text."""
+    encoding = core.encode("a")
+    own = [number for number, special in enumerate(encoding.special_tokens_mask) if not special]
+    if not own:
+        return encoding.ids, []
+    return encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]

@@ -1,0 +1,46 @@
+"""Make the vectors of the documents of a dataset by an encoder that does not train.
+
+In: prepared Parquet files (id, text, ...), folders of the encoder's weights and of its tokeniser. Out: a folder with
+the encoder and the vectors. A stopped call goes on where it was.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lib.core import program
+
+SPLITS = ("train", "validation", "test")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    from lib.backbones.frozen.settings import EncoderSettings
+    from lib.backbones.frozen.vectors import make_vectors
+    from lib.core.files import read_mapping
+
+    parser = program.parser(__doc__)
+    for split in SPLITS:
+        parser.add_argument(f"--{split}", required=True, type=Path, metavar="FILE", help=f"documents of {split}")
+    parser.add_argument("--name", required=True, help="what the study calls the encoder")
+    parser.add_argument("--settings", required=True, help="how it reads: a path, or JSON")
+    parser.add_argument("--weights", required=True, type=Path, metavar="FOLDER", help="configuration and weights")
+    parser.add_argument("--tokenizer", required=True, type=Path, metavar="FOLDER", help="its tokeniser")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--work", required=True, type=Path, metavar="FOLDER", help="for what a stopped call leaves")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder to appear")
+    arguments = parser.parse_args(argv)
+    make_vectors(
+        arguments.name,
+        program.read_settings(EncoderSettings, read_mapping(arguments.settings)),
+        weights=arguments.weights,
+        tokenizer=arguments.tokenizer,
+        splits={split: getattr(arguments, split) for split in SPLITS},
+        out=arguments.out,
+        work=arguments.work,
+        device=arguments.device,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
