@@ -1,6 +1,6 @@
 """Published encoders of the table: their sizes, how one is chosen, and vectors by each of their families."""
 
-import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,10 +9,12 @@ from loopback import COMMIT
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from lib.advice.encoders import ENCODERS, encoder_within
+from lib.backbones.frozen.encoder import open_encoder
+from lib.backbones.frozen.settings import EncoderSettings
 from lib.reading.hub_files import download_model, download_tokenizer
+from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.tokens.vocabularies import train_wordpiece
 
-TRAINED = [encoder for encoder in ENCODERS.values() if not encoder.static]
 TEXTS = ["Padding changes none of these.", "a", "Another text, which is longer than the first one. " * 9]
 
 
@@ -55,3 +57,42 @@ def test_page_shows_the_table(repository):
         facts = [encoder.year, encoder.millions, reach, languages, encoder.licence, pinned, encoder.pooling]
         cells = [f"`{encoder.name}`", f"`{encoder.title}`", *map(str, facts), f"{encoder.seconds:g}"]
         assert f"| {' | '.join(cells)} |\n" in shown
+
+
+def test_study_of_the_table_says_the_same():
+    experiment = load_study(read_layers([SHIPPED["encoders.yaml"]])).experiment
+    expected = {encoder.name: EncoderSettings(**encoder.reader, max_tokens=512) for encoder in ENCODERS.values()}
+    assert experiment.encoders == expected
+    for name in experiment.published:
+        encoder = ENCODERS[name]
+        assert experiment.published[name].model_dump(exclude_unset=True) == encoder.place
+        assert experiment.backbones[name].architecture == encoder.architecture
+        assert encoder.recipe(1_000, labelled=True) == experiment.stages["classify"].recipe
+    assert {f"{each}-frozen" for each in ENCODERS} <= experiment.models.keys()
+
+
+@pytest.mark.parametrize("name", ["ettin-17m", "eurobert-210m", "bge-small", "xlm-r"])
+def test_vectors_by_an_encoder_of_the_hub(name, site, tmp_path, monkeypatch):
+    """With random weights of its widths, but fewer layers and words, since files would be large."""
+    encoder, source = ENCODERS[name], tmp_path / "source"
+    tokenizer = train_wordpiece(source, TEXTS, vocab_size=90).backend
+    fewer = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, "pad_token_id": tokenizer.pad_token_id}
+    auto = AutoModelForMaskedLM if encoder.head else AutoModel
+    model = auto.from_config(AutoConfig.for_model(**encoder.architecture | fewer))
+    model.save_pretrained(source)
+    if name == "ettin-17m":  # its commit has only these weights
+        (source / "model.safetensors").unlink()
+        torch.save(model.state_dict(), source / "pytorch_model.bin")
+    site.models[encoder.title] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    constants = "huggingface_hub.constants."
+    monkeypatch.setattr(
+        f"{constants}HUGGINGFACE_CO_URL_TEMPLATE", f"{site.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    )
+    monkeypatch.setattr(f"{constants}HF_HUB_CACHE", str(tmp_path / "cache"))
+    for download, folder in ((download_model, "model"), (download_tokenizer, "tokenizer")):
+        download(encoder.title, tmp_path / folder, revision=COMMIT)
+    shutil.copy(tmp_path / "tokenizer/tokenizer.json", tmp_path / "model")
+    vectors = open_encoder(tmp_path / "model", EncoderSettings(**encoder.reader, segment=64)).vectors(TEXTS)
+    assert vectors.shape == (3, encoder.architecture["hidden_size"])
+    assert np.isfinite(vectors).all()
+    assert len({*map(bytes, vectors)}) == 3
