@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
@@ -36,11 +36,27 @@ class PublishedEncoder:
         name: name of its model in a study.
         place: of weights and tokeniser, as a configuration says it: repository and revision, or folder.
         architecture: what its `config.json` changes from the defaults of transformers.
+        pooling: how its authors make a vector of a text: `mean` or `first` token.
+        head: whether it was published with the head that predicts masked words.
+        languages: how many it was trained on; 1 is English.
+        year: of its publication.
+        millions: its weights without a head.
+        licence: of its weights.
+        seconds: CPU seconds that one core takes for a document of 400 words.
+
+    In a folder of the user, the last five are unknown.
     """
 
     name: str
     place: Mapping[str, str]
     architecture: Mapping[str, Any]
+    pooling: Literal["mean", "first"] = "mean"
+    head: bool = True
+    languages: int | None = None
+    year: int | None = None
+    millions: float | None = None
+    licence: str | None = None
+    seconds: float = math.nan
 
     @property
     def title(self) -> str:
@@ -50,7 +66,17 @@ class PublishedEncoder:
     @property
     def reach(self) -> int:
         """Tokens that it reads."""
-        return self.parameters().longest() or UNLIMITED
+        return UNLIMITED if self.static else self.parameters().longest() or UNLIMITED
+
+    @property
+    def static(self) -> bool:
+        """Whether it has a vector per token and no architecture, as model2vec has; it cannot be trained further."""
+        return self.architecture["model_type"] == "model2vec"
+
+    @property
+    def reader(self) -> dict[str, Any]:
+        """Its entry in `experiment.encoders`, where it reads without training."""
+        return {**self.place, "pooling": self.pooling}
 
     def parameters(self) -> Any:
         """Return the parameters of its backbone."""
@@ -69,10 +95,31 @@ class PublishedEncoder:
         return recipe | {"warmup_ratio": 0.1} | ({"head_lr_multiplier": 10.0} if labelled else {})
 
 
-SMALL, MASKED, MULTILINGUAL = (
-    PublishedEncoder(name, **values) for name, values in read_mapping(Path(__file__).with_suffix(".yaml")).items()
-)
-"""Encoders of the hub. The small one has no head for masked language modelling, so it is only for labelled texts."""
+ENCODERS = {
+    name: PublishedEncoder(name, **values) for name, values in read_mapping(Path(__file__).with_suffix(".yaml")).items()
+}
+"""Encoders of the hub by name, those that are advised first before the others."""
+
+SMALL, MASKED, MULTILINGUAL = (ENCODERS[name] for name in ("minilm", "bert", "xlm-r"))
+"""The small one has no head for masked language modelling, so it is only for labelled texts."""
+
+
+def encoder_within(
+    seconds: float, documents: int, *, labelled: bool, multilingual: bool, frozen: bool
+) -> PublishedEncoder:
+    """Return the first encoder of the table that reads texts within a time, or the fastest if none does.
+
+    Args:
+        seconds: CPU seconds of one core.
+        documents: how many documents of 400 words it reads. A training reads each about three times per epoch.
+        labelled: whether the texts have labels; without, it learns to predict masked words, by its published head.
+        multilingual: whether they are in other languages than English.
+        frozen: whether it reads without training. Then those that were trained to give vectors come first.
+    """
+    able = [each for each in ENCODERS.values() if each.head or (labelled and (frozen or not each.static))]
+    able = [each for each in able if (each.languages != 1) == multilingual]
+    fast = [each for each in able if each.seconds * documents <= seconds]
+    return min(fast, key=lambda each: each.head == frozen) if fast else min(able, key=lambda each: each.seconds)
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from lib.advice.encoders import MASKED, MULTILINGUAL, SMALL
+from lib.advice.encoders import ENCODERS
 from lib.study.configuration import load_study, read_layers
 
 INTERVAL = re.compile(r"(-?[\d.]+)\s+\((-?[\d.]+) to (-?[\d.]+)\)")
@@ -70,7 +70,7 @@ def test_commit_that_one_configuration_names_is_of_all(repository):
         for path in sorted([*repository.glob("config/*.yaml"), *repository.glob("studies/*/*.yaml")])
         for pair in revisions(yaml.safe_load(path.read_text(encoding="utf-8").replace("#- ", "")))
     }
-    found |= {(encoder.place["repository"], encoder.place["revision"]) for encoder in (SMALL, MASKED, MULTILINGUAL)}
+    found |= {(encoder.place["repository"], encoder.place["revision"]) for encoder in ENCODERS.values()}
     known = {repository for repository, revision in found if revision != "main"}
     assert len(known) > 5
     assert [repository for repository, revision in sorted(found) if revision == "main" and repository in known] == []

@@ -1,0 +1,98 @@
+"""Published encoders of the table: their sizes, how one is chosen, and vectors by each of their families."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from loopback import COMMIT
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+
+from lib.advice.encoders import ENCODERS, encoder_within
+from lib.backbones.frozen.encoder import open_encoder
+from lib.backbones.frozen.settings import EncoderSettings
+from lib.reading.hub_files import download_model, download_tokenizer
+from lib.study.configuration import SHIPPED, load_study, read_layers
+from lib.tokens.vocabularies import train_wordpiece
+
+TEXTS = ["Padding changes none of these.", "a", "Another text, which is longer than the first one. " * 9]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
+def test_architecture_has_the_published_number_of_weights(encoder):
+    size = encoder.architecture
+    if encoder.static:
+        weights = size["vocab_size"] * size["hidden_size"]
+    else:
+        with torch.device("meta"):
+            model = AutoModel.from_config(AutoConfig.for_model(**size))
+        weights = sum(weight.numel() for weight in model.parameters())
+    assert round(weights / 1e6, 1) == encoder.millions
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind", "name"),
+    [
+        (2_000, {"frozen": True}, "gte-modernbert-base"),
+        (2_000, {}, "ettin-150m"),
+        (300, {"frozen": True}, "minilm"),
+        (300, {}, "ettin-32m"),
+        (10, {"frozen": True}, "potion-8m"),
+        (1, {}, "ettin-17m"),
+        (300, {"labelled": False}, "ettin-32m"),
+        (2_000, {"multilingual": True}, "mmbert-small"),
+    ],
+)
+def test_encoder_that_reads_a_thousand_documents_in_time(seconds, kind, name):
+    kind = {"labelled": True, "multilingual": False, "frozen": False} | kind
+    assert encoder_within(seconds, 1_000, **kind).name == name
+
+
+def test_page_shows_the_table(repository):
+    shown = (repository / "docs/published_models.md").read_text(encoding="utf-8")
+    for encoder in ENCODERS.values():
+        reach = "all" if encoder.static else f"{encoder.reach:,}"
+        languages = "English" if encoder.languages == 1 else f"{encoder.languages:,}"
+        pinned = "no" if encoder.place.get("unpinned") else "yes"
+        facts = [encoder.year, encoder.millions, reach, languages, encoder.licence, pinned, encoder.pooling]
+        cells = [f"`{encoder.name}`", f"`{encoder.title}`", *map(str, facts), f"{encoder.seconds:g}"]
+        assert f"| {' | '.join(cells)} |\n" in shown
+
+
+def test_study_of_the_table_says_the_same():
+    experiment = load_study(read_layers([SHIPPED["encoders.yaml"]])).experiment
+    expected = {encoder.name: EncoderSettings(**encoder.reader, max_tokens=512) for encoder in ENCODERS.values()}
+    assert experiment.encoders == expected
+    for name in experiment.published:
+        encoder = ENCODERS[name]
+        assert experiment.published[name].model_dump(exclude_unset=True) == encoder.place
+        assert experiment.backbones[name].architecture == encoder.architecture
+        assert encoder.recipe(1_000, labelled=True) == experiment.stages["classify"].recipe
+    assert {f"{each}-frozen" for each in ENCODERS} <= experiment.models.keys()
+
+
+@pytest.mark.parametrize("name", ["ettin-17m", "eurobert-210m", "bge-small", "xlm-r"])
+def test_vectors_by_an_encoder_of_the_hub(name, site, tmp_path, monkeypatch):
+    """With random weights of its widths, but fewer layers and words, since files would be large."""
+    encoder, source = ENCODERS[name], tmp_path / "source"
+    tokenizer = train_wordpiece(source, TEXTS, vocab_size=90).backend
+    fewer = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, "pad_token_id": tokenizer.pad_token_id}
+    auto = AutoModelForMaskedLM if encoder.head else AutoModel
+    model = auto.from_config(AutoConfig.for_model(**encoder.architecture | fewer))
+    model.save_pretrained(source)
+    if name == "ettin-17m":  # its commit has only these weights
+        (source / "model.safetensors").unlink()
+        torch.save(model.state_dict(), source / "pytorch_model.bin")
+    site.models[encoder.title] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    constants = "huggingface_hub.constants."
+    monkeypatch.setattr(
+        f"{constants}HUGGINGFACE_CO_URL_TEMPLATE", f"{site.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    )
+    monkeypatch.setattr(f"{constants}HF_HUB_CACHE", str(tmp_path / "cache"))
+    for download, folder in ((download_model, "model"), (download_tokenizer, "tokenizer")):
+        download(encoder.title, tmp_path / folder, revision=COMMIT)
+    shutil.copy(tmp_path / "tokenizer/tokenizer.json", tmp_path / "model")
+    vectors = open_encoder(tmp_path / "model", EncoderSettings(**encoder.reader, segment=64)).vectors(TEXTS)
+    assert vectors.shape == (3, encoder.architecture["hidden_size"])
+    assert np.isfinite(vectors).all()
+    assert len({*map(bytes, vectors)}) == 3
