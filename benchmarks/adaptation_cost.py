@@ -25,7 +25,7 @@ from benchmarks import options
 from benchmarks.comparison import Case, Counted, compare
 from benchmarks.tables import COLUMNS, OURS
 from benchmarks.timing import interleaved
-from lib.advice.trained_model import TrainedModel
+from lib.advice.training_steps import TrainedModel
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.model import PretrainedBackboneModel

@@ -28,7 +28,7 @@ from benchmarks.limits import Limits
 from benchmarks.tables import COLUMNS, OURS
 from benchmarks.timing import Computation
 from benchmarks.training_cost import state_space_layers
-from lib.advice.trained_model import TrainedModel
+from lib.advice.training_steps import TrainedModel
 from lib.attention.contract import set_step
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.faster import use_onednn

@@ -36,7 +36,7 @@ from benchmarks.cost import operation_counter
 from benchmarks.tables import COLUMNS, LEAST
 from benchmarks.timing import interleaved
 from benchmarks.token_lengths import typical_lengths
-from lib.advice.trained_model import TrainedModel
+from lib.advice.training_steps import TrainedModel
 from lib.attention.contract import set_step
 from lib.attention.settings import each_of, kinds_of, parse_mechanisms
 from lib.backbones.encoder.configuration import EncoderConfig

@@ -21,7 +21,7 @@ from benchmarks import options
 from benchmarks.cost import highest_mb, machine, spread, with_peak_mb
 from benchmarks.limits import WARM_UP
 from lib.advice.cost import resident_mb
-from lib.advice.trained_model import TrainedModel
+from lib.advice.training_steps import TrainedModel
 from lib.attention.interface import WINDOWS
 from lib.backbones.faster import use_onednn
 

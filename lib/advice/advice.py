@@ -3,10 +3,10 @@
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,7 +26,7 @@ from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.frozen.vectors import write_encoder
 from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError, DownloadError, RunError
-from lib.core.files import check_target
+from lib.core.files import check_target, mapping_text
 from lib.core.inputs import resolve_paths
 from lib.core.weights import ForeignStart
 from lib.reading.downloads import require_hub
@@ -40,10 +40,6 @@ from lib.tokens.vocabularies import from_published, from_vocabulary, train_wordp
 from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.plan import Plan
 
-KINDS: dict[str, Callable[..., None]] = {"models": download_model, "tokenizers": download_tokenizer}
-"""How each kind of download is fetched."""
-
-
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""
 
@@ -56,8 +52,8 @@ SEGMENT, SEGMENTS = 512, 2
 SCORED = 0.75
 """Share of the time that rows without training may take; the rest is for steps of trainings."""
 
-JOBS, JOB = 12, 8.0
-"""Jobs of a study that train and score nothing, and the CPU seconds of each."""
+OTHER_JOBS = 60.0
+"""CPU seconds of jobs that neither train nor score."""
 
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
@@ -69,16 +65,6 @@ ENGLISH = "en"
 
 _LEFT = 4.0
 """Seconds that the answer takes after the measurement."""
-
-
-class Load(NamedTuple):
-    """What the machine did while steps were measured."""
-
-    used: float = 1.0
-    """Cores that this process kept busy."""
-    others: float = 0.0
-    """Cores that other programs kept busy."""
-    cores: int = 1
 
 
 def advise(question: Question, name: str = "config/texts.yaml", begun: float | None = None) -> tuple[str, str]:
@@ -109,7 +95,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         limit = next((each for each in limits if lost(lengths, each)[0] <= BEARABLE), limits[-1])
         opened = {
-            f"{each}-frozen": _encoder_at_hand(each, settings, plan.paths, question.device, folder / f"of-{each}")
+            f"{each}-frozen": _opened(each, settings, plan.paths, question.device, folder / f"of-{each}")
             for each, settings in readers.items()
         }
         reading = {each: reader for each, reader in opened.items() if reader}
@@ -119,7 +105,9 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             models |= _mechanisms(plan, limit)
         task = TASKS.parse({"kind": "sequence_classification" if own.labelled else "masked_lm"})
         cases = {each: StepsCase(backbone, task, str(tokenizer), hardware) for each, backbone in models.items()}
-        turns, load = _measured(cases, np.minimum(lengths, limit), end - time.monotonic()) if cases else ({}, Load())
+        turns, used, busy = (
+            _measured(cases, np.minimum(lengths, limit), end - time.monotonic()) if cases else ({}, 1.0, "")
+        )
 
     def trained(size: StudySize) -> list[Row]:
         drawn = replace(own, splits={**own.splits, "train": size.documents})
@@ -129,10 +117,10 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     def cpu_seconds(size: StudySize) -> float:
         if size.trained and not turns:
             return np.inf  # it was not measured
-        trainings = sum(load.used * (each.seconds - START_UP) + START_UP for each in trained(size))
+        trainings = sum(used * (each.seconds - START_UP) + START_UP for each in trained(size))
         scored = [each for each in quick.rows if each.name == "tfidf" or size.frozen] if quick else []
         reading_all = sum(START_UP + own.documents * each.cpu for each in scored)
-        return JOBS * JOB + size.seeds * trainings + reading_all
+        return OTHER_JOBS + size.seeds * trainings + reading_all
 
     whole = size = StudySize(limit, own.splits["train"])
     if question.minutes is not None:
@@ -156,8 +144,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
-    found += _remarks(ngrams, language, spoken, load)
-    parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(found))))
+    found += [*_remarks(ngrams, language, spoken), busy]
+    parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(filter(None, found)))))
     study = advised_study(
         encoder, readers, question, own, size, _execution(files[0], rows, hardware), hardware.precision, ngrams
     )
@@ -174,56 +162,35 @@ def _encoders(
     """
     folders = [*(question.encoder or ())]
     static = [folder for folder in folders if is_static(Path(folder))]
-    trainable = [
-        published_encoder(labelled=labelled, multilingual=foreign, folder=each)
-        for each in folders
-        if each not in static
-    ]
-    if not trainable:
-        trainable = [published_encoder(labelled=labelled, multilingual=foreign)]
+    trainable: list[str | None] = [folder for folder in folders if folder not in static]
+    found = [published_encoder(labelled=labelled, multilingual=foreign, folder=each) for each in trainable or [None]]
     readers = {_name(folder): EncoderSettings(folder=folder) for folder in static}
-    for each in trainable:
-        reading = {"segment": min(SEGMENT, each.reach), "max_tokens": SEGMENTS * min(SEGMENT, each.reach)}
-        readers[each.name] = EncoderSettings.model_validate({**each.place, **reading})
+    for each in found:
+        most = {"segment": min(SEGMENT, each.reach), "max_tokens": SEGMENTS * min(SEGMENT, each.reach)}
+        readers[each.name] = EncoderSettings.model_validate(each.reader | most)
     if len(readers) < len(folders):
         raise ConfigError(f"--encoder: two of {', '.join(folders)} have the same name. Rename a folder.")
-    return trainable[0], readers if labelled else {}
+    return found[0], readers if labelled else {}
 
 
 def _at_hand(place: ForeignStart, kind: str, paths: Paths) -> Path | None:
-    """Return the folder of weights or of a tokeniser, fetched to where studies look for it; None = the hub gives none.
-
-    Args:
-        place: a folder, or a repository of the hub.
-        kind: `models` or `tokenizers`.
-        paths: where studies look.
-    """
+    """Return a folder of `models` or `tokenizers`, fetched to where studies look for it; None = the hub gives none."""
     if place.folder is not None:
         return Path(place.folder)
-    repository, revision = str(place.repository), str(place.revision)
-    target = Path(paths.downloads(kind, repository, revision))
+    target = Path(paths.downloads(kind, str(place.repository), str(place.revision)))
     if not target.is_dir():
         try:
-            require_hub(repository, CONFIG, revision=revision)
-            KINDS[kind](repository, target, revision=revision)
+            require_hub(str(place.repository), CONFIG, revision=str(place.revision))
+            fetch = download_model if kind == "models" else download_tokenizer
+            fetch(str(place.repository), target, revision=str(place.revision))
         except DownloadError:
             return None
     return target
 
 
-def _encoder_at_hand(
-    name: str, settings: EncoderSettings, paths: Paths, device: str, folder: Path
-) -> TextEncoder | None:
-    """Return an encoder that reads texts as in a study; None = the hub does not give it.
-
-    Args:
-        name: of the encoder.
-        settings: its place, and how it reads.
-        paths: where studies look for downloads.
-        device: `auto`, `cpu` or `cuda`.
-        folder: to appear; it is needed as long as the encoder.
-    """
-    weights, tokenizer = (_at_hand(settings, kind, paths) for kind in KINDS)
+def _opened(name: str, settings: EncoderSettings, paths: Paths, device: str, folder: Path) -> TextEncoder | None:
+    """Return an encoder that reads texts as in a study, by links in a new folder; None = the hub does not give it."""
+    weights, tokenizer = (_at_hand(settings, kind, paths) for kind in ("models", "tokenizers"))
     if weights is None or tokenizer is None:
         return None
     write_encoder(name, settings, weights, tokenizer, folder)
@@ -275,28 +242,30 @@ def _mechanisms(plan: Plan, limit: int) -> dict[str, BackboneSettings]:
     return {model: able[model] for model in cheapest.values()}
 
 
-def _measured(cases: Mapping[str, StepsCase], lengths: np.ndarray, seconds: float) -> tuple[Turns, Load]:
-    """Return the costs of steps, compared with the second case or the only one, and what the machine did meanwhile."""
+def _measured(cases: Mapping[str, StepsCase], lengths: np.ndarray, seconds: float) -> tuple[Turns, float, str]:
+    """Return the costs of steps, the cores that they took, and a warning if other programs took some.
+
+    Mechanisms are compared with the second case; the first is the encoder.
+    """
     longest, process, cores = max(8, int(np.quantile(lengths, 0.95))), psutil.Process(), psutil.cpu_count() or 1
     psutil.cpu_percent()  # it counts from now on, and so does the next
     process.cpu_percent()
     measured = sorted({min(longest, length) for length in MEASURED})
     turns = measure_turns([*cases][:2][-1], cases, measured, seconds)
     used = process.cpu_percent() / 100
-    return turns, Load(used, psutil.cpu_percent() / 100 * cores - used, cores)
+    others = psutil.cpu_percent() / 100 * cores - used
+    busy = f"**The machine is busy:** other programs kept {others:.1f} of {cores} cores busy. Minutes hold for that."
+    return turns, used, busy if others > BUSY * cores else ""
 
 
-def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float, load: Load) -> Iterator[str]:
-    """Yield a sentence about the language, and about each thing that is unusual about the texts or the machine."""
+def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float) -> Iterator[str]:
+    """Yield a sentence about the language, and one if TF-IDF does not count words."""
     yield f"Language: '{language}' in {share(spoken)} of the documents."
     if ngrams:
-        written = ", ".join(f"{key}: {value}" for key, value in ngrams.items())
+        written = mapping_text(ngrams, one_line=True)[1:-1]
         yield f"TF-IDF of words does not suit these texts. The study has `{written}`, so it counts characters."
     elif ngrams is None:
         yield "TF-IDF finds no n-gram that two documents have, so the study leaves it out."
-    if load.others > BUSY * load.cores:
-        said = f"**The machine is busy:** other programs kept {load.others:.1f} of {load.cores} cores busy meanwhile."
-        yield f"{said} Minutes are lower on a quiet one; the ratios to exact attention hold."
 
 
 def _rows_of(
@@ -315,11 +284,10 @@ def _rows_of(
 
 def _execution(file: Path, rows: Sequence[Row], hardware: Hardware) -> dict[str, Any]:
     """Return the settings of `execution` that differ from the defaults; `rows` are those of the study."""
-    training: dict[str, Any] = {"device": "cpu"} if hardware.device == "cpu" else {}
-    if reduced := [row.cost.micro_batch_tokens for row in rows if row.cost.reduced]:
-        training["micro_batch_tokens"] = min(reduced)
-    job = {"job": {"gpu": 0}} if hardware.device == "cpu" else {}
-    return {"results": f"results/{_name(file)}"} | ({"training": training} if training else {}) | job
+    cpu, reduced = hardware.device == "cpu", [row.cost.micro_batch_tokens for row in rows if row.cost.reduced]
+    training = ({"device": "cpu"} if cpu else {}) | ({"micro_batch_tokens": min(reduced)} if reduced else {})
+    found = {"results": f"results/{_name(file)}", "training": training, "job": {"gpu": 0} if cpu else {}}
+    return {key: value for key, value in found.items() if value}
 
 
 def _name(path: str | Path) -> str:

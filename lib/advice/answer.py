@@ -50,7 +50,7 @@ def training_answer(
         gain: points over the best quick row; None = unknown.
         study: its file.
     """
-    found = "The study trains no encoder"
+    found = "**The study trains no encoder.**"
     if size.trained:
         takes = "time unknown, since it was not measured"
         if rows:
@@ -59,10 +59,10 @@ def training_answer(
         tokens = min(size.limit, encoder.reach)
         found = f"**Training `{encoder.name}` ({encoder.title}, exact attention), at most {tokens:,} tokens: {takes}.**"
     if gain and size.trained:
-        minutes = " to ".join(f"{each:.0f}" for each in gain.minutes)
+        low, high = gain.minutes
         found += (
-            f" Expected change of the best macro-F1: {gain.low:+.1f} to {gain.high:+.1f} points, the 80 % "
-            f"interval of {gain.files} past files (trained for {minutes} minutes; from the others, it held on {gain.held})."
+            f" Expected change of the best macro-F1: {gain.low:+.1f} to {gain.high:+.1f} points, the 80 % interval of "
+            f"{gain.files} past files ({low:.0f} to {high:.0f} minutes each; from the others, it held on {gain.held})."
         )
     return f"{found} The study: `snakemake --configfile {shlex.quote(study)} --cores all`"
 
@@ -97,8 +97,8 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
     test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
-    shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
-    least = "no difference" if shown is None else f"no difference below {100 * shown:.0f} points"
+    shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
+    least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
     cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]
     losses = "; ".join(f"{limit:,} loses {text} ({of_documents} of documents)" for limit, text, of_documents in cut)
     return [
@@ -107,20 +107,6 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
         f"Tokens: median {np.median(lengths):,.0f}, 95 % have at most {np.quantile(lengths, 0.95):,.0f}, the longest "
         f"has {lengths.max():,}. Text that is lost by cutting: {losses}.",
     ]
-
-
-def difference_shown(documents: int, disagreement: float) -> float | None:
-    """Return the smallest difference in accuracy between two given models that a number of test documents shows.
-
-    Args:
-        documents: documents of the test split.
-        disagreement: share of them that exactly one of the two models gets right.
-
-    Returns:
-        A fraction; None if not even a difference as large as the disagreement is shown.
-    """
-    found = smallest_difference(0.0, disagreement / documents, 1, documents, LEVEL, POWER)
-    return found if found is not None and found <= disagreement else None
 
 
 def table(
@@ -143,11 +129,10 @@ def table(
     for row in (*trained, *mechanisms):
         expected, time, cost = "-", f"{duration(row.seconds)} a seed", row.cost
         if gain and quick and row is trained[0]:
-            ends = (min(100.0, 100 * quick.f1 + each) for each in (gain.low, gain.high))
+            ends = (min(100.0, 100 * quick.paired.f1().max() + each) for each in (gain.low, gain.high))
             expected = f"expected: {' to '.join(f'{end:.1f}' for end in ends)}"
         if row in mechanisms:
-            exact = mechanisms[0]
-            time = "1" if row is exact else f"{ratio(row.training, exact.training)} of `{exact.model}`"
+            time = f"{ratio(row.training, mechanisms[0].training)} of `{mechanisms[0].model}`"
         reduced = f", {cost.micro_batch_tokens:,} tokens at once" if cost.reduced else ""
         memory = f"{cost.mb / 1024:.2f}{reduced if cost.fits else ', too much'}"
         cells.append([row.model, expected, "-", time, "-", memory])

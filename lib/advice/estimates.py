@@ -5,7 +5,6 @@ the optimiser's step comes on top.
 """
 
 import functools
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -213,25 +212,8 @@ def spread_evenly(documents: int) -> np.ndarray:
     return (np.arange(documents) + 0.5) / documents
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Time of a model over that of exact attention."""
-
-    median: float
-    """Median over all turns."""
-    low: float
-    """Lower end of the 95 % interval of the median; nan if there are fewer than six turns."""
-    high: float
-    turns: int
-
-    def __str__(self) -> str:
-        if math.isnan(self.low):
-            return f"{self.median:.2f} ({self.turns} turn{'s' * (self.turns > 1)})"
-        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
-
-
-def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:
-    """Return the ratio of times that were measured in the same turns.
+def ratio(seconds: np.ndarray, exact: np.ndarray) -> str:
+    """Return the median ratio of times that were measured in the same turns, with its 95 % interval from six turns on.
 
     Args:
         seconds: seconds of a model, by turn [n].
@@ -241,8 +223,9 @@ def ratio(seconds: np.ndarray, exact: np.ndarray) -> Ratio:
     (1999), Practical Nonparametric Statistics, section 3.2.
     """
     ratios = seconds / exact
-    ends = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
-    return Ratio(float(np.median(ratios)), float(ends.low), float(ends.high), len(ratios))
+    low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
+    turns = f"({len(ratios)} turn{'s' * (len(ratios) > 1)})"
+    return f"{np.median(ratios):.2f} {turns if np.isnan(low) else f'[{low:.2f}, {high:.2f}]'}"
 
 
 @dataclass(frozen=True)

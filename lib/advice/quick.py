@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,8 +34,9 @@ USUAL = 10.0
 CHOICE = 25
 """Fits on all documents that take as long as all folds with a choice of `C`."""
 
-FEWEST, PART = 100, 32
-"""Documents that are scored, at least, and that an encoder reads between two looks at the clock."""
+FEWEST, PART, PAUSE = 100, 32, 5.0
+"""Documents that are scored, at least; those that an encoder reads between two looks at the clock, at least; and the
+seconds that it takes for these, about."""
 
 READING, DECIDING = 0.75, 0.1
 """Shares of the time that encoders may read, and that each row may choose `C`."""
@@ -81,11 +82,6 @@ class Quick:
         """Number of the row with the highest macro-F1."""
         return int(self.paired.f1()[0].argmax())
 
-    @property
-    def f1(self) -> float:
-        """Macro-F1 of the best row."""
-        return float(self.paired.f1().max())
-
 
 def quick_rows(
     own: OwnTexts, ngrams: Mapping[str, Any] | None, encoders: Mapping[str, TextEncoder], seconds: float
@@ -111,56 +107,41 @@ def quick_rows(
     every = frame.iloc[np.argsort(order, kind="stable")][lambda rows: sizes[rows.index] >= FOLDS]
     if (classes := every["label"].nunique()) < 2:
         return None
-    reading = partial(_vectors, texts=list(every["text"]), least=max(FEWEST, FOLDS * classes))
-    vectors = {name: reading(encoder, seconds=READING * seconds / len(encoders)) for name, encoder in encoders.items()}
-    used = every[: min((len(each.features) for each in vectors.values()), default=len(every))]
-    labels = np.unique(used["label"], return_inverse=True)[1]
-    if ngrams is not None:
+    least, each = max(FEWEST, FOLDS * classes), READING * seconds / max(1, len(encoders))
+    readers = {name: partial(_vectors, encoder, least=least, seconds=each) for name, encoder in encoders.items()}
+    if ngrams is not None:  # last, when the number of documents is known
         vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
-        with contextlib.suppress(ValueError):  # no n-gram is in two of these documents
-            vectors = {"tfidf": _Read.by(lambda: vectorizer.fit_transform(used["text"]))} | vectors
+        readers["tfidf"] = vectorizer.fit_transform
+    texts, read = list(every["text"]), {}
+    for name, reader in readers.items():
+        begun, cpu = time.monotonic(), time.process_time()
+        with contextlib.suppress(ValueError):  # TF-IDF finds no n-gram in two of these documents
+            features = reader(texts)
+            texts = texts[: features.shape[0]]
+            read[name] = features, time.monotonic() - begun, (time.process_time() - cpu) / len(texts)
+    labels = np.unique(every["label"][: len(texts)], return_inverse=True)[1]
     rows, predictions = [], []
-    for name, read in vectors.items():
+    for name, (features, taken, cpu) in reversed(read.items()):
         begun = time.monotonic()
-        predicted, chosen = _predictions(read.features[: len(used)], labels, DECIDING * seconds)
+        predicted, chosen = _predictions(features[: len(texts)], labels, DECIDING * seconds)
         predictions.append(predicted)
-        rows.append(QuickRow(name, read.seconds + time.monotonic() - begun, read.cpu, chosen))
+        rows.append(QuickRow(name, taken + time.monotonic() - begun, cpu, chosen))
     if not rows:
         return None
-    names, documents = [row.name for row in rows], np.arange(len(used))
+    names, documents = [row.name for row in rows], np.arange(len(texts))
     paired = PairedPredictions(names, labels, np.stack(predictions)[None], documents, classes)
     return Quick(rows, paired, len(every), bool((sizes < FOLDS).any()))
 
 
-class _Read(NamedTuple):
-    """Features of texts, and what they took."""
-
-    features: Any
-    seconds: float
-    cpu: float
-    """CPU seconds of a document."""
-
-    @classmethod
-    def by(cls, read: Callable[[], Any]) -> "_Read":
-        """Return what a function reads."""
-        begun, cpu = time.monotonic(), time.process_time()
-        features = read()
-        return cls(features, time.monotonic() - begun, (time.process_time() - cpu) / features.shape[0])
-
-
-def _vectors(encoder: TextEncoder, texts: list[str], least: int, seconds: float) -> _Read:
+def _vectors(encoder: TextEncoder, texts: list[str], least: int, seconds: float) -> np.ndarray:
     """Return the vectors of the first texts, as many as there is time for, but not fewer than `least`."""
-
-    def read() -> np.ndarray:
-        end, found = time.monotonic() + seconds, []
-        with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
-            for start in range(0, len(texts), PART):
-                if start >= least and time.monotonic() > end:
-                    break
-                found.append(encoder.vectors(texts[start : start + PART], bar.update))
-        return normalize(np.concatenate(found))  # as the backbone `frozen` has them
-
-    return _Read.by(read)
+    begun, found, number, part = time.monotonic(), [], 0, PART
+    with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
+        while number < len(texts) and (number < least or time.monotonic() < begun + seconds):
+            found.append(encoder.vectors(texts[number : number + part], bar.update))
+            number += part
+            part = max(PART, int(PAUSE * number / (time.monotonic() - begun)))
+    return normalize(np.concatenate(found))  # as the backbone `frozen` has them
 
 
 def _predictions(features: Any, labels: np.ndarray, seconds: float) -> tuple[np.ndarray, bool]:

@@ -105,48 +105,41 @@ def advised_study(
     Raises:
         ConfigError: it does not load; that is a fault of the texts' options.
     """
-    template = read_value(TEMPLATE.read_text(encoding="utf-8").replace("ENCODER", encoder.name), TEMPLATE.name)
+    template = read_value(TEMPLATE.read_text(encoding="utf-8"), TEMPLATE.name)
     values = template["labelled" if own.labelled else "unlabelled"]
     experiment, report = values["experiment"], values["report"]
     values["execution"], report["title"] = dict(execution), title(question)
-    experiment |= {"seeds": [*range(1, size.seeds + 1)], "precision": precision}
     (stage,) = experiment["stages"].values()
     stage["recipe"] = encoder.recipe(size.documents, labelled=own.labelled)
-    backbones, models = experiment["backbones"], experiment["models"]
-    experiment["published"] = {encoder.name: dict(encoder.place)}
-    if "repository" in encoder.place:  # plans without a network
-        backbones[encoder.name] = {"architecture": dict(encoder.architecture)}
     source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, **own.settings}
+    rows: dict[str, dict[str, Any]] = {}
     if own.labelled:
-        segments, trained = f"{encoder.name}-segments", {name: models.pop(name) for name in [*models][1:]}
-        backbones[segments]["segment"] = encoder.reach
-        backbones["tfidf"] |= ngrams or {}
-        gone = ["tfidf"] * (ngrams is None)
-        if size.limit > encoder.reach:
-            trained[encoder.name]["max_tokens"] = encoder.reach
-        else:
-            gone.append(segments)
-        for name, settings in readers.items() if size.frozen else ():
-            experiment["encoders"][name] = settings.model_dump(exclude_unset=True)
-            backbones[f"{name}-frozen"] = {"kind": "frozen", "encoders": [name]}
-            models[f"{name}-frozen"] = {"backbone": f"{name}-frozen"}
-        if size.trained:
-            models |= trained
-        else:
-            gone += [*trained]
-            del experiment["published"]
-        for name in gone:
-            models.pop(name, None)
-            backbones.pop(name, None)
-        _compare(report, [*models], encoder.name)
-        experiment["datasets"] = {TEXTS: source | {"max_tokens": size.limit}}
-        if size.documents < own.splits["train"]:
-            split = own.settings.get("split", {}) | {"documents": {"train": size.documents}}
-            experiment["datasets"][TEXTS]["split"] = split
+        split = own.settings.get("split", {}) | {"documents": {"train": size.documents}}
+        fewer = {"split": split} if size.documents < own.splits["train"] else {}
+        experiment["datasets"][TEXTS] = source | fewer | {"max_tokens": size.limit}
+        if ngrams is not None:
+            rows["tfidf"] = {"kind": "tfidf", **ngrams}
+        if size.frozen:
+            rows |= {f"{name}-frozen": {"kind": "frozen", "encoders": [name]} for name in readers}
+            experiment["encoders"] = {name: each.model_dump(exclude_unset=True) for name, each in readers.items()}
     else:
         cut_to = {"max_tokens": min(size.limit, encoder.reach)}
         parts = {"short": 0, "long": size.documents, "held_out": own.splits["held_out"]}
-        experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | cut_to for part, n in parts.items()}}
+        experiment["corpora"][TEXTS] = source | {part: {"articles": n} | cut_to for part, n in parts.items()}
+    if size.trained:
+        experiment["published"] = {encoder.name: dict(encoder.place)}
+        # With the architecture, the study plans without a network.
+        rows[encoder.name] = {"architecture": dict(encoder.architecture)} if "repository" in encoder.place else {}
+        if longer := own.labelled and size.limit > encoder.reach:
+            segmented = {"kind": "hierarchical", "encoder": encoder.name, "segment": encoder.reach}
+            rows[f"{encoder.name}-segments"] = segmented
+    experiment["seeds"], experiment["precision"] = [*range(1, size.seeds + 1)], precision
+    experiment["backbones"] = {name: each for name, each in rows.items() if each}
+    experiment["models"] = {name: {"backbone": name} for name in rows}
+    if size.trained and longer:
+        experiment["models"][encoder.name]["max_tokens"] = encoder.reach
+    if own.labelled:
+        _compare(report, [*rows], encoder.name)
     try:
         load_study([("the advised study", values)])
     except ConfigError as error:
@@ -157,6 +150,8 @@ def advised_study(
 def _compare(report: dict[str, Any], models: list[str], encoder: str) -> None:
     """Let the report compare the models that there are."""
     report["reference"] = encoder if encoder in models else models[-1]
+    if encoder not in models:
+        del report["analyses"]  # of the predictions of models that train
     if "tfidf" not in models:
         del report["baseline"]
     if len(models) < 2:

@@ -6,6 +6,7 @@ kept by a forward pass for the backward pass, in addition to weights, gradients 
 """
 
 import inspect
+import itertools
 import math
 import statistics
 import time
@@ -16,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from transformers import BertPreTrainedModel
 
 from lib.advice.cost import KeptBytes
 from lib.advice.estimates import Hardware, Steps, grows
-from lib.advice.trained_model import TrainedModel
 from lib.attention.contract import set_step
+from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels
-from lib.backbones.faster import use_onednn
+from lib.backbones.faster import Graphs, compile_blocks, use_onednn
 from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
 from lib.tasks.settings import TASKS, TaskSettings
 from lib.tokens.batches import known_beforehand, rounded
@@ -64,6 +67,64 @@ class StepsCase:
     hardware: Hardware
     kernels: Kernels = "auto"
     compiled: bool = False
+
+
+class TrainedModel:
+    """A model in training on a device, and AdamW over those of its weights that train.
+
+    Args:
+        model: to train.
+        device: `cpu` or `cuda`.
+        dtype: of the forward pass, such as `float32`.
+        kernels: what our attention computes with.
+        fused: whether AdamW is a single kernel; None = torch chooses.
+        compiled: whether torch compiles the blocks.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        device: str,
+        dtype: str,
+        kernels: Kernels = "torch",
+        *,
+        fused: bool | None = None,
+        compiled: bool = False,
+    ) -> None:
+        self.model = model.to(device).train()
+        set_kernels(self.model, kernels)
+        self.graphs = None
+        if compiled:
+            compile_blocks(self.model)
+            if device == "cuda" and not isinstance(model, BertPreTrainedModel):
+                self.graphs = Graphs(model, self._add_gradients)  # as the Trainer has them
+        self.device, self.dtype = torch.device(device), getattr(torch, dtype)
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        self.weights = sum(weight.numel() for weight in trained)
+        self.optimiser = torch.optim.AdamW(trained, lr=1e-5, fused=fused)
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the loss of a batch."""
+        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            return self.model(**batch).loss
+
+    def gradients(self, batch: dict[str, Tensor]) -> None:
+        """Add the gradients of a batch."""
+        (self.graphs or self._add_gradients)(batch)
+
+    def update(self) -> None:
+        """Do the optimiser's step."""
+        self.optimiser.step()
+        self.drop_gradients()
+
+    def drop_gradients(self) -> None:
+        """Let the next gradients be the first."""
+        self.optimiser.zero_grad(set_to_none=self.graphs is None)
+
+    def _add_gradients(self, batch: dict[str, Tensor]) -> Tensor:
+        loss = self.loss(batch)
+        loss.backward()
+        return loss.detach()
 
 
 class RandomTraining(TrainedModel):
@@ -154,7 +215,7 @@ class RandomTraining(TrainedModel):
             found.append({"id": str(index), "input_ids": ids, "label": index % 2, "epoch": 0, "index": index})
         return found
 
-    def _batch(self, number: int) -> dict[str, torch.Tensor]:
+    def _batch(self, number: int) -> dict[str, Tensor]:
         batch = known_beforehand(self.collate(self.batches[number]), scored=self.scored)  # as in a training
         if self.graphs is not None:
             batch = rounded(batch)
@@ -219,7 +280,9 @@ def measure_turns(
     while not taken or (len(taken) < TURNS and time.monotonic() + lap < end):
         begun = time.monotonic()
         order = list(models)[:: -1 if len(taken) % 2 else 1]
-        taken.append(_turn({name: models[name].step for name in order}, len(sizes), device))
+        taken.append({name: [] for name in order})
+        for number, name in itertools.product(range(len(sizes)), order):
+            taken[-1][name].append(_timed(partial(models[name].step, number), device))
         lap = time.monotonic() - begun
     return {name: [one.steps(turn[name], *common) for turn in taken] for name, one in models.items()}
 
@@ -233,15 +296,6 @@ def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     left = hardware.most_mb - hardware.in_use_mb - models * model.weights * STATES_MB
     fitting = int(left / (SPARE * growth)) if growth else hardware.micro_batch_tokens
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
-
-
-def _turn(passes: Mapping[str, Callable[[int], None]], batches: int, device: torch.device) -> dict[str, list[float]]:
-    """Return the seconds of every model on every batch, by its number; models alternate batch by batch."""
-    found: dict[str, list[float]] = {name: [] for name in passes}
-    for number in range(batches):
-        for name, compute in passes.items():
-            found[name].append(_timed(partial(compute, number), device))
-    return found
 
 
 def _common(model: RandomTraining) -> tuple[float, float]:

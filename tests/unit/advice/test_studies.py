@@ -6,10 +6,10 @@ import yaml
 from lib.advice.encoders import published_encoder
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
-from lib.advice.rows import recipe, template
-from lib.advice.studies import advised_study
+from lib.advice.studies import StudySize, advised_study, affordable
+from lib.backbones.frozen.settings import EncoderSettings
 from lib.core.errors import ConfigError
-from lib.study.configuration import load_study, read_layers
+from lib.study.configuration import load_study
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
 
@@ -29,14 +29,6 @@ def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=()):
         encoder, Question("the study", ("texts/*.csv",)), texts(labelled=labelled), limit, execution, "fp32", settings
     )
     return load_study([("texts.yaml", yaml.safe_load(body))])
-
-
-def test_recipes_are_those_of_the_nearest_length(repository):
-    grid = load_study(read_layers([repository / "config" / "config.yaml"])).graph
-    assert [template(grid, "finetune", limit) for limit in (512, 1024, 4096, 16_384)] == [
-        "imdb", "imdb", "hyperpartisan", "arxiv",
-    ]  # fmt: skip
-    assert recipe(grid, "tapt", 512).epochs == 15
 
 
 @pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (False, False), (True, True)])

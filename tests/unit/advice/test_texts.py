@@ -1,34 +1,14 @@
 import numpy as np
 import pytest
-from small_studies import study
 
-from lib.advice.texts import find_tokenizer, kept_of, lost, ngram_settings, token_lengths
-from lib.tokens.tokenizer import TextTokenizer
+from lib.advice.texts import kept_of, lost, ngram_settings
 from lib.tokens.vocabularies import train_wordpiece
-from lib.workflow.planning.plan import Plan
 
 
 def test_limit_loses_tokens_and_documents():
     lengths = np.array([100, 300, 600])
     assert lost(lengths, 300) == pytest.approx((0.3, 1 / 3))
     assert lost(lengths, 600) == (0.0, 0.0)
-
-
-def test_vocabulary_of_the_user_comes_first(tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
-    folder = find_tokenizer(Plan(study()), "wordpiece", tmp_path / "made", ["some text"], str(vocabulary))
-    assert token_lengths(["a b a", "a"], TextTokenizer.load(folder)).tolist() == [5, 3]
-
-
-def test_vocabulary_is_trained_until_the_study_has_it(tmp_path):
-    own = Plan(study(layers=[("own.yaml", {"execution": {"results": str(tmp_path / "results")}})]))
-    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"] * 3, None)
-    assert folder == tmp_path / "made"
-    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
-    made = tmp_path / "results" / "tokenizers" / "wordpiece"
-    train_wordpiece(made, ["bad bad play"] * 3)
-    assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
 
 
 def chinese(count=40):

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 
 from lib.advice.estimates import Hardware
 from lib.advice.training_steps import StepsCase, batches, measure_turns
@@ -18,40 +17,33 @@ def tokenizer(tmp_path_factory):
     return str(folder)
 
 
-def case(tokenizer, task="sequence_classification", **mechanism):
+def case(tokenizer, **mechanism):
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     backbone = BACKBONES.parse({"kind": "encoder", **sizes, "mechanism": mechanism or {"kind": "sdpa"}})
     hardware = Hardware("cpu", "fp32", gibibytes=100.0, in_use_mb=0.0, micro_batch_tokens=4096)
-    return StepsCase(backbone, TASKS.parse({"kind": task}), tokenizer, hardware)
+    return StepsCase(backbone, TASKS.parse({"kind": "sequence_classification"}), tokenizer, hardware)
 
 
-def measured(tokenizer, seconds=30.0, lengths=(20, 200), **options):
+def measured(tokenizer, seconds=30.0, lengths=(20, 200)):
     cases = {"sdpa": case(tokenizer), "favor": case(tokenizer, kind="favor", nb_features=8)}
-    return measure_turns("sdpa", cases, case(tokenizer, "masked_lm"), lengths, seconds, **options)
+    return measure_turns("sdpa", cases, lengths, seconds)
 
 
 @pytest.mark.extended
 def test_models_take_turns(tokenizer):
-    threads = torch.get_num_threads()
-    found = measured(tokenizer, predictions=True)
-    assert torch.get_num_threads() == threads
+    found = measured(tokenizer)
     assert len(found["sdpa"]) >= 6
     assert len(found["favor"]) == len(found["sdpa"])
-    for turns in found.values():
-        for each in turns:
-            assert [length for _, length, _ in each.classification.batches] == [20, 20, 200]
-            assert all(seconds > 0 for *_, seconds in each.classification.batches)
-            assert (each.classification.per_token(np.array([20, 200, 4000])) > 0).all()
-            assert each.masked_lm.mb >= each.classification.mb > 0
-            assert each.masked_lm.mb_per_token >= each.classification.mb_per_token > 0
-            assert each.masked_lm.head_seconds >= each.classification.head_seconds == 0
-            assert 0 < each.classification.forward_share <= 1
-            assert each.classification.optimiser_seconds > 0
-        prediction, training = turns[0].prediction, turns[0].classification
-        assert [batch[:2] for batch in prediction.batches] == [batch[:2] for batch in training.batches]
-        assert all(seconds > 0 for *_, seconds in prediction.batches)
-    assert found["sdpa"][0].classification.grows
-    assert not found["favor"][0].classification.grows
+    for each in (each for turns in found.values() for each in turns):
+        assert [length for _, length, _ in each.batches] == [20, 20, 200]
+        assert all(seconds > 0 for *_, seconds in each.batches)
+        assert (each.per_token(np.array([20, 200, 4000])) > 0).all()
+        assert each.mb > 0
+        assert each.mb_per_token > 0
+        assert 0 < each.forward_share <= 1
+        assert each.optimiser_seconds > 0
+    assert found["sdpa"][0].grows
+    assert not found["favor"][0].grows
 
 
 def test_batches_end_where_the_time_does():
