@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import psutil
 
 from lib.advice.answer import budget_answer, facts, quick_answer, share, table, training_answer
 from lib.advice.columns import find_columns
-from lib.advice.encoders import PublishedEncoder, published_encoder
+from lib.advice.encoders import ENCODERS, SMALL, PublishedEncoder, published_encoder
 from lib.advice.estimates import START_UP, Hardware, Row, Steps, grows, row, this_hardware
 from lib.advice.preparing import OwnTexts, own_texts
 from lib.advice.question import LIMITS, Question
@@ -39,6 +40,10 @@ from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import from_published, from_vocabulary, train_wordpiece
 from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.plan import Plan
+
+STATIC = ENCODERS["potion-8m"]
+FETCHED = (SMALL.title, STATIC.title)
+"""Encoders whose weights are fetched while somebody waits: below 100 MB."""
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""
@@ -140,7 +145,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     parts.append(table(quick, rows, compared, gain, hardware))
     found = [*columns.notes, *own.notes, *warnings]
     if missing := opened.keys() - reading:
-        said = f"The table lacks {', '.join(missing)}: the weights are not here, and the hub does not give them"
+        said = f"The table lacks {', '.join(missing)}: the weights are not here (large ones are not fetched)"
         found.append(f"{said}. `--encoder FOLDER` names a folder that has them.")
     if own.labelled and quick is None:
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
@@ -165,6 +170,8 @@ def _encoders(
     trainable: list[str | None] = [folder for folder in folders if folder not in static]
     found = [published_encoder(labelled=labelled, multilingual=foreign, folder=each) for each in trainable or [None]]
     readers = {_name(folder): EncoderSettings(folder=folder) for folder in static}
+    if not foreign and not folders and find_spec("model2vec"):
+        readers[STATIC.name] = EncoderSettings.model_validate(STATIC.reader)
     for each in found:
         most = {"segment": min(SEGMENT, each.reach), "max_tokens": SEGMENTS * min(SEGMENT, each.reach)}
         readers[each.name] = EncoderSettings.model_validate(each.reader | most)
@@ -179,6 +186,8 @@ def _at_hand(place: ForeignStart, kind: str, paths: Paths) -> Path | None:
         return Path(place.folder)
     target = Path(paths.downloads(kind, str(place.repository), str(place.revision)))
     if not target.is_dir():
+        if kind == "models" and place.repository not in FETCHED:
+            return None
         try:
             require_hub(str(place.repository), CONFIG, revision=str(place.revision))
             fetch = download_model if kind == "models" else download_tokenizer

@@ -135,12 +135,13 @@ def quick_rows(
 
 def _vectors(encoder: TextEncoder, texts: list[str], least: int, seconds: float) -> np.ndarray:
     """Return the vectors of the first texts, as many as there is time for, but not fewer than `least`."""
-    begun, found, number, part = time.monotonic(), [], 0, PART
+    begun, found, number, part, left = time.monotonic(), [], 0, PART, seconds
     with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
-        while number < len(texts) and (number < least or time.monotonic() < begun + seconds):
+        while number < len(texts) and (number < least or left > 0):
             found.append(encoder.vectors(texts[number : number + part], bar.update))
             number += part
-            part = max(PART, int(PAUSE * number / (time.monotonic() - begun)))
+            left = begun + seconds - time.monotonic()
+            part = max(PART, int(min(PAUSE, left) * number / (seconds - left)))
     return normalize(np.concatenate(found))  # as the backbone `frozen` has them
 
 

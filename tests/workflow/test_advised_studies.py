@@ -6,7 +6,8 @@ import yaml
 from lib.advice.encoders import published_encoder
 from lib.advice.preparing import own_texts
 from lib.advice.question import Question
-from lib.advice.studies import advised_study
+from lib.advice.studies import StudySize, advised_study
+from lib.backbones.frozen.settings import EncoderSettings
 
 pytestmark = pytest.mark.study
 
@@ -26,6 +27,8 @@ def test_advised_studies_can_be_planned(project):
     for labelled, multilingual in ((True, False), (True, True), (False, False)):
         encoder = published_encoder(labelled=labelled, multilingual=multilingual)
         own = own_texts([project.folder / "texts.csv"], column="body", label="class" if labelled else None)
-        body = advised_study(encoder, question, own, 512, {"results": "results/texts", "job": {"gpu": 0}}, "fp32", {})
+        readers, size = {encoder.name: EncoderSettings(**encoder.reader)}, StudySize(512, own.splits["train"])
+        execution = {"results": "results/texts", "job": {"gpu": 0}}
+        body = advised_study(encoder, readers, question, own, size, execution, "fp32", {})
         jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
         assert (jobs["train"], jobs.get("table_f1", 0)) == (3, labelled)

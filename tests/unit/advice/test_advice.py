@@ -1,5 +1,4 @@
 import csv
-import json
 import random
 import re
 import runpy
@@ -8,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 from small_studies import SMALL, changed
+from transformers import BertConfig, BertModel
 
 from lib.advice.encoders import MASKED
 from lib.advice.encoders import SMALL as MINILM
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError, DataError, DownloadError
 from lib.study.configuration import load_study, read_layers
 from lib.tokens.vocabularies import train_wordpiece
 
@@ -38,6 +38,16 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def encoder(folder):
+    """A small encoder with random weights."""
+    encoder = folder / "my-encoder"
+    vocabulary = len(train_wordpiece(encoder, [SENTENCE] * 3).backend)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    BertModel(BertConfig(vocab_size=vocabulary, max_position_embeddings=96, **sizes)).save_pretrained(encoder)
+    return encoder
+
+
 def advise(folder, *arguments):
     given = ["--texts", folder / "reviews.csv", "--column", "review", "--study", folder / "small.yaml"]
     main = runpy.run_path(str(PROGRAM))["main"]
@@ -45,13 +55,14 @@ def advise(folder, *arguments):
 
 
 @pytest.fixture(scope="module")
-def answer(folder):
+def answer(folder, encoder):
     """What the program prints about labelled texts, and the file that it writes."""
     with pytest.MonkeyPatch.context() as patch:
         printed = []
         patch.setattr("builtins.print", printed.append)
         out = folder / "own.yaml"
-        advise(folder, "--label", "sentiment", "--limits", 64, 128, 256, "--out", out)
+        given = ("--label", "sentiment", "--limits", 64, 128, 256, "--encoder", encoder)
+        advise(folder, *given, "--minutes", 1000, "--out", out)
     return printed[0], out
 
 
@@ -64,17 +75,26 @@ def cells(text):
 
 
 @pytest.mark.extended
-def test_advice_is_its_first_line_and_facts_follow(answer):
+def test_advice_answers_first_and_plans_then(answer, encoder):
     text, out = answer
-    first, _, documents, length, tfidf = text.splitlines()[:5]
-    assert first.startswith("**Take `minilm` (sentence-transformers/all-MiniLM-L6-v2, exact attention), at most 128 ")
-    command = f"`snakemake --configfile {re.escape(str(out))} --cores all`"
-    assert re.search(rf": about \d+ (minutes?|hours|days) here\.\*\* {command}$", first)
+    best, training, budget = text.split("\n\n")[:3]
+    assert re.match(r"\*\*Best without training: `(tfidf|my-encoder-frozen)`, macro-F1 [\d.]+ \(", best)
+    assert "no significant difference" in best
+    started = f"**Training `my-encoder` ({encoder}, exact attention), at most 96 tokens: about "
+    assert training.startswith(started)
+    assert training.endswith(f"The study: `snakemake --configfile {out} --cores all`")
+    assert re.match(r"The study takes about [\d.]+ of 1000 minutes of CPU time. For that, it gives up nothing.", budget)
+    rows = cells(text)
+    assert list(rows) == ["tfidf", "my-encoder-frozen", "my-encoder", "my-encoder-segments"]
+    assert re.fullmatch(r"[\d.]+ \([\d.]+ to [\d.]+\)", rows["tfidf"]["macro-F1 [%] (95 %)"])
+    assert [row["minus the best (95 %)"] for row in rows.values()].count("best") == 1
+    documents, length, found = [line for line in text.splitlines() if line.startswith("- ")][:3]
     assert documents.startswith("- 100 documents (80 train, 10 validation, 10 test) of 2 classes (no: 66, yes: 34). ")
     assert "10 test documents can show no difference" in documents
     assert "the longest has 119. Text that is lost by cutting: 64 loses " in length
     assert length.endswith("128 loses 0.0 % (0.0 % of documents); 256 loses 0.0 % (0.0 % of documents).")
-    assert re.match(r"- TF-IDF has a macro-F1 of [\d.]+ % on 80 documents", tfidf)
+    assert "Language: 'en' in " in found
+    assert text.endswith(f"```yaml\n{out.read_text()}```")
 
 
 @pytest.mark.extended
@@ -83,7 +103,7 @@ def test_file_of_the_advice_loads_as_a_study(answer, folder):
     study = load_study(read_layers([out]))
     assert study.experiment.datasets["texts"].local.files == {"train": [str(folder / "reviews.csv")]}
     assert study.experiment.datasets["texts"].max_tokens == 128
-    assert list(study.experiment.models) == ["tfidf", "minilm"]
+    assert list(study.experiment.models) == ["tfidf", "my-encoder-frozen", "my-encoder", "my-encoder-segments"]
     finetune = study.experiment.stages["finetune"].data["texts"]
     assert finetune.recipe.epochs == 20, "80 documents"
     assert finetune.task.keeps == "best"
@@ -92,18 +112,39 @@ def test_file_of_the_advice_loads_as_a_study(answer, folder):
 
 
 @pytest.mark.extended
-def test_texts_without_labels_cost_their_adaptation_alone(folder, capsys):
-    out, encoder = folder / "unlabelled.yaml", folder / "my-encoder"
-    vocabulary = len(train_wordpiece(encoder, [SENTENCE] * 3).backend)
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    fields = {"model_type": "bert", "vocab_size": vocabulary, "max_position_embeddings": 64, **sizes}
-    (encoder / "config.json").write_text(json.dumps(fields))
+def test_texts_without_labels_cost_their_adaptation_alone(folder, encoder, capsys):
+    out = folder / "unlabelled.yaml"
     advise(folder, "--unlabelled", "--limits", 128, "--encoder", encoder, "--out", out)
     study, printed = load_study(read_layers([out])), capsys.readouterr().out
     assert list(study.experiment.stages) == ["tapt"]
     assert study.experiment.published["my-encoder"].folder == str(encoder)
-    assert printed.startswith(f"**Take `my-encoder` ({encoder}, exact attention), at most 64 tokens: about ")
-    assert cells(printed)["sdpa"]["documents/s, one core"] == "-", "they are not classified"
+    assert printed.startswith(f"**Training `my-encoder` ({encoder}, exact attention), at most 96 tokens: about ")
+    assert list(cells(printed)) == ["my-encoder"]
+
+
+@pytest.mark.extended
+def test_encoder_that_is_not_at_hand_leaves_tfidf(folder, monkeypatch, capsys):
+    monkeypatch.setattr("lib.advice.advice.require_hub", refuse)
+    advise(folder, "--label", "sentiment", "--limits", 1024, "--out", folder / "alone.yaml")
+    printed = capsys.readouterr().out
+    assert list(cells(printed))[:2] == ["tfidf", "minilm"]
+    assert {"sdpa", "lsh-h2-c64"} <= cells(printed).keys(), "texts may be long"
+    assert re.search("The table lacks .*minilm-frozen: the weights are not here", printed)
+    assert "`--encoder FOLDER` names a folder that has them." in printed
+
+
+def refuse(repository, *_, **__):
+    raise DownloadError(f"{repository}: no network")
+
+
+def test_bad_encoders_and_budgets_are_refused(folder, encoder):
+    for given, message in (
+        (["--encoder", folder / "nothing"], "nothing: no encoder to start from"),
+        (["--encoder", encoder, encoder], "have the same name"),
+        (["--encoder", encoder, "--minutes", "0.1"], "--minutes 0.1: the least study, TF-IDF alone, takes 1"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            advise(folder, "--label", "sentiment", "--out", folder / "bad.yaml", *given)
 
 
 @pytest.mark.parametrize(

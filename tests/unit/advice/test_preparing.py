@@ -16,7 +16,7 @@ from lib.advice.columns import find_columns
 from lib.advice.encoders import SMALL
 from lib.advice.preparing import FEWEST_OF_CLASS, own_texts
 from lib.advice.question import Question
-from lib.advice.studies import TEXTS, advised_study
+from lib.advice.studies import TEXTS, StudySize, advised_study
 from lib.advice.texts import ngram_settings
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
@@ -67,7 +67,9 @@ def answer(path, label):
 def dataset_of(path, own):
     """Return the dataset of the study that is written about texts, read as a user would read it."""
     question = Question("the study", texts=[str(path)])
-    body = advised_study(SMALL, question, own, 512, {}, "fp32", ngram_settings(own.texts))
+    body = advised_study(
+        SMALL, {}, question, own, StudySize(512, own.splits["train"]), {}, "fp32", ngram_settings(own.texts)
+    )
     experiment = load_study([("texts.yaml", yaml.safe_load(body))]).experiment
     if "tfidf" in experiment.backbones:
         BACKBONES.load("tfidf", "backbone").vectorizer(experiment.backbones["tfidf"]).fit(own.texts)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -21,13 +22,14 @@ def texts(*, labelled=True):
     return OwnTexts({"text": "body"}, {"train": 900, "held_out": 100}, ["text"])
 
 
-def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=()):
+def of_encoder(encoder, *, labelled=True, limit=1024, ngrams=(), **size):
     """The advised study, read as a user would read it."""
     execution = {"results": "results/mine", "training": {"device": "cpu"}}
     settings = None if ngrams is None else dict(ngrams)
-    body = advised_study(
-        encoder, Question("the study", ("texts/*.csv",)), texts(labelled=labelled), limit, execution, "fp32", settings
-    )
+    own, question = texts(labelled=labelled), Question("the study", ("texts/*.csv",))
+    readers = {encoder.name: EncoderSettings(**encoder.reader, max_tokens=1024)} if labelled else {}
+    whole = StudySize(limit, own.splits["train"])
+    body = advised_study(encoder, readers, question, own, replace(whole, **size), execution, "fp32", settings)
     return load_study([("texts.yaml", yaml.safe_load(body))])
 
 
@@ -36,8 +38,8 @@ def test_study_of_a_published_encoder_loads(labelled, multilingual):
     encoder = published_encoder(labelled=labelled, multilingual=multilingual)
     made = of_encoder(encoder, labelled=labelled, limit=16_384, ngrams=CHARACTERS)
     experiment = made.experiment
-    segments = f"{encoder.name}-segments"
-    assert list(experiment.models) == (["tfidf", encoder.name, segments] if labelled else [encoder.name])
+    segments, frozen = f"{encoder.name}-segments", f"{encoder.name}-frozen"
+    assert list(experiment.models) == (["tfidf", frozen, encoder.name, segments] if labelled else [encoder.name])
     assert experiment.precision == "fp32"
     assert made.execution.results == "results/mine"
     assert made.report.title == "Models on *.csv"
@@ -48,6 +50,7 @@ def test_study_of_a_published_encoder_loads(labelled, multilingual):
         assert own.local.files == {"train": ["texts/*.csv"]}
         assert experiment.models[encoder.name].max_tokens == 512
         assert experiment.backbones[segments].segment == 512
+        assert experiment.encoders[encoder.name].repository == encoder.title
         assert made.report.opens_with == ["answer"]
     else:
         own = experiment.corpora["texts"]
@@ -72,7 +75,40 @@ def test_encoder_at_hand_is_taken_with_its_own_reach(tmp_path):
         published_encoder(labelled=True, multilingual=False, folder=str(folder))
 
 
-def test_baseline_that_finds_nothing_is_left_out():
-    made = of_encoder(published_encoder(labelled=True, multilingual=False), limit=512, ngrams=None)
-    assert list(made.experiment.models) == ["minilm"]
-    assert list(made.report.tables) == ["f1"]
+def test_rows_that_a_study_lacks_leave_one_that_loads():
+    minilm = published_encoder(labelled=True, multilingual=False)
+    made = of_encoder(minilm, limit=512, ngrams=None)
+    assert list(made.experiment.models) == ["minilm-frozen", "minilm"]
+    assert made.report.baseline is None
+    made = of_encoder(minilm, seeds=1, trained=False)
+    assert list(made.experiment.models) == ["tfidf", "minilm-frozen"]
+    assert (made.report.reference, made.report.analyses) == ("minilm-frozen", {})
+    made = of_encoder(minilm, seeds=1, trained=False, frozen=False)
+    assert (list(made.experiment.models), list(made.report.tables)) == (["tfidf"], ["f1"])
+
+
+def test_study_of_fewer_documents_draws_them():
+    made = of_encoder(published_encoder(labelled=True, multilingual=False), documents=200, seeds=1)
+    assert made.experiment.datasets["texts"].split.documents == {"train": 200}
+    assert made.experiment.seeds == [1]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        (1000, StudySize(512, 800)),
+        (14, StudySize(512, 800, seeds=1)),
+        (8, StudySize(256, 800, seeds=1)),
+        (1.2, StudySize(64, 400, seeds=1)),
+        (0.4, StudySize(512, 800, seeds=1, trained=False)),
+        (0.1, StudySize(512, 800, seeds=1, trained=False, frozen=False)),
+    ],
+)
+def test_budget_gives_up_seeds_then_length_then_documents(minutes, expected):
+    def seconds(size):
+        trainings = size.seeds * size.limit * size.documents / 512 if size.trained else 0
+        return trainings + 20 * size.frozen + 1
+
+    assert affordable(StudySize(512, 800), seconds, minutes, labelled=True) == expected
+    with pytest.raises(ConfigError, match=r"--minutes 0.01: the least study, TF-IDF alone, takes 0.0 minutes"):
+        affordable(StudySize(512, 800), seconds, 0.01, labelled=True)
