@@ -121,8 +121,8 @@ class StateEncoder(TextEncoder):
         torch.set_num_threads(1)  # so that no digit depends on the number of cores; and it is faster for short texts
         try:
             with ThreadPoolExecutor(cores if self.model.device.type == "cpu" else 1) as pool:
-                found = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
-                for batch, pooled in zip(batches, found, strict=True):
+                done = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
+                for batch, pooled in zip(batches, done, strict=True):
                     states[batch] = pooled
                     read(sum(last[places[number]] == number for number in batch))
         finally:
@@ -130,7 +130,8 @@ class StateEncoder(TextEncoder):
         read(len(texts) - len(last))  # those without a token
         of_texts = pd.DataFrame(states).groupby(places)
         parts = [of_texts.mean()] if self.settings.segments == "mean" else [of_texts.first(), of_texts.mean()]
-        return np.hstack([part.reindex(range(len(texts)), fill_value=0).to_numpy(np.float32) for part in parts])
+        found = [part.reindex(range(len(texts)), fill_value=0).to_numpy(np.float32) for part in parts]
+        return np.ascontiguousarray(np.hstack(found))  # else its order in memory, and with it last digits, would differ
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """Yield the tokens of each text that are read, without those that enclose it."""
