@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.heads.model import pool_cls, pool_mean
 from lib.backbones.stored import load_source, open_config, refuse
-from lib.core.errors import ConfigError, require
+from lib.core.errors import ConfigError, RunError, panics_are_errors, require
 from lib.core.model_folder import FIELDS, in_time
-from lib.tokens.tokenizer import read_core
+from lib.core.weights import EncoderSettings
 
 TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
 """Tokens of a batch, at most; more are not faster on a CPU."""
+TOKENIZER = "tokenizer.json"
 TEXTS_AT_ONCE = 1_024
 """Texts that are tokenised at once."""
 UNUSED = "pooler."
@@ -96,7 +96,7 @@ class StateEncoder(TextEncoder):
 
     def __init__(self, folder: Path, settings: EncoderSettings, device: str) -> None:
         config = open_config(folder)
-        self.settings, self.core = settings, read_core(folder)
+        self.settings, self.core = settings, _tokenizer(folder)
         self.model, report = load_source(AutoModel, folder, config)
         refuse((name for name in report["missing_keys"] if not name.startswith(UNUSED)), folder)
         kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -163,7 +163,18 @@ class StateEncoder(TextEncoder):
         return self.pool(states.float(), torch.ones_like(tokens, dtype=torch.bool)).cpu().numpy()
 
 
-def _enclosing(core: Any) -> tuple[list[int], list[int]]:
+def _tokenizer(folder: Path) -> Tokenizer:
+    try:
+        with in_time(folder), panics_are_errors():
+            core = Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # the library raises bare Exception on a broken file
+        raise RunError(f"{folder / TOKENIZER}: is no tokeniser ({error}). Download it again.") from error
+    core.no_padding()
+    core.no_truncation()
+    return core
+
+
+def _enclosing(core: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the tokens that a tokeniser puts before and behind every text."""
     encoding = core.encode("a")
     own = [number for number, special in enumerate(encoding.special_tokens_mask) if not special]
