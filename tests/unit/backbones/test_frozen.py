@@ -129,8 +129,13 @@ def vectors(published, splits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("vectors")
     own = settings(published, segment=32)
     place = {"weights": published, "tokenizer": published, "splits": splits, "out": folder / "bert"}
+    before = [path.stat() for path in sorted(published.iterdir())]
     make_vectors("bert", own, **place, work=folder / "work")
     assert not (folder / "work").exists()
+    after = [path.stat() for path in sorted(published.iterdir())]
+    assert [(each.st_mode, each.st_ctime_ns, each.st_nlink) for each in after] == [
+        (each.st_mode, each.st_ctime_ns, each.st_nlink) for each in before
+    ]  # they are a user's
     return folder / "bert"
 
 
