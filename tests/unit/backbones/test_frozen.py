@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from shutil import copyfile
 
 import numpy as np
 import pandas as pd
@@ -10,15 +11,15 @@ import torch
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
-from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Model
 
-from lib.backbones.frozen.encoder import open_encoder
-from lib.backbones.frozen.settings import EncoderSettings
-from lib.backbones.frozen.vectors import VECTORS, make_vectors
+from lib.backbones.text_encoder import StateEncoder, open_encoder
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
+from lib.core.weights import VECTORS, EncoderSettings
 from lib.predicting.reader import open_reader
 from lib.study.run import RunSettings
 from lib.tokens.vocabularies import train_wordpiece
+from lib.training.encoding import make_vectors
 from lib.training.evaluate import evaluate
 
 WORDS = ["bright lively story", "dull tiresome plot", "a long and quiet tale of the sea", "good"]
@@ -128,8 +129,13 @@ def vectors(published, splits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("vectors")
     own = settings(published, segment=32)
     place = {"weights": published, "tokenizer": published, "splits": splits, "out": folder / "bert"}
+    before = [path.stat() for path in sorted(published.iterdir())]
     make_vectors("bert", own, **place, work=folder / "work")
     assert not (folder / "work").exists()
+    after = [path.stat() for path in sorted(published.iterdir())]
+    assert [(each.st_mode, each.st_ctime_ns, each.st_nlink) for each in after] == [
+        (each.st_mode, each.st_ctime_ns, each.st_nlink) for each in before
+    ]  # they are a user's
     return folder / "bert"
 
 
@@ -174,7 +180,7 @@ def test_decision_is_scikit_learns(decision, fit, splits, published):
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"C": "folds"}, {"decision": "ridge", "tfidf": {"kind": "tfidf", "ngram_max": 1}}, {"decision": "svm"}],
+    [{}, {"C": "folds"}, {"decision": "ridge", "tfidf": {"ngram_max": 1}}, {"decision": "svm"}],
 )
 def test_answers_of_a_stored_fit(fields, fit):
     run = fit(**fields)
@@ -187,7 +193,7 @@ def test_answers_of_a_stored_fit(fields, fit):
 
 
 def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.backbones.frozen.vectors.PART", 10)
+    monkeypatch.setattr("lib.backbones.text_vectors.PART", 10)
     read = []
 
     def stop_at(number):
@@ -197,9 +203,7 @@ def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
             read.append(len(texts))
             return original(encoder, texts, told)
 
-        monkeypatch.setattr("lib.backbones.frozen.encoder.StateEncoder.vectors", counted)
-
-    from lib.backbones.frozen.encoder import StateEncoder
+        monkeypatch.setattr(StateEncoder, "vectors", counted)
 
     original = StateEncoder.vectors
     own, place = settings(published, segment=32), {"weights": published, "tokenizer": published, "splits": splits}
@@ -213,12 +217,17 @@ def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
     assert not (tmp_path / "work").exists()
 
 
-def test_what_is_refused(published, fit, splits, tmp_path):
+def test_encoders_and_folders_that_are_refused(published, fit, splits, tmp_path):
     with pytest.raises(ConfigError, match="reads at most 64 tokens at once, not segment = 65"):
         open_encoder(published, settings(published, segment=65))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProjectError, match="empty"):
         open_encoder(tmp_path / "empty", settings(published))
+    own = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 90}
+    T5Model(T5Config(**own)).save_pretrained(tmp_path / "t5")
+    copyfile(published / "tokenizer.json", tmp_path / "t5/tokenizer.json")
+    with pytest.raises(RunError, match="t5: is no encoder of texts"):
+        open_encoder(tmp_path / "t5", settings(published))
     with pytest.raises(ConfigError, match="none is of other"):
         fit(encoders=["other"])
     documents(60).assign(label=[1] * 4 + [0] * 56).to_parquet(tmp_path / "rare.parquet")

@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.heads.model import pool_cls, pool_mean
 from lib.backbones.stored import load_source, open_config, refuse
-from lib.core.errors import ConfigError, require
+from lib.core.errors import ConfigError, RunError, panics_are_errors, require
 from lib.core.model_folder import FIELDS, in_time
-from lib.tokens.tokenizer import read_core
+from lib.core.weights import EncoderSettings
 
 TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
 """Tokens of a batch, at most; more are not faster on a CPU."""
+TOKENIZER = "tokenizer.json"
 TEXTS_AT_ONCE = 1_024
 """Texts that are tokenised at once."""
 UNUSED = "pooler."
@@ -96,7 +96,7 @@ class StateEncoder(TextEncoder):
 
     def __init__(self, folder: Path, settings: EncoderSettings, device: str) -> None:
         config = open_config(folder)
-        self.settings, self.core = settings, read_core(folder)
+        self.settings, self.core = settings, _tokenizer(folder)
         self.model, report = load_source(AutoModel, folder, config)
         refuse((name for name in report["missing_keys"] if not name.startswith(UNUSED)), folder)
         kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -109,6 +109,10 @@ class StateEncoder(TextEncoder):
         reach = getattr(config, "max_position_embeddings", None) or settings.segment
         if self.room < 1 or settings.segment > reach:
             raise ConfigError(f"{folder}: reads at most {reach} tokens at once, not segment = {settings.segment}.")
+        try:
+            self._states([[0]])
+        except (TypeError, ValueError, AttributeError) as error:  # a model of images, or with a decoder
+            raise RunError(f"{folder}: is no encoder of texts ({error}). Expected one, such as a BERT.") from error
 
     def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
         """See `TextEncoder.vectors`; each core reads other texts, and the longest come first."""
@@ -121,8 +125,8 @@ class StateEncoder(TextEncoder):
         torch.set_num_threads(1)  # so that no digit depends on the number of cores; and it is faster for short texts
         try:
             with ThreadPoolExecutor(cores if self.model.device.type == "cpu" else 1) as pool:
-                found = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
-                for batch, pooled in zip(batches, found, strict=True):
+                done = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
+                for batch, pooled in zip(batches, done, strict=True):
                     states[batch] = pooled
                     read(sum(last[places[number]] == number for number in batch))
         finally:
@@ -130,7 +134,8 @@ class StateEncoder(TextEncoder):
         read(len(texts) - len(last))  # those without a token
         of_texts = pd.DataFrame(states).groupby(places)
         parts = [of_texts.mean()] if self.settings.segments == "mean" else [of_texts.first(), of_texts.mean()]
-        return np.hstack([part.reindex(range(len(texts)), fill_value=0).to_numpy(np.float32) for part in parts])
+        found = [part.reindex(range(len(texts)), fill_value=0).to_numpy(np.float32) for part in parts]
+        return np.ascontiguousarray(np.hstack(found))  # else its order in memory, and with it last digits, would differ
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """Yield the tokens of each text that are read, without those that enclose it."""
@@ -162,7 +167,18 @@ class StateEncoder(TextEncoder):
         return self.pool(states.float(), torch.ones_like(tokens, dtype=torch.bool)).cpu().numpy()
 
 
-def _enclosing(core: Any) -> tuple[list[int], list[int]]:
+def _tokenizer(folder: Path) -> Tokenizer:
+    try:
+        with in_time(folder), panics_are_errors():
+            core = Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # the library raises bare Exception on a broken file
+        raise RunError(f"{folder / TOKENIZER}: is no tokeniser ({error}). Download it again.") from error
+    core.no_padding()
+    core.no_truncation()
+    return core
+
+
+def _enclosing(core: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the tokens that a tokeniser puts before and behind every text."""
     encoding = core.encode("a")
     own = [number for number, special in enumerate(encoding.special_tokens_mask) if not special]
