@@ -22,14 +22,12 @@ from lib.advice.quick import FOLDS, forecast, quick_rows
 from lib.advice.studies import StudySize, advised_study, affordable
 from lib.advice.texts import kept_of, language_of, lost, ngram_settings, token_lengths
 from lib.advice.training_steps import StepsCase, Turns, measure_turns
-from lib.backbones.frozen.encoder import TextEncoder, is_static, open_encoder
-from lib.backbones.frozen.settings import EncoderSettings
-from lib.backbones.frozen.vectors import write_encoder
 from lib.backbones.settings import BackboneSettings
+from lib.backbones.text_encoder import TextEncoder, is_static, open_encoder
 from lib.core.errors import ConfigError, DownloadError, RunError
 from lib.core.files import check_target, mapping_text
 from lib.core.inputs import resolve_paths
-from lib.core.weights import ForeignStart
+from lib.core.weights import EncoderSettings, ForeignStart
 from lib.reading.downloads import require_hub
 from lib.reading.hub_files import CONFIG, download_model, download_tokenizer
 from lib.study.configuration import load_study, read_layers
@@ -38,6 +36,7 @@ from lib.tasks.settings import TASKS
 from lib.tokens.coverage import MOST_EMPTY
 from lib.tokens.tokenizer import TextTokenizer
 from lib.tokens.vocabularies import from_published, from_vocabulary, train_wordpiece
+from lib.training.encoding import write_encoder
 from lib.workflow.planning.paths import Paths
 from lib.workflow.planning.plan import Plan
 
@@ -57,7 +56,7 @@ SEGMENT, SEGMENTS = 512, 2
 SCORED = 0.75
 """Share of the time that rows without training may take; the rest is for steps of trainings."""
 
-OTHER_JOBS = 60.0
+OTHER_JOBS = 90.0
 """CPU seconds of jobs that neither train nor score."""
 
 BUSY = 0.1

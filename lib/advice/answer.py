@@ -132,7 +132,8 @@ def table(
             ends = (min(100.0, 100 * quick.paired.f1().max() + each) for each in (gain.low, gain.high))
             expected = f"expected: {' to '.join(f'{end:.1f}' for end in ends)}"
         if row in mechanisms:
-            time = f"{ratio(row.training, mechanisms[0].training)} of `{mechanisms[0].model}`"
+            relative = f"{ratio(row.training, mechanisms[0].training)} of `{mechanisms[0].model}`"
+            time = "1" if row is mechanisms[0] else relative
         reduced = f", {cost.micro_batch_tokens:,} tokens at once" if cost.reduced else ""
         memory = f"{cost.mb / 1024:.2f}{reduced if cost.fits else ', too much'}"
         cells.append([row.model, expected, "-", time, "-", memory])

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from lib.advice.preparing import OwnTexts
-from lib.backbones.frozen.encoder import TextEncoder
 from lib.backbones.logistic import STRENGTHS
 from lib.backbones.settings import BACKBONES
+from lib.backbones.text_encoder import TextEncoder
 from lib.evaluation.statistics import PairedPredictions
 
 FOLDS = 5

@@ -9,9 +9,9 @@ from typing import Any
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.core.errors import MOST_OF_VALUE, ConfigError, cut
 from lib.core.files import mapping_text, read_value
+from lib.core.weights import EncoderSettings
 from lib.study.configuration import load_study
 
 TEXTS = "texts"

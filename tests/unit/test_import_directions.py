@@ -59,6 +59,7 @@ ALLOWED = {
         "results",
         "study",
         "workflow",
+        "training",  # of it how the encoders of a study read
     },
 }
 STUDIES = sorted(path.name for path in (ROOT / "studies").iterdir() if path.is_dir())

@@ -7,7 +7,7 @@ from lib.advice.encoders import published_encoder
 from lib.advice.preparing import own_texts
 from lib.advice.question import Question
 from lib.advice.studies import StudySize, advised_study
-from lib.backbones.frozen.settings import EncoderSettings
+from lib.core.weights import EncoderSettings
 
 pytestmark = pytest.mark.study
 

@@ -9,8 +9,8 @@ from loopback import COMMIT
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from lib.advice.encoders import ENCODERS, encoder_within
-from lib.backbones.frozen.encoder import open_encoder
-from lib.backbones.frozen.settings import EncoderSettings
+from lib.backbones.text_encoder import open_encoder
+from lib.core.weights import EncoderSettings
 from lib.reading.hub_files import download_model, download_tokenizer
 from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.tokens.vocabularies import train_wordpiece

@@ -7,7 +7,7 @@ import pytest
 
 from lib.advice.preparing import OwnTexts
 from lib.advice.quick import FOLDS, forecast, quick_rows
-from lib.backbones.frozen.encoder import TextEncoder
+from lib.backbones.text_encoder import TextEncoder
 
 NEUTRAL = [f"neutral{number}" for number in range(30)]
 

@@ -8,8 +8,8 @@ from lib.advice.encoders import published_encoder
 from lib.advice.preparing import OwnTexts
 from lib.advice.question import Question
 from lib.advice.studies import StudySize, advised_study, affordable
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.core.errors import ConfigError
+from lib.core.weights import EncoderSettings
 from lib.study.configuration import load_study
 
 CHARACTERS = {"unit": "characters", "ngram_max": 3}
