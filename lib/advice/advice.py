@@ -273,7 +273,7 @@ def _remarks(ngrams: dict[str, Any] | None, language: str, spoken: float) -> Ite
         written = mapping_text(ngrams, one_line=True)[1:-1]
         yield f"TF-IDF of words does not suit these texts. The study has `{written}`, so it counts characters."
     elif ngrams is None:
-        yield "TF-IDF finds no n-gram that two documents have, so the study leaves it out."
+        yield "TF-IDF finds no n-gram to count, so the study leaves it out."
 
 
 def _rows_of(
