@@ -1,4 +1,4 @@
-"""Advice on a user's own texts: what is reached within seconds, what training adds and costs, and the study of both."""
+"""Advice on a user's own texts: scores without training, gain and cost of training, and the study of both."""
 
 import re
 import tempfile

@@ -41,7 +41,7 @@ def quick_answer(quick: Quick) -> str:
 def training_answer(
     encoder: PublishedEncoder, size: StudySize, rows: Sequence[Row], gain: Forecast | None, study: str
 ) -> str:
-    """Return what a training of the encoder takes, what it is expected to add, and the command of the study.
+    """Return the time and the expected gain of training the encoder, and the command of the study.
 
     Args:
         encoder: the encoder.
@@ -68,7 +68,7 @@ def training_answer(
 
 
 def budget_answer(minutes: float, expected: float, whole: StudySize, size: StudySize) -> str:
-    """Return what a study takes of a budget of CPU minutes, and what it gives up compared with the whole one."""
+    """Return the share of a budget of CPU minutes that a study takes, and the parts of the whole study that it gives up."""
     counts = {
         "seeds": (whole.seeds, size.seeds),
         "tokens of a document": (whole.limit, size.limit),

@@ -1,4 +1,4 @@
-"""The processor and the memory of this process, and what a computation keeps."""
+"""The processor and the memory of this process, and the bytes that a computation keeps."""
 
 from collections.abc import Iterable
 from typing import Self

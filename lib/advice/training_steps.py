@@ -306,7 +306,7 @@ def _common(model: RandomTraining) -> tuple[float, float]:
 
 
 def _timed(computation: Callable[[], object], device: torch.device) -> float:
-    """Return the seconds of a computation, with what a GPU still has to do of it."""
+    """Return the seconds of a computation, including work that still runs on a GPU."""
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     wait()
     begun = time.perf_counter()

@@ -2,8 +2,8 @@
 
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --out config/texts.yaml
 
-First comes what is reached within two minutes: macro-F1 of TF-IDF and of encoders that do not train, with intervals.
-Then come what a training is expected to add and to take, the times of attention mechanisms if texts are long, three
+First come scores without training: macro-F1 of TF-IDF and of encoders that do not train, with intervals. Then come
+the expected gain and time of training, the times of attention mechanisms if texts are long, three
 facts about the texts, and the study. `--minutes` bounds the CPU time of the study.
 """
 
