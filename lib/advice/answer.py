@@ -68,7 +68,7 @@ def training_answer(
 
 
 def budget_answer(minutes: float, expected: float, whole: StudySize, size: StudySize) -> str:
-    """Return the share of a budget of CPU minutes that a study takes, and the parts of the whole study that it gives up."""
+    """Return the share of a CPU budget that a study takes, and the parts of the whole study that it gives up."""
     counts = {
         "seeds": (whole.seeds, size.seeds),
         "tokens of a document": (whole.limit, size.limit),
