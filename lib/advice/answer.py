@@ -10,12 +10,11 @@ import torch
 from lib.advice.cost import processor
 from lib.advice.encoders import PublishedEncoder
 from lib.advice.estimates import Hardware, Row, ratio
-from lib.advice.preparing import OwnTexts
+from lib.advice.preparing import HELD_OUT, OwnTexts
 from lib.advice.quick import FOLDS, USUAL, Forecast, Quick
 from lib.advice.studies import StudySize
 from lib.advice.texts import lost
 from lib.evaluation.statistics import FEW_DOCUMENTS, Estimate, smallest_difference
-from lib.preparing.settings.preparation import Split
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level of intervals and tests, and power of a test for a difference between two models."""
@@ -96,7 +95,7 @@ def facts(own: OwnTexts, lengths: np.ndarray, limits: Sequence[int]) -> list[str
         if len(own.classes) > _NAMED:
             sizes = f"{min(own.classes.values()):,} to {max(own.classes.values()):,} documents each"
         documents += f" of {len(own.classes):,} classes ({sizes})"
-    test = own.splits.get("test") or round(Split().test * own.documents)  # without labels: that they would have
+    test = own.splits.get("test") or round(HELD_OUT * own.documents)  # without labels: that they would have
     shown = smallest_difference(0.0, DISAGREEMENT / test, 1, test, LEVEL, POWER) or 1.0 if test > 1 else 1.0
     least = f"no difference below {100 * shown:.0f} points" if shown <= DISAGREEMENT else "no difference"
     cut = [(limit, *map(share, lost(lengths, limit))) for limit in limits]

@@ -55,11 +55,6 @@ class Hardware:
     micro_batch_tokens: int
     """Tokens that it may take at once."""
 
-    @property
-    def most_mb(self) -> float:
-        """Memory in MiB that a run may take."""
-        return RESERVE * 1024 * self.gibibytes
-
 
 def this_hardware(execution: Execution, device: str, precision: Precision) -> Hardware:
     """Return what this process computes on; the CPU then has as many threads as a job of the study.
@@ -170,7 +165,7 @@ class Steps:
         """
         longest = int(lengths.max())
         wanted = max(longest, min(machine.micro_batch_tokens, recipe.batch_size * longest))
-        left = max(0.0, machine.most_mb - machine.in_use_mb - self.mb)
+        left = max(0.0, RESERVE * 1024 * machine.gibibytes - machine.in_use_mb - self.mb)
         allowed = int(left / self.mb_per_token) if self.mb_per_token > 0 else sys.maxsize
         budget = max(longest, min(wanted, allowed))
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import BertPreTrainedModel
 
 from lib.advice.cost import KeptBytes
-from lib.advice.estimates import Hardware, Steps, grows
+from lib.advice.estimates import RESERVE, Hardware, Steps, grows
 from lib.attention.contract import set_step
 from lib.attention.kernels import set_kernels
 from lib.attention.settings import Kernels
@@ -173,15 +173,11 @@ class RandomTraining(TrainedModel):
 
     def update_seconds(self) -> float:
         """Return the seconds of clipping the gradients and of the optimiser's step."""
-
-        def update() -> None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.optimiser.step()
-
+        clip = partial(nn.utils.clip_grad_norm_, [*self.model.parameters()], 1.0)
         seconds = []
         for _ in range(3):  # the optimiser's state exists from the second time on
             self._gradients(0)
-            seconds.append(_timed(update, self.device))
+            seconds.append(_timed(clip, self.device) + _timed(self.optimiser.step, self.device))
             self.drop_gradients()
         return min(seconds)
 
@@ -293,7 +289,7 @@ def _allowed(exact: StepsCase, length: int, models: int) -> tuple[float, int]:
     many = max(2, hardware.micro_batch_tokens // length if hardware.device == "cuda" else 2)  # few are slow there
     model = RandomTraining(exact, [(1, length), (many, length)])
     per_token, growth = _timed(partial(model.step, 1), model.device) / math.prod(model.sizes[1]), model.mb_per_token
-    left = hardware.most_mb - hardware.in_use_mb - models * model.weights * STATES_MB
+    left = RESERVE * 1024 * hardware.gibibytes - hardware.in_use_mb - models * model.weights * STATES_MB
     fitting = int(left / (SPARE * growth)) if growth else hardware.micro_batch_tokens
     return per_token, max(0, min(hardware.micro_batch_tokens, fitting))
 
