@@ -1,9 +1,10 @@
-"""Initial weights that do not come from a stage of the study."""
+"""Weights that do not come from a stage of the study: initial ones, and those of encoders that do not train."""
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
-from lib.core.settings import BaseSettings, Repository, Revision, VectorsName, check
+from lib.core.settings import BaseSettings, PositiveInt, Repository, Revision, VectorsName, check
 
 VECTORS = "vectors.safetensors"
 """Name of the file that tells a folder of word vectors from that of a model."""
@@ -40,3 +41,17 @@ class ForeignStart(BaseSettings):
             yield "expected either a folder or a repository. Give one of them"
         if (self.repository is None) != (self.revision is None):
             yield "a repository needs a revision, and a revision a repository. Give both, or neither"
+
+
+class EncoderSettings(ForeignStart):
+    """An encoder that turns texts into vectors and does not train: published, static, or of a run (its `model`)."""
+
+    pooling: Literal["mean", "first"] = "mean"
+    """Vector of the tokens that are read at once: the mean of their states, or the state of the first, such as [CLS];
+    of the last layer. Static vectors are always averaged."""
+    max_tokens: PositiveInt | None = None
+    """Tokens of a document that are read; null = all."""
+    segment: PositiveInt = 512
+    """Tokens that are read at once. A longer document is read in segments, as few and as equally long as possible."""
+    segments: Literal["mean", "first_and_mean"] = "mean"
+    """Vector of a document of several segments: the mean of theirs, or the first one and the mean, side by side."""

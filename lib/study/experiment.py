@@ -6,10 +6,9 @@ from typing import Any
 from pydantic import Field
 
 from lib.attention.settings import AnyMechanism, each_of
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.settings import BaseSettings, Name, Seeds, without_null
-from lib.core.weights import ForeignStart
+from lib.core.weights import EncoderSettings, ForeignStart
 from lib.preparing.settings.corpus import Corpus
 from lib.preparing.settings.dataset import Dataset
 from lib.preparing.settings.tokenizer import Tokenizer

@@ -11,11 +11,12 @@ from scipy import sparse
 from lib.backbones import contract
 from lib.backbones.fitted import Fit, fit_of_terms, give_terms, read_fit, write_fit
 from lib.backbones.frozen.settings import Settings
-from lib.backbones.frozen.vectors import VECTORS, Vectors, read_encoder
 from lib.backbones.logistic import DECISION, LogisticBackbone
-from lib.backbones.tfidf.backbone import vectorizer
+from lib.backbones.settings import BACKBONES, BackboneSettings
+from lib.backbones.text_vectors import Vectors, read_encoder
 from lib.core.errors import ConfigError
 from lib.core.files import link_tree
+from lib.core.weights import VECTORS
 
 ENCODERS = "encoders"
 """Folder of the encoders inside that of a fit."""
@@ -30,8 +31,8 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
 
     def fit(self, texts: pd.Series, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
-        if self.parameters.tfidf is not None:
-            self.terms = vectorizer(self.parameters.tfidf).fit(texts)
+        if (settings := self.parameters.terms()) is not None:
+            self.terms = _vectorizer(settings).fit(texts)
         features = self._features(texts)
         self.classifier = [self.decision(features, labels, self._features)]
 
@@ -64,8 +65,8 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         self.vectors = {name: Vectors([folder / ENCODERS / name]) for name in self.parameters.encoders}
         terms, idf = ([], []) if self.parameters.tfidf is None else (["terms"], ["idf"])
         fit = read_fit(folder, terms, [*idf, *DECISION])
-        if self.parameters.tfidf is not None:
-            self.terms = vectorizer(self.parameters.tfidf)
+        if (settings := self.parameters.terms()) is not None:
+            self.terms = _vectorizer(settings)
             give_terms(self.terms, fit, folder)
         width = sum(vectors.encoder.width for vectors in self.vectors.values())
         self.classifier = [self.decision_of(fit, width + len(fit.words.get("terms", ())), folder)]
@@ -77,3 +78,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
         if self.terms is None:
             return vectors
         return sparse.hstack([self.terms.transform(texts), vectors], format="csr")
+
+
+def _vectorizer(settings: BackboneSettings) -> Any:
+    return BACKBONES.load("tfidf", "backbone").vectorizer(settings)

@@ -1,32 +1,17 @@
-"""Settings of encoders that do not train, and of the decision on their vectors. Imports no torch."""
+"""Settings of the decision on vectors of encoders that do not train."""
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from lib.backbones.logistic import LogisticSettings
-from lib.backbones.settings import Ability
-from lib.backbones.tfidf.settings import Settings as TfidfSettings
-from lib.core.settings import EncoderName, PositiveInt, unset
-from lib.core.weights import ForeignStart
-
-
-class EncoderSettings(ForeignStart):
-    """An encoder that turns texts into vectors and does not train: published, static, or of a run (its `model`)."""
-
-    pooling: Literal["mean", "first"] = "mean"
-    """Vector of the tokens that are read at once: the mean of their states, or the state of the first, such as [CLS];
-    of the last layer. Static vectors are always averaged."""
-    max_tokens: PositiveInt | None = None
-    """Tokens of a document that are read; null = all."""
-    segment: PositiveInt = 512
-    """Tokens that are read at once. A longer document is read in segments, as few and as equally long as possible."""
-    segments: Literal["mean", "first_and_mean"] = "mean"
-    """Vector of a document of several segments: the mean of theirs, or the first one and the mean, side by side."""
+from lib.backbones.settings import BACKBONES, Ability, BackboneSettings
+from lib.core.settings import EncoderName, check, sentences, unset
 
 
 class Settings(LogisticSettings):
-    """Vectors of texts by encoders that do not train, and a linear decision: fitted in one go, without a training loop."""
+    """Vectors of texts by encoders that do not train, and a linear decision: fitted in one go."""
 
     takes_pairs: ClassVar[bool] = False
 
@@ -35,8 +20,20 @@ class Settings(LogisticSettings):
     """Names of the encoders; the vectors of several stand side by side, each of length 1."""
     vectors_folders: list[str] | None = Field(None, exclude_if=unset)
     """Folders of their vectors of the documents. In a study they follow from `encoders`, and are left out."""
-    tfidf: TfidfSettings | None = Field(None, exclude_if=unset)
-    """TF-IDF that stands next to the vectors; null = none. Its fields of the decision are not used."""
+    tfidf: dict[str, Any] | None = Field(None, exclude_if=unset)
+    """TF-IDF that stands next to the vectors: fields of kind `tfidf` other than those of the decision, or {}; null =
+    none."""
+
+    @check
+    def _terms_are_valid(self) -> Iterator[str]:
+        try:
+            self.terms()
+        except ValidationError as error:
+            yield from (f"tfidf.{'.'.join(place)}: {sentence}" for place, sentence in sentences(error))
+
+    def terms(self) -> BackboneSettings | None:
+        """Return the settings of TF-IDF; None = there is none."""
+        return None if self.tfidf is None else BACKBONES.parse({"kind": "tfidf", **self.tfidf})
 
     @property
     def abilities(self) -> frozenset[Ability]:

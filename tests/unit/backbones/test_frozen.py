@@ -1,6 +1,7 @@
 """Vectors by encoders that do not train, and the decision on them, against transformers and scikit-learn themselves."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,13 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from lib.backbones.frozen.encoder import open_encoder
-from lib.backbones.frozen.settings import EncoderSettings
-from lib.backbones.frozen.vectors import VECTORS, make_vectors
+from lib.backbones.text_encoder import StateEncoder, open_encoder
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
+from lib.core.weights import VECTORS, EncoderSettings
 from lib.predicting.reader import open_reader
 from lib.study.run import RunSettings
 from lib.tokens.vocabularies import train_wordpiece
+from lib.training.encoding import make_vectors
 from lib.training.evaluate import evaluate
 
 WORDS = ["bright lively story", "dull tiresome plot", "a long and quiet tale of the sea", "good"]
@@ -70,7 +71,7 @@ def test_segments_by_hand(published):
     assert count > 2
     parts = []
     model = BertModel.from_pretrained(published).eval()
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         piece = [tokenizer.cls_token_id, *ids[start:end], tokenizer.sep_token_id]
         with torch.inference_mode():
             parts.append(model(torch.tensor([piece])).last_hidden_state[0].mean(dim=0).numpy())
@@ -173,7 +174,7 @@ def test_decision_is_scikit_learns(decision, fit, splits, published):
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"C": "folds"}, {"decision": "ridge", "tfidf": {"kind": "tfidf", "ngram_max": 1}}, {"decision": "svm"}],
+    [{}, {"C": "folds"}, {"decision": "ridge", "tfidf": {"ngram_max": 1}}, {"decision": "svm"}],
 )
 def test_answers_of_a_stored_fit(fields, fit):
     run = fit(**fields)
@@ -186,7 +187,7 @@ def test_answers_of_a_stored_fit(fields, fit):
 
 
 def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.backbones.frozen.vectors.PART", 10)
+    monkeypatch.setattr("lib.backbones.text_vectors.PART", 10)
     read = []
 
     def stop_at(number):
@@ -196,9 +197,7 @@ def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
             read.append(len(texts))
             return original(encoder, texts, told)
 
-        monkeypatch.setattr("lib.backbones.frozen.encoder.StateEncoder.vectors", counted)
-
-    from lib.backbones.frozen.encoder import StateEncoder
+        monkeypatch.setattr(StateEncoder, "vectors", counted)
 
     original = StateEncoder.vectors
     own, place = settings(published, segment=32), {"weights": published, "tokenizer": published, "splits": splits}
@@ -212,7 +211,7 @@ def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
     assert not (tmp_path / "work").exists()
 
 
-def test_what_is_refused(published, fit, splits, tmp_path):
+def test_encoders_and_folders_that_are_refused(published, fit, splits, tmp_path):
     with pytest.raises(ConfigError, match="reads at most 64 tokens at once, not segment = 65"):
         open_encoder(published, settings(published, segment=65))
     (tmp_path / "empty").mkdir()

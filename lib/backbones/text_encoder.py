@@ -8,23 +8,24 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from lib.backbones.frozen.settings import EncoderSettings
 from lib.backbones.heads.model import pool_cls, pool_mean
 from lib.backbones.stored import load_source, open_config, refuse
-from lib.core.errors import ConfigError, require
+from lib.core.errors import ConfigError, RunError, panics_are_errors, require
 from lib.core.model_folder import FIELDS, in_time
-from lib.tokens.tokenizer import read_core
+from lib.core.weights import EncoderSettings
 
 TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
 """Tokens of a batch, at most; more are not faster on a CPU."""
+TOKENIZER = "tokenizer.json"
 TEXTS_AT_ONCE = 1_024
 """Texts that are tokenised at once."""
 UNUSED = "pooler."
@@ -95,7 +96,7 @@ class StateEncoder(TextEncoder):
 
     def __init__(self, folder: Path, settings: EncoderSettings, device: str) -> None:
         config = open_config(folder)
-        self.settings, self.core = settings, read_core(folder)
+        self.settings, self.core = settings, _tokenizer(folder)
         self.model, report = load_source(AutoModel, folder, config)
         refuse((name for name in report["missing_keys"] if not name.startswith(UNUSED)), folder)
         kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -111,56 +112,48 @@ class StateEncoder(TextEncoder):
 
     def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
         """See `TextEncoder.vectors`; each core reads other texts, and the longest come first."""
-        pieces = [piece for text, ids in enumerate(self._ids(texts)) for piece in self._segments(text, ids)]
-        places = [text for text, _ in pieces]
+        pieces = [(text, piece) for text, ids in enumerate(self._ids(texts)) for piece in self._segments(ids)]
+        places = np.array([text for text, _ in pieces], int)
         last = {text: number for number, text in enumerate(places)}
         states = np.zeros((len(pieces), self.model.config.hidden_size), np.float32)
-        read(len(texts) - len(last))
+        batches = list(self._batches([len(piece) for _, piece in pieces]))
         cores = torch.get_num_threads()
         torch.set_num_threads(1)  # so that no digit depends on the number of cores; and it is faster for short texts
         try:
             with ThreadPoolExecutor(cores if self.model.device.type == "cpu" else 1) as pool:
-                batches = list(self._batches([ids for _, ids in pieces]))
-                read_batch = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
-                for batch, found in zip(batches, read_batch, strict=True):
-                    states[batch] = found
+                done = pool.map(lambda batch: self._states([pieces[number][1] for number in batch]), batches)
+                for batch, pooled in zip(batches, done, strict=True):
+                    states[batch] = pooled
                     read(sum(last[places[number]] == number for number in batch))
         finally:
             torch.set_num_threads(cores)
-        return self._of_texts(states, np.array(places, int), len(texts))
+        read(len(texts) - len(last))  # those without a token
+        of_texts = pd.DataFrame(states).groupby(places)
+        parts = [of_texts.mean()] if self.settings.segments == "mean" else [of_texts.first(), of_texts.mean()]
+        found = [part.reindex(range(len(texts)), fill_value=0).to_numpy(np.float32) for part in parts]
+        return np.ascontiguousarray(np.hstack(found))  # else its order in memory, and with it last digits, would differ
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the tokens of each text, without those that enclose it."""
-        kept = None if self.settings.max_tokens is None else self.settings.max_tokens - self._enclosing_tokens
+        """Yield the tokens of each text that are read, without those that enclose it."""
+        most = self.settings.max_tokens
+        kept = None if most is None else most - len(self.before) - len(self.behind)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             part = [*texts[start : start + TEXTS_AT_ONCE]]
-            for encoding in self.core.encode_batch_fast(part, add_special_tokens=False):
-                yield encoding.ids[:kept]
+            yield from (each.ids[:kept] for each in self.core.encode_batch_fast(part, add_special_tokens=False))
 
-    @property
-    def _enclosing_tokens(self) -> int:
-        return len(self.before) + len(self.behind)
-
-    def _segments(self, text: int, ids: list[int]) -> Iterator[tuple[int, list[int]]]:
-        """Yield the number of a text with each of its segments, enclosed; an empty one if it has no token."""
+    def _segments(self, ids: list[int]) -> Iterator[list[int]]:
+        """Yield the segments of a text, enclosed; none if there is no token at all."""
         count = max(1, -(-len(ids) // self.room))
-        bounds = [len(ids) * number // count for number in range(count + 1)]
-        for start, end in pairwise(bounds):
+        for start, end in pairwise(len(ids) * number // count for number in range(count + 1)):
             if piece := [*self.before, *ids[start:end], *self.behind]:
-                yield text, piece
+                yield piece
 
-    def _batches(self, pieces: Sequence[list[int]]) -> Iterator[list[int]]:
-        """Yield the numbers of pieces of equal lengths, the longest first, as many as are read at once."""
-        order = sorted(range(len(pieces)), key=lambda number: -len(pieces[number]))
-        batch: list[int] = []
-        for number in order:
-            length = len(pieces[number])
-            if batch and (len(pieces[batch[0]]) != length or (len(batch) + 1) * length > self.tokens_at_once):
-                yield batch
-                batch = []
-            batch.append(number)
-        if batch:
-            yield batch
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the numbers of pieces that are read at once, which have the same length; the longest come first."""
+        order = sorted(range(len(lengths)), key=lambda number: -lengths[number])
+        for length, group in groupby(order, key=lambda number: lengths[number]):
+            alike, size = list(group), max(1, self.tokens_at_once // length)
+            yield from (alike[start : start + size] for start in range(0, len(alike), size))
 
     @torch.inference_mode()
     def _states(self, pieces: Sequence[list[int]]) -> np.ndarray:
@@ -169,27 +162,19 @@ class StateEncoder(TextEncoder):
         states = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens))[0]
         return self.pool(states.float(), torch.ones_like(tokens, dtype=torch.bool)).cpu().numpy()
 
-    def _of_texts(self, states: np.ndarray, places: np.ndarray, texts: int) -> np.ndarray:
-        """Return the vectors of texts from those of their segments.
 
-        Args:
-            states: pooled states of segments, those of a text in order.
-            places: number of the text of each.
-            texts: n.
-        """
-        found, first = np.unique(places, return_index=True)
-        counts = np.bincount(places, minlength=texts)
-        mean = np.zeros((texts, states.shape[1]), np.float32)
-        if len(found):
-            mean[found] = np.add.reduceat(states, first) / counts[found, None]
-        if self.settings.segments == "mean":
-            return mean
-        firsts = np.zeros_like(mean)
-        firsts[found] = states[first]
-        return np.hstack([firsts, mean])
+def _tokenizer(folder: Path) -> Tokenizer:
+    try:
+        with in_time(folder), panics_are_errors():
+            core = Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # the library raises bare Exception on a broken file
+        raise RunError(f"{folder / TOKENIZER}: is no tokeniser ({error}). Download it again.") from error
+    core.no_padding()
+    core.no_truncation()
+    return core
 
 
-def _enclosing(core: Any) -> tuple[list[int], list[int]]:
+def _enclosing(core: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the tokens that a tokeniser puts before and behind every text."""
     encoding = core.encode("a")
     own = [number for number, special in enumerate(encoding.special_tokens_mask) if not special]
