@@ -9,8 +9,8 @@ from loopback import COMMIT
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from lib.advice.encoders import ENCODERS, encoder_within
-from lib.backbones.frozen.encoder import open_encoder
-from lib.backbones.frozen.settings import EncoderSettings
+from lib.backbones.text_encoder import open_encoder
+from lib.core.weights import EncoderSettings
 from lib.reading.hub_files import download_model, download_tokenizer
 from lib.study.configuration import SHIPPED, load_study, read_layers
 from lib.tokens.vocabularies import train_wordpiece
@@ -71,6 +71,7 @@ def test_study_of_the_table_says_the_same():
     assert {f"{each}-frozen" for each in ENCODERS} <= experiment.models.keys()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["ettin-17m", "eurobert-210m", "bge-small", "xlm-r"])
 def test_vectors_by_an_encoder_of_the_hub(name, site, tmp_path, monkeypatch):
     """With random weights of its widths, but fewer layers and words, since files would be large."""
