@@ -109,6 +109,10 @@ class StateEncoder(TextEncoder):
         reach = getattr(config, "max_position_embeddings", None) or settings.segment
         if self.room < 1 or settings.segment > reach:
             raise ConfigError(f"{folder}: reads at most {reach} tokens at once, not segment = {settings.segment}.")
+        try:
+            self._states([[0]])
+        except (TypeError, ValueError, AttributeError) as error:  # a model of images, or with a decoder
+            raise RunError(f"{folder}: is no encoder of texts ({error}). Expected one, such as a BERT.") from error
 
     def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
         """See `TextEncoder.vectors`; each core reads other texts, and the longest come first."""

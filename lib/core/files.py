@@ -290,8 +290,15 @@ def files_in(folder: str | Path, pattern: str = "**/*") -> list[Path]:
     return sorted(path for path in found if os.path.isfile(path) and not litter(folder, path.relative_to(folder).parts))
 
 
-def link_tree(source: str | Path, target: Path, *left: str) -> None:
-    """Copy a folder without taking space where the file system has hard links; the names `left` stay behind."""
+def link_tree(source: str | Path, target: Path, *left: str, theirs: bool = False) -> None:
+    """Copy a folder without taking space where the file system has hard links; the names `left` stay behind.
+
+    Args:
+        source: the folder.
+        target: to appear.
+        left: patterns of names.
+        theirs: it is a user's own, so it is really copied: rights and times of a hard link are those of the file.
+    """
 
     def linked(source: str, target: str) -> None:
         try:
@@ -299,7 +306,9 @@ def link_tree(source: str | Path, target: Path, *left: str) -> None:
         except OSError:  # another file system, or one without links
             shutil.copyfile(source, target)
 
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*left, ".*"), copy_function=linked)
+    shutil.copytree(
+        source, target, ignore=shutil.ignore_patterns(*left, ".*"), copy_function=shutil.copyfile if theirs else linked
+    )
 
 
 def folders_in(folder: str | Path) -> list[Path]:

@@ -21,7 +21,7 @@ from lib.tokens.vocabularies import from_published
 
 
 def write_encoder(name: str, settings: EncoderSettings, weights: Path, tokenizer: Path, folder: Path) -> None:
-    """Make a folder of an encoder: its files as links, its tokeniser, and how it reads.
+    """Make a folder of an encoder: a copy of its files, its tokeniser, and how it reads.
 
     Args:
         name: its name in the study.
@@ -30,7 +30,7 @@ def write_encoder(name: str, settings: EncoderSettings, weights: Path, tokenizer
         tokenizer: folder of its tokeniser, in any layout that can be read.
         folder: to appear.
     """
-    link_tree(weights, folder, "*.md", "tokenizer*", "vocab*", "merges*", READER)
+    link_tree(weights, folder, "*.md", "tokenizer*", "vocab*", "merges*", READER, theirs=True)
     if (published := tokenizer / TOKENIZER).is_file():
         shutil.copyfile(published, folder / TOKENIZER)
     else:

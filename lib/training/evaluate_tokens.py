@@ -54,6 +54,6 @@ def _evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
         model.config.architectures = [type(model).__name__]
         model.config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        link_tree(start.checkpoint, folder / START, *KEPT)
+        link_tree(start.checkpoint, folder / START, *KEPT, theirs=start.run is None)
 
     return record, predictions, keep

@@ -21,7 +21,7 @@ def states(dag: Any) -> dict[str, tuple[int, ...]]:
 
 def remove_outdated(dag: Any, before: dict[str, tuple[int, ...]]) -> list[str]:
     """Remove what finished jobs made of files whose state is not the one of before, and return these files."""
-    changed = {file for file, state in before.items() if not _same(state, _state(file))}
+    changed = {file for file, state in before.items() if _state(file) != state}
     outdated = [job for job in dag.finished_jobs if not changed.isdisjoint(map(str, job.input))]
     for place in (Path(file) for job in outdated for file in job.output):
         shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
@@ -32,9 +32,4 @@ def _state(file: str) -> tuple[int, ...]:
     if not os.path.exists(file):
         return ()
     status = os.stat(file)
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_nlink
-
-
-def _same(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether a file is the same; a new hard link to it, as runs make for its copy, changes its last time as well."""
-    return before == after or (bool(before) and before[:3] == after[:3] and before[4:] != after[4:])
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

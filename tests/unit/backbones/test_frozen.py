@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from shutil import copyfile
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
-from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Model
 
 from lib.backbones.text_encoder import StateEncoder, open_encoder
 from lib.core.errors import ConfigError, DataError, ProjectError, RunError
@@ -128,8 +129,13 @@ def vectors(published, splits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("vectors")
     own = settings(published, segment=32)
     place = {"weights": published, "tokenizer": published, "splits": splits, "out": folder / "bert"}
+    before = [path.stat() for path in sorted(published.iterdir())]
     make_vectors("bert", own, **place, work=folder / "work")
     assert not (folder / "work").exists()
+    after = [path.stat() for path in sorted(published.iterdir())]
+    assert [(each.st_mode, each.st_ctime_ns, each.st_nlink) for each in after] == [
+        (each.st_mode, each.st_ctime_ns, each.st_nlink) for each in before
+    ]  # they are a user's
     return folder / "bert"
 
 
@@ -217,6 +223,11 @@ def test_encoders_and_folders_that_are_refused(published, fit, splits, tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProjectError, match="empty"):
         open_encoder(tmp_path / "empty", settings(published))
+    own = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 90}
+    T5Model(T5Config(**own)).save_pretrained(tmp_path / "t5")
+    copyfile(published / "tokenizer.json", tmp_path / "t5/tokenizer.json")
+    with pytest.raises(RunError, match="t5: is no encoder of texts"):
+        open_encoder(tmp_path / "t5", settings(published))
     with pytest.raises(ConfigError, match="none is of other"):
         fit(encoders=["other"])
     documents(60).assign(label=[1] * 4 + [0] * 56).to_parquet(tmp_path / "rare.parquet")
