@@ -106,13 +106,13 @@ class StateEncoder(TextEncoder):
         self.pool = {"mean": pool_mean, "first": pool_cls}[settings.pooling]
         self.before, self.behind = _enclosing(self.core)
         self.room = settings.segment - len(self.before) - len(self.behind)
-        reach = getattr(config, "max_position_embeddings", None) or settings.segment
-        if self.room < 1 or settings.segment > reach:
-            raise ConfigError(f"{folder}: reads at most {reach} tokens at once, not segment = {settings.segment}.")
+        if self.room < 1:
+            raise ConfigError(f"segment = {settings.segment}: leaves no room for tokens of a text. Expected more.")
         try:
-            self._states([[0]])
-        except (TypeError, ValueError, AttributeError) as error:  # a model of images, or with a decoder
-            raise RunError(f"{folder}: is no encoder of texts ({error}). Expected one, such as a BERT.") from error
+            self._states([[0] * settings.segment])
+        except Exception as error:  # too few positions, or a model of images, or with a decoder
+            expected = f"Expected an encoder of texts that has positions for segment = {settings.segment}"
+            raise RunError(f"{folder}: cannot read ({type(error).__name__}: {error}). {expected}.") from error
 
     def vectors(self, texts: Sequence[str], read: Callable[[int], object] = silent) -> np.ndarray:
         """See `TextEncoder.vectors`; each core reads other texts, and the longest come first."""

@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 OTHERS = {"default-resources", "config", "partitions", "software-deployment-method", "restart-times", "envvars"}
 """Keys of profiles of Snakemake and of a cluster."""
 
-FILLED_IN = {"mechanism", "vectors_folder", "teacher_backbone", "teacher_weights"}
+FILLED_IN = {"mechanism", "vectors_folder", "vectors_folders", "teacher_backbone", "teacher_weights"}
 """Keys that a study fills in for its runs."""
 
 reference = functools.cache(Reference)

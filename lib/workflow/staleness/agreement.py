@@ -17,7 +17,7 @@ from lib.core.settings import NOT_SET, differences
 from lib.study.runs import Run
 from lib.workflow.planning.plan import Plan
 
-GIVEN_AT_START = ("task.teacher_weights", "backbone.vectors_folder")
+GIVEN_AT_START = ("task.teacher_weights", "backbone.vectors_folder", "backbone.vectors_folders")
 """Settings that are paths, which the program of a run is told when it starts."""
 
 LONGEST = 120

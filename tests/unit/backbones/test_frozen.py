@@ -218,15 +218,17 @@ def test_stopped_job_goes_on(published, splits, tmp_path, monkeypatch):
 
 
 def test_encoders_and_folders_that_are_refused(published, fit, splits, tmp_path):
-    with pytest.raises(ConfigError, match="reads at most 64 tokens at once, not segment = 65"):
+    with pytest.raises(RunError, match="Expected an encoder of texts that has positions for segment = 65"):
         open_encoder(published, settings(published, segment=65))
+    with pytest.raises(ConfigError, match="segment = 2: leaves no room"):
+        open_encoder(published, settings(published, segment=2))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProjectError, match="empty"):
         open_encoder(tmp_path / "empty", settings(published))
     own = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 90}
     T5Model(T5Config(**own)).save_pretrained(tmp_path / "t5")
     copyfile(published / "tokenizer.json", tmp_path / "t5/tokenizer.json")
-    with pytest.raises(RunError, match="t5: is no encoder of texts"):
+    with pytest.raises(RunError, match="t5: cannot read .*Expected an encoder of texts"):
         open_encoder(tmp_path / "t5", settings(published))
     with pytest.raises(ConfigError, match="none is of other"):
         fit(encoders=["other"])
