@@ -150,6 +150,8 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         found.append(f"Nothing was scored, which takes two classes of {FOLDS} documents and a row that reads them.")
     found += [*_remarks(ngrams, language, spoken), busy]
     parts.append("\n".join(f"- {fact}" for fact in (*facts(own, lengths, limits), " ".join(filter(None, found)))))
+    # A row that nothing else of the study needs is in it only if its weights are here.
+    readers = {each: how for each, how in readers.items() if f"{each}-frozen" in reading or each == encoder.name}
     study = advised_study(
         encoder, readers, question, own, size, _execution(files[0], rows, hardware), hardware.precision, ngrams
     )

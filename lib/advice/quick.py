@@ -108,7 +108,8 @@ def quick_rows(
     if (classes := every["label"].nunique()) < 2:
         return None
     least, each = max(FEWEST, FOLDS * classes), READING * seconds / max(1, len(encoders))
-    readers = {name: partial(_vectors, encoder, least=least, seconds=each) for name, encoder in encoders.items()}
+    ends = {name: time.monotonic() + each * number for number, name in enumerate(encoders, start=1)}
+    readers = {name: partial(_vectors, encoder, least, ends[name]) for name, encoder in encoders.items()}
     if ngrams is not None:  # last, when the number of documents is known
         vectorizer = BACKBONES.load("tfidf", "backbone").vectorizer(BACKBONES.parse({"kind": "tfidf", **ngrams}))
         readers["tfidf"] = vectorizer.fit_transform
@@ -121,7 +122,8 @@ def quick_rows(
             read[name] = features, time.monotonic() - begun, (time.process_time() - cpu) / len(texts)
     labels = np.unique(every["label"][: len(texts)], return_inverse=True)[1]
     rows, predictions = [], []
-    for name, (features, taken, cpu) in reversed(read.items()):
+    for name in sorted(read, key=lambda name: name != "tfidf"):
+        features, taken, cpu = read[name]
         begun = time.monotonic()
         predicted, chosen = _predictions(features[: len(texts)], labels, DECIDING * seconds)
         predictions.append(predicted)
@@ -133,15 +135,14 @@ def quick_rows(
     return Quick(rows, paired, len(every), bool((sizes < FOLDS).any()))
 
 
-def _vectors(encoder: TextEncoder, texts: list[str], least: int, seconds: float) -> np.ndarray:
-    """Return the vectors of the first texts, as many as there is time for, but not fewer than `least`."""
-    begun, found, number, part, left = time.monotonic(), [], 0, PART, seconds
+def _vectors(encoder: TextEncoder, least: int, end: float, texts: list[str]) -> np.ndarray:
+    """Return the vectors of the first texts, as many as are read before the time `end`, but not fewer than `least`."""
+    begun, found, number, part = time.monotonic(), [], 0, PART
     with tqdm(total=len(texts), desc="reading by an encoder", unit=" documents", disable=None) as bar:
-        while number < len(texts) and (number < least or left > 0):
+        while number < len(texts) and (number < least or time.monotonic() < end):
             found.append(encoder.vectors(texts[number : number + part], bar.update))
-            number += part
-            left = begun + seconds - time.monotonic()
-            part = max(PART, int(min(PAUSE, left) * number / (seconds - left)))
+            number, now = number + part, time.monotonic()
+            part = max(PART, int(min(PAUSE, end - now) * number / (now - begun)))
     return normalize(np.concatenate(found))  # as the backbone `frozen` has them
 
 
