@@ -42,8 +42,10 @@ setup: .venv/.done ## Make the virtual environment, without the extras of some s
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
-	@$(BIN)/python scripts/tools/status.py --configfile $(STUDY_FILE) > /dev/null || test $$? = 1  # says what is wrong with it
-	$(SNAKEMAKE) $(DEMO) --quiet reason host
+	@results=$(RESULTS); test -n "$$results" && mkdir -p $$results || exit 1; log=$$results/snakemake.log; echo "Log: $$log"; \
+		$(BIN)/python scripts/tools/status.py --configfile $(STUDY_FILE) --follow $$log & view=$$!; \
+		$(SNAKEMAKE) $(DEMO) --quiet reason host > $$log 2>&1; status=$$?; kill $$view; wait $$view 2> /dev/null; \
+		test $$status = 0 || awk '/Error|Exception/ {found = 1} found' $$log; exit $$status
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
 		do echo; cat $$table; done; echo; \

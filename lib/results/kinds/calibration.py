@@ -49,7 +49,9 @@ class CalibrationFigure(FigureSettings):
         """
         grid = without_copies(scope.grid(self.stage))
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
-        styles = line_styles(scope.families, scope.baseline)
+        styles = {
+            row: style | {"markersize": 4.5} for row, style in line_styles(scope.families, scope.baseline).items()
+        }
         width, height = PANEL_INCHES
         height += LEGEND_LINE_INCHES * len(styles)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")

@@ -5,6 +5,8 @@ import os
 import platform
 import re
 import statistics
+import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -165,6 +167,58 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     if missing:
         lines += ["", "finished runs that lack files; make why says how to make them again:", *missing]
     return "\n".join([*lines, "", _hours(found)])
+
+
+SECONDS = 2.0
+"""Between two views of a study."""
+BAR = 20
+"""Signs of the bar of a view."""
+STEPS = re.compile(r"\d+ of \d+ steps")
+"""What Snakemake writes of its steps."""
+
+
+def follow(plan: Plan, log: Path) -> None:
+    """Show how far a study is that snakemake makes with its output in `log`, until this process is ended or orphaned.
+
+    In a terminal the view is renewed in place, elsewhere each further tenth of the work has a line.
+    """
+    height, tenths, parent = 0, -1, os.getppid()
+    while os.getppid() == parent:
+        time.sleep(SECONDS)
+        steps = STEPS.findall(log.read_text(encoding="utf-8", errors="replace"))
+        share, lines = progress_view(plan, progress(plan), ["no step", *steps][-1])
+        if sys.stdout.isatty():
+            print(f"\x1b[{height}F\x1b[J" * bool(height) + "\n".join(lines), flush=True)
+            height = len(lines)
+        elif int(10 * share) > tenths:
+            tenths = int(10 * share)
+            print(lines[0], flush=True)
+
+
+def progress_view(plan: Plan, found: Mapping[RunId, RunProgress], steps: str) -> tuple[float, list[str]]:
+    """Return the share of the work of a study that is done, and lines of at most 80 signs on it and on what runs now.
+
+    Work is the seconds of all runs; a run of which nothing is known yet counts as the mean of the others.
+
+    Args:
+        plan: the study.
+        found: how far its runs are.
+        steps: words on the steps of the workflow that are done.
+    """
+    spent = sum(run.seconds for run in found.values())
+    left, unknown = seconds_left(found)
+    known = len(found) - unknown
+    left += unknown * (spent + left) / known if known else 0
+    share = spent / (spent + left) if known else 0.0
+    running = [(key, run.heartbeat) for key, run in found.items() if run.state == "running"]
+    rest = _span(timedelta(seconds=left / max(1, len(running)))) if known else "unknown time"
+    done = sum(run.state == "done" for run in found.values())
+    bar = f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest} left"
+    lines = [f"{bar}; {done} of {len(found)} runs, {steps}"]
+    for key, heartbeat in running:
+        epoch, loss, *_ = _running(plan, key, heartbeat)
+        lines.append(f"  {key.path:<46.46}{epoch and f'epoch {epoch}':>16}{loss and f'loss {loss}':>14}".rstrip())
+    return share, lines
 
 
 def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> tuple[str, str, str, str]:

@@ -53,3 +53,16 @@ def test_confusion_of_words(tmp_path):
     write_group_predictions(folder, [(4, [0, None, 1], [0, 0, 0]), (4, [1], [1])])
     axes = drawn([folder]).axes[0]
     assert cells_of(axes) == {(0, 0): "100 %\n1", (1, 0): "50 %\n1", (1, 1): "50 %\n1"}
+
+
+def test_confusion_of_the_best_two(tmp_path):
+    """By F1 on validation, whatever it is on test, unless the settings name models."""
+    folders, scores = [], {"sdpa": 0.4, "lsh-h2-c64": 0.9, "favor-m64": 0.7}
+    for model, score in scores.items():
+        run = write_run(tmp_path, "finetune", model, "imdb", eval_f1_macro=score, test_f1_macro=1 - score)
+        folders.append(write_predictions(run, NAMES, [0, 1], [0, 1]))
+    titles = [axes.get_title("left") for axes in drawn(folders, list(scores)).axes]
+    assert titles == ["lsh-h2-c64", "favor-m64", ""]  # the last one has the colours
+    named = ConfusionFigure(kind="confusion", stage="finetune", models=list(scores))
+    shown = named.draw(scope_of(folders, {"finetune": ["imdb"]}, list(scores)))
+    assert [axes.get_title("left") for axes in shown.axes] == [*scores, ""]

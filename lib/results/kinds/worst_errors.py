@@ -1,0 +1,76 @@
+"""The errors that the best model is surest of, with their texts."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from lib.core.errors import DataError
+from lib.core.settings import Few
+from lib.results.predictions import by_validation, class_names, class_probabilities, load_predictions
+from lib.results.scope import Scope
+from lib.results.settings import TableSettings
+from lib.results.table import Column, Table
+
+TEXTS = ("text", "text_pair")
+CHARACTERS = 300
+"""Length that texts are cut to."""
+
+
+class WorstErrorsTable(TableSettings):
+    """One table per dataset: the test documents that the best model got wrong with the highest probability."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+    needs_predictions: ClassVar[bool] = True
+    needs_probabilities: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+    needs_documents: ClassVar[bool] = True
+
+    kind: Literal["worst_errors"]
+    stage: str
+    """Stage whose predictions it shows."""
+    count: Few = 10
+    """Documents, at most."""
+
+    def make(self, scope: Scope) -> Table:
+        """Return the errors of the model with the highest F1 on validation: classes, probability, text.
+
+        They are of the first seed. Where there are other models, it says how many of them are wrong, too.
+
+        Raises:
+            DataError: a run is missing or has no probabilities of classes, or the documents are others than predicted.
+        """
+        grid = scope.grid(self.stage).sort_values("seed", kind="stable")
+        model, *others = by_validation(grid)
+        folders = grid.drop_duplicates("row").set_index("row")["folder"]
+        errors = _errors(folders[model])
+        frame = errors.sort_values("probability", ascending=False, kind="stable").head(self.count)
+        classes = ["label", "prediction"]
+        frame[classes] = frame[classes].map(dict(enumerate(class_names(folders[model]))).get)
+        if others:
+            also = sum(frame["id"].isin(_errors(folders[row])["id"]).astype(int) for row in others)
+            frame["others_wrong"] = also.map(f"{{}} of {len(others)}".format)
+        ((dataset,), file) = scope.written, scope.files[-1]
+        documents = pd.read_parquet(file).set_index("id")
+        if not frame["id"].isin(documents.index).all():
+            raise DataError(f"{file}: lacks documents that were predicted on {dataset}. Make both from the same data.")
+        texts = documents.loc[frame["id"], [name for name in TEXTS if name in documents]]
+        frame["text"] = [_cut(" / ".join(each)) for each in texts.itertuples(index=False)]
+        of_seed = f", of seed {grid['seed'].min()}" if grid["seed"].nunique() > 1 else ""
+        note = f"Errors: {len(errors):,}, of {model}, which has the highest F1 on validation{of_seed}."
+        note += " Probability: of the predicted class. Others wrong: how many other models err there, too."
+        return Table(frame[[*frame.columns[1:], "id"]], {"probability": Column("probability [%]", 1)}, note)
+
+
+def _errors(folder: str) -> pd.DataFrame:
+    """Return the test documents that a run got wrong: id, both classes, probability of the predicted one in percent."""
+    documents = load_predictions(folder, ["id", "label", "prediction"]).astype({"label": int, "prediction": int})
+    _, probabilities = class_probabilities(folder)
+    documents["probability"] = 100 * probabilities[np.arange(len(documents)), documents["prediction"]]
+    return documents[documents["label"] != documents["prediction"]]
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text in one line."""
+    line = " ".join(text.split()) or "(empty)"
+    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"
