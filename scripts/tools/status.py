@@ -13,7 +13,6 @@ failed or lacks results, and with 2 if the study cannot be read.
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from lib.core import program
 
@@ -21,8 +20,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
     parser = program.study_parser(__doc__)
-    followed = "show the progress until it is ended, with the steps in LOG, which snakemake writes, as make demo does"
-    parser.add_argument("--follow", type=Path, metavar="LOG", help=followed)
+    parser.add_argument("--follow", metavar="LOG", help="show it again and again, with the steps in snakemake's LOG")
     arguments = parser.parse_args(argv)
     from lib.study.configuration import load_study, read_layers
     from lib.workflow.commands.needs import needs_report

@@ -8,7 +8,7 @@ from lib.results.predictions import class_names, load_items, printed_classes, wi
 from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
-from lib.results.table import Column, Key, Table
+from lib.results.table import Column, Table
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 SUMMARY = ("accuracy", "macro average")
@@ -40,13 +40,12 @@ class ClassesTable(TableSettings):
             row: pd.concat(map(_class_scores, runs)).groupby(level=0).mean().assign(label=labels)
             for row, runs in grid.groupby("row", sort=False)["folder"]
         }
-        support = {"support": Column("support", 0)}
         if len(scores) > 1:
-            of_models = {Key((row, "f1")): 100 * each["f1"] for row, each in scores.items()}
-            columns = {name: Column(f"{name.parts[0]} F1 [%]", 2) for name in of_models}
+            columns = {f"{row}_f1": Column(f"{row} F1 [%]", 2) for row in scores}
+            of_models = pd.DataFrame({f"{row}_f1": 100 * each["f1"] for row, each in scores.items()})
             first = next(iter(scores.values()))
-            frame = pd.concat([first[["label"]], pd.DataFrame(of_models), first[["support"]]], axis="columns")
-            return Table(frame, {**columns, **support})
+            frame = pd.concat([first["label"], of_models, first["support"]], axis="columns")
+            return Table(frame, {**columns, "support": Column("support", 0)})
         ((model, frame),), (dataset,) = scores.items(), scope.stages[self.stage]
         columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
         frame[list(columns)] *= 100
@@ -58,7 +57,7 @@ class ClassesTable(TableSettings):
                 frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
                 columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
         shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
-        return Table(frame[["label", *shown, "support"]], {**columns, **support}, footnote)
+        return Table(frame[["label", *shown, "support"]], {**columns, "support": Column("support", 0)}, footnote)
 
 
 def _class_scores(folder: str) -> pd.DataFrame:

@@ -275,14 +275,13 @@ def _sentence(place: str, pairs: pd.DataFrame, scores: pd.DataFrame, confidence:
         return
     others = of_best["model"].where(of_best["model"] != best, of_best["against"])
     other, pair = others[others.map(f1).idxmax()], of_best.loc[others.map(f1).idxmax()]
-    sign, several = (1 if pair["model"] == best else -1), pair["seeds"] > 1
+    sign, seeds = (1 if pair["model"] == best else -1), int(pair["seeds"])
     size, *ends = (number(sign * pair[name], 1) for name in ("f1_difference", *["low", "high"][::sign]))
     highest = f", the highest of {len(f1)} models," if len(f1) > 2 else ""
-    means = f" (means over {pair['seeds']} seeds)" if several else ""
-    yield f"On {pair['documents']:,} test texts{place}, {best} has {f1[best]:.1f} % {_score(pairs)}{highest}"
-    yield f"and {other} {f1[other]:.1f} %{means};"
-    over = "documents and seeds" if several else "documents"
-    yield f"the difference of {size} points ({100 * confidence:g} % interval over {over}: {' to '.join(ends)})"
+    yield f"On {pair['documents']:,} test texts{place} with {seeds} seed{'s' * (seeds > 1)},"
+    yield f"{best} has {f1[best]:.1f} % {_score(pairs)}{highest} and {other} {f1[other]:.1f} %;"
+    interval = f"{100 * confidence:g} % interval over documents{' and seeds' * (seeds > 1)}"
+    yield f"the difference of {size} points ({interval}: {' to '.join(ends)})"
     # The result is `better` or `worse`; with one seed, or one start, it says so in brackets.
     significant = f"is significant {pair['result'].partition(' ')[2]}".strip()
     verdict = significant if pair["holm_p"] <= 1 - confidence else "may be chance"

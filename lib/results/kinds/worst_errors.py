@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.settings import Few
 from lib.results.predictions import by_validation, class_names, class_probabilities, load_predictions
 from lib.results.scope import Scope
 from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
-TEXTS = ("text", "text_pair")
+CLASSES = ["label", "prediction"]
+DOCUMENTS = 10
+"""Errors that are shown, at most."""
 CHARACTERS = 300
 """Length that texts are cut to."""
 
@@ -29,8 +30,6 @@ class WorstErrorsTable(TableSettings):
     kind: Literal["worst_errors"]
     stage: str
     """Stage whose predictions it shows."""
-    count: Few = 10
-    """Documents, at most."""
 
     def make(self, scope: Scope) -> Table:
         """Return the errors of the model with the highest F1 on validation: classes, probability, text.
@@ -44,33 +43,24 @@ class WorstErrorsTable(TableSettings):
         model, *others = by_validation(grid)
         folders = grid.drop_duplicates("row").set_index("row")["folder"]
         errors = _errors(folders[model])
-        frame = errors.sort_values("probability", ascending=False, kind="stable").head(self.count)
-        classes = ["label", "prediction"]
-        frame[classes] = frame[classes].map(dict(enumerate(class_names(folders[model]))).get)
+        frame = errors.sort_values("probability", ascending=False, kind="stable").head(DOCUMENTS)
+        frame[CLASSES] = frame[CLASSES].map(dict(enumerate(class_names(folders[model]))).get)
         if others:
             also = sum(frame["id"].isin(_errors(folders[row])["id"]).astype(int) for row in others)
-            frame["others_wrong"] = also.map(f"{{}} of {len(others)}".format)
-        ((dataset,), file) = scope.written, scope.files[-1]
-        documents = pd.read_parquet(file).set_index("id")
+            frame["other_models_wrong"] = also.map(f"{{}} of {len(others)}".format)
+        documents = pd.read_parquet(scope.files[-1]).set_index("id")
         if not frame["id"].isin(documents.index).all():
-            raise DataError(f"{file}: lacks documents that were predicted on {dataset}. Make both from the same data.")
-        texts = documents.loc[frame["id"], [name for name in TEXTS if name in documents]]
-        frame["text"] = [_cut(" / ".join(each)) for each in texts.itertuples(index=False)]
-        of_seed = f", of seed {grid['seed'].min()}" if grid["seed"].nunique() > 1 else ""
-        note = f"Errors: {len(errors):,}, of {model}, which has the highest F1 on validation{of_seed}."
-        note += " Probability: of the predicted class. Others wrong: how many other models err there, too."
+            raise DataError(f"{scope.files[-1]}: lacks documents that were predicted. Make both from the same data.")
+        texts = documents["text"] + (" / " + documents["text_pair"] if "text_pair" in documents else "")
+        texts = texts.loc[frame["id"]].str.split().str.join(" ").replace("", "(empty)")
+        frame["text"] = texts.mask(texts.str.len() > CHARACTERS, texts.str[:CHARACTERS] + "…").to_numpy()
+        note = f"Errors: {len(errors):,}, of {model} with seed {grid['seed'].min()}, the best one by F1 on validation."
         return Table(frame[[*frame.columns[1:], "id"]], {"probability": Column("probability [%]", 1)}, note)
 
 
 def _errors(folder: str) -> pd.DataFrame:
     """Return the test documents that a run got wrong: id, both classes, probability of the predicted one in percent."""
-    documents = load_predictions(folder, ["id", "label", "prediction"]).astype({"label": int, "prediction": int})
+    documents = load_predictions(folder, ["id", *CLASSES]).astype(dict.fromkeys(CLASSES, int))
     _, probabilities = class_probabilities(folder)
     documents["probability"] = 100 * probabilities[np.arange(len(documents)), documents["prediction"]]
     return documents[documents["label"] != documents["prediction"]]
-
-
-def _cut(text: str) -> str:
-    """Return the beginning of a text in one line."""
-    line = " ".join(text.split()) or "(empty)"
-    return line if len(line) <= CHARACTERS else f"{line[:CHARACTERS]}…"

@@ -111,9 +111,8 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
 
 def _files(plan: Plan) -> set[Path]:
     """Return the files to pack that the study has made."""
-    with_texts = tuple(
-        plan.paths.table(name, "") for name, each in plan.report.tables.items() if "written" in each["scope"]
-    )
+    tables = plan.report.tables.items()
+    with_texts = tuple(plan.paths.table(name, "") for name, each in tables if "written" in each["scope"])
     shown = {Path(target) for target in plan.targets() if not target.startswith(with_texts)}
     records = {Path(plan.paths.record(run.id)) for run in plan.runs}
     folders = [record.parent for record in records]

@@ -155,9 +155,7 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
     for stage in dict.fromkeys(key.stage for key in found):
         lines.append(_line(stage, *(counts[stage, state] for state in STATES)))
-    if running := {key: run.heartbeat for key, run in found.items() if run.state == "running"}:
-        lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
-        lines += [_running_line(key.path, *_running(plan, key, heartbeat)) for key, heartbeat in running.items()]
+    lines += _running_lines(plan, found)
     for key, run in found.items():
         if run.state == "failed":
             lines += ["", f"failed: {key.path}: {run.error}"]
@@ -177,7 +175,7 @@ STEPS = re.compile(r"\d+ of \d+ steps")
 """What Snakemake writes of its steps."""
 
 
-def follow(plan: Plan, log: Path) -> None:
+def follow(plan: Plan, log: str) -> None:
     """Show how far a study is that snakemake makes with its output in `log`, until this process is ended or orphaned.
 
     In a terminal the view is renewed in place, elsewhere each further tenth of the work has a line.
@@ -185,7 +183,7 @@ def follow(plan: Plan, log: Path) -> None:
     height, tenths, parent = 0, -1, os.getppid()
     while os.getppid() == parent:
         time.sleep(SECONDS)
-        steps = STEPS.findall(log.read_text(encoding="utf-8", errors="replace"))
+        steps = STEPS.findall(Path(log).read_text(encoding="utf-8", errors="replace"))
         share, lines = progress_view(plan, progress(plan), ["no step", *steps][-1])
         if sys.stdout.isatty():
             print(f"\x1b[{height}F\x1b[J" * bool(height) + "\n".join(lines), flush=True)
@@ -207,18 +205,21 @@ def progress_view(plan: Plan, found: Mapping[RunId, RunProgress], steps: str) ->
     """
     spent = sum(run.seconds for run in found.values())
     left, unknown = seconds_left(found)
-    known = len(found) - unknown
-    left += unknown * (spent + left) / known if known else 0
-    share = spent / (spent + left) if known else 0.0
-    running = [(key, run.heartbeat) for key, run in found.items() if run.state == "running"]
-    rest = _span(timedelta(seconds=left / max(1, len(running)))) if known else "unknown time"
-    done = sum(run.state == "done" for run in found.values())
-    bar = f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest} left"
-    lines = [f"{bar}; {done} of {len(found)} runs, {steps}"]
-    for key, heartbeat in running:
-        epoch, loss, *_ = _running(plan, key, heartbeat)
-        lines.append(f"  {key.path:<46.46}{epoch and f'epoch {epoch}':>16}{loss and f'loss {loss}':>14}".rstrip())
-    return share, lines
+    known, states = len(found) - unknown, Counter(run.state for run in found.values())
+    total = (spent + left) * len(found) / known if known else 0.0
+    share = spent / total if total else 0.0
+    rest = f"{_span(timedelta(seconds=(total - spent) / max(1, states['running'])))} left" if total else "time unknown"
+    bar = (
+        f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest}; {states['done']} of {len(found)} runs, {steps}"
+    )
+    return share, [bar, *(line[:76].rstrip() for line in _running_lines(plan, found))]
+
+
+def _running_lines(plan: Plan, found: Mapping[RunId, RunProgress]) -> list[str]:
+    """Return a line on each run that is running, below a line that names the columns, if there is any."""
+    running = {key: run.heartbeat for key, run in found.items() if run.state == "running"}
+    lines = [_running_line(key.path, *_running(plan, key, heartbeat)) for key, heartbeat in running.items()]
+    return ["", _running_line("running", "epoch", "loss", "tokens/s", "ends"), *lines] if lines else []
 
 
 def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> tuple[str, str, str, str]:

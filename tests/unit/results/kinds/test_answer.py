@@ -1,3 +1,4 @@
+import itertools
 import re
 
 import numpy as np
@@ -31,16 +32,15 @@ def test_answer_in_one_row(tmp_path):
     assert row["shown_better"] == "sdpa, favor-m64 (than tfidf)"
     assert row["shown_worse"] == "lsh-h2-c64 (than sdpa)"
     assert row["no_significant_difference"] == "lsh-h2-c64 (from tfidf); favor-m64 (from sdpa)"
-    assert table.headlines == [
-        "On 200 test texts, sdpa has 95.0 % macro-F1, the highest of 4 models, and favor-m64 94.0 %; the difference of "
-        "1.0 points (95 % interval over documents: -0.4 to 2.4) may be chance after correction for 5 comparisons."
-    ]
-    assert (
-        table.to_html().index(table.headlines[0])
-        < table.to_html().index("<table")
-        < table.to_html().index(table.note[:40])
+    (said,) = table.headlines
+    assert said == (
+        "On 200 test texts with 1 seed, sdpa has 95.0 % macro-F1, the highest of 4 models, and favor-m64 94.0 %; the "
+        "difference of 1.0 points (95 % interval over documents: -0.4 to 2.4) may be chance after correction for 5 "
+        "comparisons."
     )
-    assert table.to_markdown().startswith(table.headlines[0])
+    html = table.to_html()
+    assert html.index(said) < html.index("<table") < html.index(table.note[:40])
+    assert table.to_markdown().startswith(said)
     assert "One seed: there is no variance over seeds" in table.note
     assert "all 5 comparisons" in table.note
 
@@ -58,41 +58,39 @@ def test_answer_with_equal_means(tmp_path):
     assert row["highest"].split(", ") == ["favor-m64", "sdpa"]
 
 
-def sentences(folder, wrong, datasets=("imdb",), seeds=(0,), **shown):
-    """Return the headlines where each model has so many wrong ones of 200 on each dataset, by turns of the seed."""
-    folders = []
-    for dataset in datasets:
-        for model, count in wrong.items():
-            for seed in seeds:
-                predicted = np.where(np.roll(np.arange(200), 2 * seed) < count, 1 - LABELS, LABELS)
-                run = write_run(folder, "finetune", model, dataset, seed=seed)
-                folders.append(write_predictions(run, NAMES, LABELS, predicted))
-    scope = scope_of(folders, {"finetune": list(datasets)}, list(wrong), reference=next(iter(wrong)), **shown)
-    return AnswerTable(kind="answer", stage="finetune", confidence=0.9).make(scope).headlines
-
-
-def test_sentence_of_a_significant_difference(tmp_path):
-    """The reference is the worse one, so that difference and interval change their sign."""
-    (said,) = sentences(tmp_path, {"tfidf": 60, "sdpa": 10})
-    assert said.startswith(
-        "On 200 test texts, sdpa has 95.0 % macro-F1 and tfidf 70.0 %; the difference of 25.0 points ("
-    )
-    assert said.endswith(") is significant (one seed).")
-    low, high = map(float, re.search(r"90 % interval over documents: (\S+) to (\S+)\)", said).groups())
-    assert 15 < low < 25 < high < 35
-
-
-def test_sentences_of_seeds_and_datasets(tmp_path):
-    first, second = sentences(tmp_path, {"tfidf": 60, "sdpa": 56}, ("imdb", "arxiv"), (0, 1, 2))
-    for text, dataset in ((first, "imdb"), (second, "arxiv")):
-        assert text.startswith(
-            f"On 200 test texts of {dataset}, sdpa has 72.0 % macro-F1 and tfidf 70.0 % (means over 3"
-        )
-        assert "interval over documents and seeds" in text
-
-
-def test_sentence_of_same_predictions(tmp_path):
-    (said,) = sentences(tmp_path, {"tfidf": 60, "sdpa": 60})
-    assert "sdpa has 70.0 % macro-F1 and tfidf 70.0 %; the difference of 0.0 points (" in said
-    assert said.endswith(") may be chance.")
-    assert "equal" not in said
+@pytest.mark.parametrize(
+    ("wrong", "seeds", "place", "end"),
+    [
+        (
+            10,
+            [0],
+            "200 test texts with 1 seed, sdpa has 95.0 % macro-F1 and tfidf 70.0 %",
+            "is significant (one seed).",
+        ),
+        (60, [0], "200 test texts with 1 seed, sdpa has 70.0 % macro-F1 and tfidf 70.0 %", "may be chance."),
+        (
+            56,
+            [0, 1, 2],
+            "200 test texts of imdb with 3 seeds, sdpa has 72.0 %",
+            "is significant after correction for 2 comparisons.",
+        ),
+    ],
+)
+def test_sentence_of_two_models(tmp_path, wrong, seeds, place, end):
+    """The reference is the worse one, so that the difference and its interval change their signs."""
+    datasets, folders = ["imdb", "arxiv"] if len(seeds) > 1 else ["imdb"], []
+    for model, count in {"tfidf": 60, "sdpa": wrong}.items():
+        for dataset, seed in itertools.product(datasets, seeds):
+            predicted = np.where(np.roll(np.arange(200), 2 * seed) < count, 1 - LABELS, LABELS)
+            run = write_run(tmp_path, "finetune", model, dataset, seed=seed)
+            folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    scope = scope_of(folders, {"finetune": datasets}, ["sdpa", "tfidf"], reference="tfidf")
+    said = AnswerTable(kind="answer", stage="finetune", confidence=0.9).make(scope).headlines
+    assert len(said) == len(datasets)
+    assert said[0].startswith(f"On {place}")
+    assert said[0].endswith(f") {end}")
+    assert "equal" not in said[0]
+    over = "documents and seeds" if len(seeds) > 1 else "documents"
+    size, low, high = re.search(rf"of (\S+) points \(90 % interval over {over}: (\S+) to (\S+)\)", said[0]).groups()
+    assert float(low) < float(size) < float(high)
+    assert float(size) == (60 - wrong) / 2

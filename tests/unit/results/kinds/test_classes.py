@@ -1,6 +1,6 @@
 import pandas as pd
 import pytest
-from run_records import scope_of, write_baseline, write_predictions, write_run
+from run_records import scope_of, write_baseline, write_predictions
 
 from lib.results.kinds.classes import ClassesTable
 from lib.results.printed_values import published_classes
@@ -46,18 +46,3 @@ def test_printed_classes(tmp_path):
     assert pd.isna(found["class accuracy"])
     shared = ["negative", "positive", "accuracy", "macro average"]
     assert found[shared].tolist() == printed[shared].tolist()
-
-
-def test_classes_of_several_models(tmp_path):
-    """Worked out by hand: the first finds 3 of 4 and 2 of 2, the other 2 of 4 and 2 of 2."""
-    first, other = (write_run(tmp_path, "finetune", model, "imdb") for model in ("sdpa", "favor-m64"))
-    write_predictions(first, NAMES, [0] * 4 + [1] * 2, [0, 0, 0, 1, 1, 1])
-    write_predictions(other, NAMES, [0] * 4 + [1] * 2, [0, 0, 1, 1, 1, 1])
-    scope = scope_of([first, other], {"finetune": ["imdb"]}, ["sdpa", "favor-m64"])
-    assert ClassesTable(kind="classes", stage="finetune").make(scope).to_csv() == (
-        "label,sdpa_f1,favor-m64_f1,support\n"
-        "negative,85.71,66.67,4\n"
-        "positive,80.00,66.67,2\n"
-        "accuracy,83.33,66.67,6\n"
-        "macro average,82.86,66.67,6\n"
-    )
