@@ -13,12 +13,12 @@ WRONG = {"tfidf": 60, "sdpa": 10, "favor-m64": 12, "lsh-h2-c64": 64}
 """As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95, 94 and 68 %."""
 
 
-def written(folder):
+def written(folder, wrong=WRONG, datasets=("imdb",), seeds=(0,)):
     folders = []
-    for model, wrong in WRONG.items():
-        predicted = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
-        tfidf = model == "tfidf"
-        run = write_baseline(folder, "imdb", 0.5) if tfidf else write_run(folder, "finetune", model, "imdb")
+    for (model, count), dataset, seed in itertools.product(wrong.items(), datasets, seeds):
+        predicted = np.where(np.roll(np.arange(200), 2 * seed) < count, 1 - LABELS, LABELS)
+        baseline, place = model == "tfidf", {"dataset": dataset, "seed": seed}
+        run = write_baseline(folder, f1=0.5, **place) if baseline else write_run(folder, "finetune", model, **place)
         folders.append(write_predictions(run, NAMES, LABELS, predicted))
     return folders
 
@@ -59,38 +59,22 @@ def test_answer_with_equal_means(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "seeds", "place", "end"),
+    ("wrong", "seeds", "beginning", "end"),
     [
-        (
-            10,
-            [0],
-            "200 test texts with 1 seed, sdpa has 95.0 % macro-F1 and tfidf 70.0 %",
-            "is significant (one seed).",
-        ),
-        (60, [0], "200 test texts with 1 seed, sdpa has 70.0 % macro-F1 and tfidf 70.0 %", "may be chance."),
-        (
-            56,
-            [0, 1, 2],
-            "200 test texts of imdb with 3 seeds, sdpa has 72.0 %",
-            "is significant after correction for 2 comparisons.",
-        ),
+        (10, (0,), " with 1 seed, sdpa has 95.0 % macro-F1 and tfidf 70.0 %; the", "is significant (one seed)."),
+        (60, (0,), " with 1 seed, sdpa has 70.0 % macro-F1 and tfidf 70.0 %; the", "may be chance."),
+        (56, (0, 1, 2), " of imdb with 3 seeds, sdpa has 72.0 %", "after correction for 2 comparisons."),
     ],
 )
-def test_sentence_of_two_models(tmp_path, wrong, seeds, place, end):
+def test_sentence_of_two_models(tmp_path, wrong, seeds, beginning, end):
     """The reference is the worse one, so that the difference and its interval change their signs."""
-    datasets, folders = ["imdb", "arxiv"] if len(seeds) > 1 else ["imdb"], []
-    for model, count in {"tfidf": 60, "sdpa": wrong}.items():
-        for dataset, seed in itertools.product(datasets, seeds):
-            predicted = np.where(np.roll(np.arange(200), 2 * seed) < count, 1 - LABELS, LABELS)
-            run = write_run(tmp_path, "finetune", model, dataset, seed=seed)
-            folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    datasets = ["imdb", "arxiv"][: len(seeds)]
+    folders = written(tmp_path, {"tfidf": 60, "sdpa": wrong}, datasets, seeds)
     scope = scope_of(folders, {"finetune": datasets}, ["sdpa", "tfidf"], reference="tfidf")
-    said = AnswerTable(kind="answer", stage="finetune", confidence=0.9).make(scope).headlines
-    assert len(said) == len(datasets)
-    assert said[0].startswith(f"On {place}")
-    assert said[0].endswith(f") {end}")
-    assert "equal" not in said[0]
+    said, *others = AnswerTable(kind="answer", stage="finetune", confidence=0.9).make(scope).headlines
+    assert len(others) == len(datasets) - 1
+    assert said.startswith(f"On 200 test texts{beginning}")
+    assert said.endswith(f" {end}")
     over = "documents and seeds" if len(seeds) > 1 else "documents"
-    size, low, high = re.search(rf"of (\S+) points \(90 % interval over {over}: (\S+) to (\S+)\)", said[0]).groups()
-    assert float(low) < float(size) < float(high)
-    assert float(size) == (60 - wrong) / 2
+    size, *ends = re.search(rf"of (\S+) points \(90 % interval over {over}: (\S+) to (\S+)\)", said).groups()
+    assert float(ends[0]) < float(size) == (60 - wrong) / 2 < float(ends[1])
