@@ -56,8 +56,8 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 
 # If it is killed, half a report has another name.
 report: setup ## Make the HTML report of a finished study: CONFIG=<file>, or STUDY=<name> for a demo
-	@results=$(RESULTS); test -n "$$results" && \
-		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --quiet rules progress reason host --report $$results/.report.html && \
+	@results=$(RESULTS); test -n "$$results" || exit 1; log=$$results/.report.log; mkdir -p $$results; \
+		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --report $$results/.report.html > $$log 2>&1 || { cat $$log; exit 1; }; \
 		mv $$results/.report.html $$results/report.html && echo "Report: $$results/report.html"
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it

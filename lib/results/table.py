@@ -76,7 +76,7 @@ class Table:
     deviations_over: str = "seeds"
     """What standard deviations are over, as the sentence under the table says."""
     headlines: Sequence[str] = ()
-    """What it says in short, a paragraph each, above it; in LaTeX below, before the note."""
+    """Its message, a paragraph each, above it; in LaTeX below, before the note."""
 
     def __post_init__(self) -> None:
         for names in ([self._label(name) for name in self._shown_columns], list(map(str, self.frame))):

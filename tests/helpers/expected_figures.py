@@ -28,7 +28,6 @@ from expected_tables import (
     state_kib,
 )
 from matplotlib.colors import same_color
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.special import softmax
@@ -98,9 +97,8 @@ def read(figure: Figure, kind: str) -> Drawn:
 
 def _read_intervals(axes: Any, panel: dict[str, Points]) -> None:
     """Add each bar and the ends of its interval, by the name at the axis."""
-    bars = next(each for each in axes.containers if isinstance(each, BarContainer))
-    ends = bars.errorbar.lines[2][0].get_segments()
-    for label, bar, ((low, _), (high, _)) in zip(axes.get_yticklabels(), bars, ends, strict=True):
+    ends = axes.collections[0].get_segments()
+    for label, bar, ((low, _), (high, _)) in zip(axes.get_yticklabels(), axes.patches, ends, strict=True):
         panel[label.get_text()] = [(bar.get_width(), 0), (low, 0), (high, 0)]
 
 

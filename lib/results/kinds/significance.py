@@ -219,7 +219,7 @@ def _score(compared: pd.DataFrame) -> str:
 
 
 class AnswerTable(ComparisonSettings, TableSettings):
-    """The result in a sentence per dataset, above a row of which models are shown to be better or worse."""
+    """The result in a sentence per dataset, above a row with the models that are shown to be better or worse."""
 
     kind: Literal["answer"]
 

@@ -61,6 +61,6 @@ class WorstErrorsTable(TableSettings):
 def _errors(folder: str) -> pd.DataFrame:
     """Return the test documents that a run got wrong: id, both classes, probability of the predicted one in percent."""
     documents = load_predictions(folder, ["id", *CLASSES]).astype(dict.fromkeys(CLASSES, int))
-    _, probabilities = class_probabilities(folder)
-    documents["probability"] = 100 * probabilities[np.arange(len(documents)), documents["prediction"]]
+    probabilities = class_probabilities(folder)[1][np.arange(len(documents)), documents["prediction"]]
+    documents["probability"] = np.where(documents["prediction"] < 0, np.nan, 100 * probabilities)  # some have no class
     return documents[documents["label"] != documents["prediction"]]

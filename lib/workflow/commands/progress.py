@@ -172,7 +172,7 @@ SECONDS = 2.0
 BAR = 20
 """Signs of the bar of a view."""
 STEPS = re.compile(r"\d+ of \d+ steps")
-"""What Snakemake writes of its steps."""
+"""How Snakemake counts its steps."""
 
 
 def follow(plan: Plan, log: str) -> None:
@@ -194,9 +194,9 @@ def follow(plan: Plan, log: str) -> None:
 
 
 def progress_view(plan: Plan, found: Mapping[RunId, RunProgress], steps: str) -> tuple[float, list[str]]:
-    """Return the share of the work of a study that is done, and lines of at most 80 signs on it and on what runs now.
+    """Return the share of a study's work that is done, and lines of at most 80 signs on it and the runs in progress.
 
-    Work is the seconds of all runs; a run of which nothing is known yet counts as the mean of the others.
+    Work is the seconds of all runs; a run without any estimate counts as the mean of the others.
 
     Args:
         plan: the study.

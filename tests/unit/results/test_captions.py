@@ -48,14 +48,12 @@ def test_kind_has_a_caption():
 def test_first_page_in_order(tmp_path):
     """The answer, F1 of all models, F1 by class, errors, each with all its datasets; without any wish, the answer."""
     layers = [*read_layers([ROOT / "config/demo.yaml"]), ("own", {"execution": {"results": str(tmp_path)}})]
-    made = load_study(layers)
-    plan = Plan(made)
+    plan = Plan(load_study(layers))
     for file in plan.targets():
         Path(file).parent.mkdir(exist_ok=True, parents=True)
         Path(file).touch()
     opened = re.findall(r":file: \S+/(\S+)\.", FirstPage(plan.report, "demo").opening())
-    datasets = list(made.experiment.datasets)
-    divided = [f"{name}_{dataset}" for name in ("f1_classes", "errors") for dataset in datasets]
+    divided = [f"{name}_{dataset}" for name in ("f1_classes", "errors") for dataset in plan.experiment.datasets]
     assert opened == ["answer", "f1_intervals", *divided]
     unnamed = Plan(load_study([*layers, ("own", {"report": {"opens_with": None}})]))
     opening = FirstPage(unnamed.report, "demo").opening()

@@ -26,14 +26,12 @@ def test_bars_are_intervals(tmp_path):
     (axes,) = ScoreIntervalsFigure(kind="score_intervals", stage="finetune", confidence=0.9).draw(scope).axes
     paired = paired_predictions(scope.grid("finetune"))
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == ["favor-m64", "sdpa", "favor-m128", "tfidf"]  # the best one first, which is on top
-    assert axes.yaxis_inverted()
+    assert names == ["favor-m64", "sdpa", "favor-m128", "tfidf"]  # the best one first
     (lines,) = axes.collections
     for model, bar, ends in zip(names, axes.patches, lines.get_segments(), strict=True):
         assert bar.get_width() == pytest.approx(100 - WRONG[model] / 2)
         expected = paired.score(paired.models.index(model)).score_interval(0.9)
         assert ends[:, 0].tolist() == pytest.approx([100 * end for end in expected])
-    assert [text.get_text() for text in axes.texts] == ["95.0", "90.0", "90.0", "70.0"]
     assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval\nover documents"]
 
 

@@ -19,8 +19,8 @@ def written(root, model, right, validated):
     folder = write_run(root, "finetune", model, "imdb", eval_f1_macro=validated)
     of_first = np.where(LABELS == 0, right, 1 - np.array(right))
     rows = {"id": list("abcdef"), "label": LABELS, "prediction": (of_first < 0.5).astype(int), "split": "test"}
-    probabilities = np.stack([of_first, 1 - of_first], axis=1).tolist()
-    pd.DataFrame({**rows, "probabilities": probabilities}).to_parquet(folder / PREDICTIONS)
+    rows["probabilities"] = np.stack([of_first, 1 - of_first], axis=1).tolist()
+    pd.DataFrame(rows).to_parquet(folder / PREDICTIONS)
     (folder / CONFIG).write_text(yaml.safe_dump({"labels": ["no", "yes"]}))
     return folder
 
@@ -46,9 +46,8 @@ def test_texts_of_errors_in_a_page(tmp_path):
     """Cut to their beginning in one line; no markup of a text is markup of the page, and each has its own direction."""
     made = table(tmp_path, written(tmp_path, "tfidf", RIGHT, 0.7))
     assert made.frame["text"].tolist() == ["(empty)", TEXTS[5], f"{MARKUP[:CHARACTERS]}…", ARABIC.replace("\n", " ")]
-    html = made.to_html()
-    assert "<script>" not in html
-    assert "<span class='long' dir='auto'>مرحبا &lt;b&gt;" in html
+    assert "<script>" not in made.to_html()
+    assert "<span class='long' dir='auto'>مرحبا &lt;b&gt;" in made.to_html()
     assert r"\| a \*b\* \$c\$" in made.to_markdown()
     pairs = table(tmp_path, tmp_path / "runs/finetune/tfidf/imdb/seed-0", text_pair=list("uvwxyz"))
     assert pairs.frame["text"].iloc[1] == "| a *b* $c$ / z"
