@@ -64,7 +64,7 @@ def _draw_bars(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str,
     """Draw a bar with its interval and its number for each model, the first one on top, and name it at the axis."""
     colours = [styles[model][0] if model in styles else BASELINE_COLOUR for model in scores.index]
     ends = scores[["low", "high"]].sub(scores["score"], axis="index").abs().T
-    bars = axes.barh(range(len(scores)), scores["score"], xerr=ends, color=colours, alpha=0.7, error_kw=ERROR_BAR)
+    bars = axes.barh(range(len(scores)), scores["score"], xerr=ends, color=colours, alpha=0.5, error_kw=ERROR_BAR)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=7)
     axes.set(xlim=(0, 118), xticks=range(0, 101, 20))  # room for the number of a model without errors
     axes.set_yticks(range(len(scores)), scores.index)

@@ -208,11 +208,11 @@ def progress_view(plan: Plan, found: Mapping[RunId, RunProgress], steps: str) ->
     known, states = len(found) - unknown, Counter(run.state for run in found.values())
     total = (spent + left) * len(found) / known if known else 0.0
     share = spent / total if total else 0.0
-    rest = f"{_span(timedelta(seconds=(total - spent) / max(1, states['running'])))} left" if total else "time unknown"
-    bar = (
-        f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest}; {states['done']} of {len(found)} runs, {steps}"
-    )
-    return share, [bar, *(line[:76].rstrip() for line in _running_lines(plan, found))]
+    minutes = -(-(total - spent) // (60 * max(1, states["running"])))  # rounded up
+    rest = f"{_span(timedelta(minutes=minutes))} left" if total else "time unknown"
+    runs = f"{states['done']} of {len(found)} runs"
+    bar = f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest}; {runs}, {steps}"
+    return share, [bar[:79], *(line[:76].rstrip() for line in _running_lines(plan, found))]
 
 
 def _running_lines(plan: Plan, found: Mapping[RunId, RunProgress]) -> list[str]:
