@@ -194,6 +194,12 @@ def scores_of(paired: Paired, confidence: float) -> pd.DataFrame:
     return 100 * pd.DataFrame.from_dict(rows, orient="index", columns=["score", "low", "high"])
 
 
+def by_validation(grid: pd.DataFrame) -> list[str]:
+    """Return the rows of a grid, as `Scope.grid` gives it, the highest F1 on validation first, as mean of the runs."""
+    means = grid.reindex(columns=["row", "eval_score"]).groupby("row", sort=False)["eval_score"].mean()
+    return list(means.sort_values(ascending=False, kind="stable").index)
+
+
 def without_copies(grid: pd.DataFrame) -> pd.DataFrame:
     """Return the runs of a grid, as `Scope.grid` gives it, without copies of the evaluation of another seed."""
     return grid[grid["folder"] == grid["original"]]

@@ -68,14 +68,16 @@ class Scope:
     """Corpora and datasets whose texts are generated, whatever their names say."""
     texts: Sequence[str] = ()
     """Dataset of each of the last of `files`, if these describe texts."""
+    written: Sequence[str] = ()
+    """Dataset of each of the last of `files`, if these are test documents in addition to the runs."""
     files: Sequence[str | Path] = ()
     """The record of every run, statistics of tokenised texts, documents, or word vectors; then descriptions of
-    texts."""
+    texts, or test documents."""
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:
         """All runs, as `lib.results.records.load_runs` gives them."""
-        return load_runs(Path(file).parent for file in self.files[: len(self.files) - len(self.texts)])
+        return load_runs(Path(file).parent for file in self.files[: len(self.files) - len(self.texts or self.written)])
 
     @property
     def descriptions(self) -> dict[str, str | Path]:

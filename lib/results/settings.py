@@ -56,6 +56,8 @@ class ResultSettings(KindSettings):
     """Whether the documents of its datasets must be in groups."""
     needs_texts: ClassVar[bool] = False
     """Whether it reads descriptions of its datasets' texts in addition to the runs."""
+    needs_documents: ClassVar[bool] = False
+    """Whether it reads the test documents of its datasets in addition to the runs; it is in no archive of the study."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
     takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"

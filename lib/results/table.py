@@ -1,5 +1,6 @@
 """A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
 
+import zlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +75,8 @@ class Table:
     """Rows that are bold (except in CSV), by column."""
     deviations_over: str = "seeds"
     """What standard deviations are over, as the sentence under the table says."""
+    headlines: Sequence[str] = ()
+    """Its message, a paragraph each, above it; in LaTeX below, before the note."""
 
     def __post_init__(self) -> None:
         for names in ([self._label(name) for name in self._shown_columns], list(map(str, self.frame))):
@@ -97,25 +100,29 @@ class Table:
         shown = self._shown().map(markdown).rename(columns=markdown)
         alignment = self._alignment("left", "right")
         lines = self._with_bold(shown, "**{}**").to_markdown(index=False, disable_numparse=True, colalign=alignment)
-        return f"{lines}\n" + (f"\n{_escaped(note)}\n" if (note := self._footnote) else "")
+        above = "".join(f"{_escaped(each)}\n\n" for each in self.headlines)
+        return f"{above}{lines}\n" + (f"\n{_escaped(note)}\n" if (note := self._footnote) else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, for the package booktabs, with its note below."""
         escaped = self._shown().map(latex).rename(columns=latex)
         alignment = "".join(self._alignment("l", "r"))
         lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(index=False, column_format=alignment)
-        return lines + (f"\n\\par {latex(unquoted(note))}\n" if (note := self._footnote) else "")
+        note = " ".join(filter(None, [*self.headlines, self._footnote]))
+        return lines + (f"\n\\par {latex(unquoted(note))}\n" if note else "")
 
     def to_html(self) -> str:
         """Return the table as a page of its own, which the report shows."""
         escaped = self._shown().map(_cell).rename(columns=page)
         styles = [f"text-align: {alignment}" for alignment in self._alignment("left", "right")]
-        # Without names drawn at random, so that the same table gives the same bytes.
-        styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
+        # Named by its content: the same table gives the same bytes, and tables of one page do not share styles.
+        name = f"{zlib.crc32(self.to_csv().encode()):08x}"
+        styled = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid=name, cell_ids=False).hide(axis="index")
         lines = styled.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
         below = f"<p>{page(unquoted(note))}</p>" if (note := self._footnote) else ""
         style = f"<meta charset='utf-8'>\n<style>{' '.join(STYLE.read_text(encoding='utf-8').split())}</style>"
-        return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{below}\n</div>\n"
+        above = "".join(f"<p class='headline'>{page(each)}</p>\n" for each in self.headlines)
+        return f"<!DOCTYPE html>\n{style}\n{above}<div class='table'>\n{lines}{below}\n</div>\n"
 
     @property
     def _footnote(self) -> str:
@@ -196,7 +203,7 @@ def number(value: float, decimals: int, signed: bool = False) -> str:
 
 def _cell(text: object) -> str:
     """Return a text as a cell of a page, which breaks long ones into lines."""
-    return page(text) if len(str(text)) < LONG else f"<span class='long'>{page(text)}</span>"
+    return page(text) if len(str(text)) < LONG else f"<span class='long' dir='auto'>{page(text)}</span>"
 
 
 def _escaped(note: str) -> str:

@@ -69,7 +69,7 @@ def read(figure: Figure, kind: str) -> Drawn:
             gid, points = line.get_gid(), [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)]
             if gid is not None:
                 panel[str(gid)] = [point for point in points if not math.isnan(point[1])]
-            elif kind in ("score_time", "score_intervals") and line.get_linestyle() == "--":
+            elif kind == "score_time" and line.get_linestyle() == "--":
                 panel[BASELINE] = points[:1]
             elif kind == "score_time" and len(points) > 1 and same_color(line.get_color(), "0.65"):
                 panel[FRONT] = points[1::2]
@@ -96,15 +96,10 @@ def read(figure: Figure, kind: str) -> Drawn:
 
 
 def _read_intervals(axes: Any, panel: dict[str, Points]) -> None:
-    """Add the ends of each interval, and drop the place of each point, which the order of the names shows."""
-    ends = {}
-    for lines in axes.collections:
-        for (low, place), (high, _) in lines.get_segments():
-            ends[place] = low, high
-    for name, points in panel.items():
-        if name != BASELINE:
-            ((score, place),) = points
-            panel[name] = [(score, 0), *((end, 0) for end in ends[place])]
+    """Add each bar and the ends of its interval, by the name at the axis."""
+    ends = axes.collections[0].get_segments()
+    for label, bar, ((low, _), (high, _)) in zip(axes.get_yticklabels(), axes.patches, ends, strict=True):
+        panel[label.get_text()] = [(bar.get_width(), 0), (low, 0), (high, 0)]
 
 
 # What must be
@@ -199,19 +194,15 @@ def _score_time(view: View) -> Drawn:
 
 def _score_intervals(view: View) -> Drawn:
     drawn, names, confidence = Drawn(), [], 0.95
-    for entry in _shown(view, view.trained):
-        rows = [*view.trained, *([view.baseline] if view.baseline else [])]
+    for entry in _shown(view, view.rows):
         found = {}
-        for row in _made(view, rows, entry):
+        for row in _made(view, view.rows, entry):
             number = view.number(row, entry)
             score = float(view.paired[entry].f1()[:, number].mean())
             found[row] = score, *view.paired[entry].score(number).score_interval(confidence)
-        shown = [row for row in view.trained if row in found]
-        for row in shown:
+        for row in found:
             drawn.add(entry, row, [(100 * each, 0) for each in found[row]])
-        if view.baseline in found:
-            drawn.add(entry, BASELINE, [(100 * found[view.baseline][0], 0)])
-        names += sorted(shown, key=lambda row: -found[row][0])
+        names += sorted(found, key=lambda row: -found[row][0])
     drawn.legend = names
     return drawn
 
@@ -230,7 +221,11 @@ def _group_score(view: View) -> Drawn:
 def _confusion(view: View) -> Drawn:
     drawn, (entry,) = Drawn(), view.stages[view.stage]
     classes = len(view.words.datasets[entry]["labels"])
-    for row in view.rows:
+    validated = {
+        row: mean([VALUES["validation_f1"][1](run) for run in view.runs(row, view.stage, entry)]) for row in view.rows
+    }
+    best = sorted(view.rows, key=lambda row: -validated[row])[:2]
+    for row in view.rows if view.settings.get("models") else best:
         counts = np.zeros((classes, classes))
         for run in view.runs(row, view.stage, entry):
             for label, prediction in _test(run)[["label", "prediction"]].to_numpy(int):

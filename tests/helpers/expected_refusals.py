@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from expected_runs import Words
 from expected_tables import comparable, results
 
-WITHOUT_BASELINE = {"pareto", "requirements", "score_time", "score_intervals"}
+WITHOUT_BASELINE = {"pareto", "requirements", "score_time"}
 """Kinds in which the baseline has no row."""
 
 

@@ -999,7 +999,15 @@ def pairs_of_runs(view: View, entry: str) -> list[tuple[str, str]]:
 
 
 def _classes(view: View) -> Expected:
-    ((entry,), (row,)) = view.stages[view.stage], view.rows
+    if len(view.rows) == 1:
+        return Expected(["label", "precision", "recall", "f1", "support"], _scores_of_classes(view, view.rows[0]))
+    found = [_scores_of_classes(view, row) for row in view.rows]
+    rows = [[lines[0][0], *(line[3] for line in lines), lines[0][4]] for lines in zip(*found, strict=True)]
+    return Expected(["label", *(f"{row}_f1" for row in view.rows), "support"], rows)
+
+
+def _scores_of_classes(view: View, row: str) -> list[Any]:
+    (entry,) = view.stages[view.stage]
     names = view.words.datasets[entry]["labels"]
     found = []
     for run in view.runs(row, view.stage, entry):
@@ -1013,8 +1021,7 @@ def _classes(view: View) -> Expected:
     means = np.mean(np.array([[list(map(float, line)) for line in each] for each in found]), axis=0)
     own = ("accuracy", "macro average")
     labels = [*(f"class {name}" if name in own else name for name in names), *own]
-    rows = [[label, *(100 * line[:3]), line[3]] for label, line in zip(labels, means, strict=True)]
-    return Expected(["label", "precision", "recall", "f1", "support"], rows)
+    return [[label, *(100 * line[:3]), line[3]] for label, line in zip(labels, means, strict=True)]
 
 
 def _detection(view: View) -> Expected:

@@ -264,8 +264,8 @@ class Reporter:
         return settings if all(len(pairs_of_runs(view, at)) >= 4 for at in words.entries(stage)) else None
 
     def classes(self) -> Settings | None:
-        if not (stage := self.pick(self.learnt)):
-            return None
+        if not (stage := self.pick(self.learnt)) or self.draw.chance(0.4):
+            return self.of_stage(self.learnt, kind="classes")
         return {"kind": "classes", "stage": stage, "models": [self.draw.choice(self.models_at(stage))]}
 
     def detection(self) -> Settings | None:
@@ -304,7 +304,7 @@ class Reporter:
         return self.with_parts({"kind": "score_time", "stage": stage, "time": self.priced(stage)}, trained=True)
 
     def score_intervals(self) -> Settings | None:
-        return self.of_stage(self.learnt, trained=True, kind="score_intervals")
+        return self.of_stage(self.learnt, kind="score_intervals")
 
     def group_score(self) -> Settings | None:
         return self.of_stage(self.learnt, kind="group_score", **{"chance": 0.25} if self.draw.chance(0.5) else {})

@@ -14,10 +14,11 @@ from lib.core.settings import Few, PositiveInt
 from lib.results.predictions import class_probabilities, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
-from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
+from lib.results.style import BEHIND, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
+SIZE = {"markersize": 4.5}
 TITLE = "expected calibration error [%]\nT: temperature chosen on validation"
 
 
@@ -49,9 +50,9 @@ class CalibrationFigure(FigureSettings):
         """
         grid = without_copies(scope.grid(self.stage))
         datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
-        styles = line_styles(scope.families, scope.baseline)
+        styles = {row: {**each, **SIZE} for row, each in line_styles(scope.families, scope.baseline).items()}
         width, height = PANEL_INCHES
-        height += LEGEND_LINE_INCHES * len(styles)
+        height += LEGEND_LINE_INCHES * (len(styles) + 1)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         shared: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": [3, 1]}
         panels = figure.subplots(2, len(datasets), squeeze=False, **shared)
@@ -61,9 +62,6 @@ class CalibrationFigure(FigureSettings):
             made = [row for row in styles if row in runs.groups]
             found = {row: _calibration(list(runs.get_group(row)), self) for row in made}
             _draw_models(above, below, found, styles)
-            least = min(each.points["documents"].min() // len(each.errors) for each in found.values())
-            place: dict[str, Any] = {"transform": above.transAxes, "ha": "right", "fontsize": 7}
-            above.text(0.98, 0.03, f"documents per point: {least} or more", **place, color=BASELINE_COLOUR)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
         panels[1, 0].set(ylabel="documents [%]", ylim=(0, None))
         return figure
@@ -116,5 +114,6 @@ def _draw_models(above: Axes, below: Axes, found: Mapping[str, Calibration], sty
         before, after = (f"{each.mean():.1f}{spread}" for each, spread in zip(errors, spreads, strict=True))
         labels.append(f"{row}: {before}; at T = {temperatures.mean():.2f}: {after}")
     below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
+    least = min(each.points["documents"].min() // len(each.errors) for each in found.values())
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}  # below the axis
-    below.legend(handles, labels, title=TITLE, title_fontsize=8, **place)
+    below.legend(handles, labels, title=f"{TITLE}\ndocuments per point: {least} or more", title_fontsize=8, **place)

@@ -1,9 +1,8 @@
-"""Precision, recall and F1 of each class: a table of one model on each dataset."""
+"""Precision, recall and F1 of each class, of one model, or F1 of each class by model: a table of each dataset."""
 
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field
 
 from lib.results.predictions import class_names, load_items, printed_classes, without_copies
 from lib.results.printed_values import note, published_classes
@@ -17,7 +16,7 @@ SUMMARY = ("accuracy", "macro average")
 
 
 class ClassesTable(TableSettings):
-    """One table per dataset: a row per class of a model's test predictions."""
+    """One table per dataset: a row per class of test; precision, recall and F1 of one model, or F1 of several."""
 
     divided: ClassVar[Literal["always"]] = "always"
     needs_predictions: ClassVar[bool] = True
@@ -26,23 +25,30 @@ class ClassesTable(TableSettings):
     kind: Literal["classes"]
     stage: str
     """Stage whose runs it shows."""
-    models: list[str] = Field(min_length=1, max_length=1)
-    """The model."""
 
     def make(self, scope: Scope) -> Table:
         """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
-        With more than one seed these are means. Values that the study published have columns of their own, if the
-        report asks for them. A class called as one of the last two rows is `class accuracy` or `class macro average`.
+        Of several models it is F1 alone, a column each. With more than one seed these are means. Values that the study
+        published of the one model have columns of their own, if the report asks for them. A class called as one of the
+        last two rows is `class accuracy` or `class macro average`.
         """
         grid = without_copies(scope.grid(self.stage))
-        reports = [_class_scores(folder) for folder in grid["folder"]]
-        rows = [*printed_classes(class_names(grid["folder"].iloc[0]), SUMMARY), *SUMMARY]
+        labels = [*printed_classes(class_names(grid["folder"].iloc[0]), SUMMARY), *SUMMARY]
         # By the number of a row, since a class may have any name.
-        frame = pd.concat(reports).groupby(level=0).mean().assign(label=rows)
+        scores = {
+            row: pd.concat(map(_class_scores, runs)).groupby(level=0).mean().assign(label=labels)
+            for row, runs in grid.groupby("row", sort=False)["folder"]
+        }
+        if len(scores) > 1:
+            columns = {f"{row}_f1": Column(f"{row} F1 [%]", 2) for row in scores}
+            of_models = pd.DataFrame({f"{row}_f1": 100 * each["f1"] for row, each in scores.items()})
+            first = next(iter(scores.values()))
+            frame = pd.concat([first["label"], of_models, first["support"]], axis="columns")
+            return Table(frame, {**columns, "support": Column("support", 0)})
+        ((model, frame),), (dataset,) = scores.items(), scope.stages[self.stage]
         columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
         frame[list(columns)] *= 100
-        (dataset,), (model,) = scope.stages[self.stage], scope.models
         footnote = None
         if scope.published and not (printed := published_classes(scope.published, self.stage, dataset, model)).empty:
             footnote = note(scope.published, grid, SCORES)

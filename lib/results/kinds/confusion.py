@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 
 from lib.core.errors import DataError
 from lib.results.escapes import one_line
-from lib.results.predictions import class_names, load_items, printed_classes, without_copies
+from lib.results.predictions import by_validation, class_names, load_items, printed_classes, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
-from lib.results.style import PANELS, STYLE, panel_grid
+from lib.results.style import STYLE, panel_grid
 
-CELL_INCHES = (0.3, 0.42)
-"""Least and greatest side of a cell that bears figures."""
-ROW_INCHES = 10.0
-"""Width of a row of matrices, so that a report shows their figures large enough to read."""
+BEST = 2
+"""Models that are drawn if none is named, and matrices in a row."""
+CELL_INCHES = 0.42
+"""Side of a cell that bears figures."""
 MATRIX_INCHES = (1.5, 5.0)
 """Least and greatest side of a matrix."""
 WRITTEN = 14
@@ -28,7 +28,7 @@ NONE = "none"
 
 
 class ConfusionFigure(FigureSettings):
-    """One figure per dataset: the confusion matrix on test of each model."""
+    """One figure per dataset: the confusion matrices on test of the models named, or else of the best two."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
     needs_predictions: ClassVar[bool] = True
@@ -42,6 +42,8 @@ class ConfusionFigure(FigureSettings):
     def draw(self, scope: Scope) -> Figure:
         """Draw a matrix per model: rows are true classes, columns predicted ones.
 
+        If the settings name no models, these are the two with the highest F1 on validation, the best one first.
+
         A colour is the share of the documents (or labelled words) of the true class; a cell that holds any says it in
         percent, and below it their number, with several seeds the mean. Rows of classes without a document are grey.
         With more than 14 classes cells bear no figures. If any prediction is no class, a last column `none` holds such
@@ -51,21 +53,21 @@ class ConfusionFigure(FigureSettings):
             ConfigError: the settings of a run cannot be read.
             DataError: a run is missing or duplicated, or has no predictions of classes.
         """
-        runs = without_copies(scope.grid(self.stage)).groupby("row")["folder"]
-        names = class_names(runs.get_group(scope.models[0]).iloc[0])
-        counts = [_counts(runs.get_group(row), len(names)) for row in scope.models]
+        grid = without_copies(scope.grid(self.stage))
+        models = scope.models if self.models else by_validation(grid)[:BEST]
+        runs = grid.groupby("row")["folder"]
+        names = class_names(runs.get_group(models[0]).iloc[0])
+        counts = [_counts(runs.get_group(row), len(names)) for row in models]
         has_none = any(matrix[:, -1].any() for matrix in counts)
         names = [one_line(name) for name in printed_classes(names, [NONE] if has_none else [])]
         predicted = [*names, NONE] if has_none else names
-        least, greatest = np.clip(np.multiply(CELL_INCHES, len(names)), *MATRIX_INCHES)
-        in_a_row = min(PANELS, len(scope.models), int(ROW_INCHES / least))
-        side = min(float(greatest), ROW_INCHES / in_a_row)
+        side, in_a_row = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES)), min(BEST, len(models))
         longest = max(map(len, names))
         margin = 0.065 * longest  # about as wide as the longest name
-        figure, panels = panel_grid(len(scope.models), (side + 0.3, side + 0.4), in_a_row)
+        figure, panels = panel_grid(len(models), (side + 0.3, side + 0.4), in_a_row)
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
         figure.set_figheight(figure.get_figheight() + (margin + 0.4) * (2 if len(panels) % in_a_row else 1))
-        for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
+        for place, (axes, row, matrix) in enumerate(zip(panels, models, counts, strict=True)):
             is_lowest, is_first = place >= len(panels) - in_a_row, place % in_a_row == 0
             _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
             axes.set_xticks(range(len(predicted)), predicted if is_lowest else [], rotation=90 * (longest > 2))

@@ -13,18 +13,17 @@ from pydantic import Field
 from lib.results.predictions import interval_notes, paired_predictions, repetitions, scores_of
 from lib.results.scope import Scope
 from lib.results.settings import FigureSettings
-from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
+from lib.results.style import BASELINE_COLOUR, ERROR_BAR, STYLE, colours_and_markers
 
 PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 """Inches."""
 
 
 class ScoreIntervalsFigure(FigureSettings):
-    """F1 on test with its interval, best model first, one panel per dataset."""
+    """F1 on test as bars with intervals, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
-    leaves_out_baseline: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = True
 
     kind: Literal["score_intervals"]
@@ -35,54 +34,39 @@ class ScoreIntervalsFigure(FigureSettings):
 
     def notes(self, scope: Scope) -> Iterable[str]:
         """See the base: they explain the intervals, and why these may be too short."""
-        return interval_notes(self._grid(scope), self.confidence)
-
-    def _grid(self, scope: Scope) -> pd.DataFrame:
-        return scope.grid(self.stage, models=[*scope.trained, *filter(None, [scope.baseline])])
+        return interval_notes(scope.grid(self.stage), self.confidence)
 
     @matplotlib.style.context(STYLE)
     def draw(self, scope: Scope) -> Figure:
-        """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
+        """Draw F1 on test, the mean over seeds, as a bar with its interval, one panel per dataset, best model first.
 
         The intervals are of documents and, with more than one seed, of seeds (`lib.evaluation.statistics.Estimate`).
-        The baseline is a dashed line, with its interval as a band.
+        The baseline is grey.
         """
-        baseline = scope.baseline
         styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
-        grid = self._grid(scope)
-        shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
-        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in shown]
+        grid = scope.grid(self.stage)
+        datasets = [dataset for dataset in scope.stages[self.stage] if dataset in set(grid["dataset"])]
         repeated = repetitions(grid).groupby("dataset").max() > 1
-        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
+        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * grid["row"].nunique()
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # room for names between the panels
-        panels = figure.subplots(1, len(datasets), squeeze=False)[0]
-        for axes, dataset in zip(panels, datasets, strict=True):
+        for axes, dataset in zip(figure.subplots(1, len(datasets), squeeze=False)[0], datasets, strict=True):
             scores = scores_of(paired_predictions(grid[grid["dataset"] == dataset]), self.confidence)
             axes.set_title(scope.title(dataset))
             f1 = scope.quantity("f1", self.stage, dataset)
             over = "over documents and seeds" if repeated[dataset] else "over documents"
             # It may be wide.
             axes.set_xlabel(f"test {f1.label}, {100 * self.confidence:g} % interval\n{over}", loc="right")
-            made = [row for row in styles if row in scores.index]
-            _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
-            if baseline in scores.index:
-                score, low, high = scores.loc[baseline]
-                axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
-                axes.axvline(score, linestyle="--", linewidth=1, label=f"baseline ({baseline})", **BEHIND)
-        # Not every dataset has a run of the baseline.
-        if drawn := [handle for axes in panels for handle in axes.get_legend_handles_labels()[0]]:
-            figure.legend(handles=drawn[:1], loc="outside lower right")
+            _draw_bars(axes, scores.sort_values("score", ascending=False, kind="stable"), styles)
         return figure
 
 
-def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
-    """Draw a point with its interval for each model, the first one on top, and name it at the axis."""
-    for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
-        colour, marker = styles[model]
-        # Ticks show the ends of an interval that is narrower than its marker.
-        axes.hlines(place, low, high, color=colour, linewidth=1.2)
-        axes.plot([low, high], [place, place], color=colour, linestyle="none", marker="|", markersize=8)
-        axes.plot(score, place, color=colour, marker=marker, markersize=4.5, gid=model, **POINT)
+def _draw_bars(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+    """Draw a bar with its interval and its number for each model, the first one on top, and name it at the axis."""
+    colours = [styles[model][0] if model in styles else BASELINE_COLOUR for model in scores.index]
+    ends = scores[["low", "high"]].sub(scores["score"], axis="index").abs().T
+    bars = axes.barh(range(len(scores)), scores["score"], xerr=ends, color=colours, alpha=0.5, error_kw=ERROR_BAR)
+    axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=7)
+    axes.set(xlim=(0, 118), xticks=range(0, 101, 20))  # room for the number of a model without errors
     axes.set_yticks(range(len(scores)), scores.index)
-    axes.set_ylim(len(scores) - 0.3, -0.7)
+    axes.invert_yaxis()
     axes.grid(axis="y", visible=False)

@@ -12,7 +12,7 @@ from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, s
 from lib.results.predictions import interval_notes, paired_predictions, scores_of, shared_starts, without_copies
 from lib.results.scope import Scope
 from lib.results.settings import ResultSettings, TableSettings, Topic
-from lib.results.table import SMALL_P, Column, Table, interval_columns
+from lib.results.table import SMALL_P, Column, Table, interval_columns, number
 from lib.results.variants import EQUAL_DECIMALS
 
 RUNS = ["dataset", "runs"]
@@ -219,23 +219,27 @@ def _score(compared: pd.DataFrame) -> str:
 
 
 class AnswerTable(ComparisonSettings, TableSettings):
-    """One row per dataset: which of the compared models has the highest F1 on test, and which are better or worse."""
+    """The result in a sentence per dataset, above a row with the models that are shown to be better or worse."""
 
     kind: Literal["answer"]
 
     def make(self, scope: Scope) -> Table:
         """Return for each dataset the highest F1 of those compared, and the comparisons of `significance` in words.
 
+        The headlines say the same numbers in a sentence per dataset.
+
         Raises:
             DataError: see `compared`.
         """
         comparisons, grid = compared(self, scope)
-        rows = []
+        rows, sentences = [], []
         for dataset in scope.stages[self.stage]:
             pairs = comparisons[comparisons["dataset"] == dataset]
             if (here := grid[grid["dataset"] == dataset]).empty:
                 continue  # the models are not made for the dataset
             scores = scores_of(paired_predictions(here), self.confidence)
+            place = f" of {dataset}" if len(scope.stages[self.stage]) > 1 else ""
+            sentences += [" ".join(_sentence(place, pairs, scores, self.confidence, len(distinct(comparisons))))]
             mean = scores["score"].round(EQUAL_DECIMALS)
             significant = pairs["holm_p"] <= 1 - self.confidence
             rows.append(
@@ -250,7 +254,38 @@ class AnswerTable(ComparisonSettings, TableSettings):
             )
         columns = {"f1": Column(scope.quantity("f1", self.stage).label, 2), **interval_columns(self.confidence)}
         notes = interval_notes(grid, self.confidence)
-        return Table(pd.DataFrame(rows), columns, " ".join([*_answer_note(comparisons), *notes]))
+        note = " ".join([*_answer_note(comparisons), *notes])
+        return Table(pd.DataFrame(rows), columns, note, headlines=[*filter(None, sentences)])
+
+
+def _sentence(place: str, pairs: pd.DataFrame, scores: pd.DataFrame, confidence: float, compared: int) -> Iterator[str]:
+    """Yield the result on a dataset: the highest F1 against the next one that it is compared with, if there is any.
+
+    Args:
+        place: words that name the dataset, where there are several.
+        pairs: the comparisons on it.
+        scores: of all models there.
+        confidence: of the intervals.
+        compared: how many comparisons p is corrected for.
+    """
+    f1 = scores["score"]
+    best = f1.idxmax()
+    of_best = pairs[(pairs["model"] == best) | (pairs["against"] == best)]
+    if of_best.empty:  # as of two models with the same runs
+        return
+    others = of_best["model"].where(of_best["model"] != best, of_best["against"])
+    other, pair = others[others.map(f1).idxmax()], of_best.loc[others.map(f1).idxmax()]
+    sign, seeds = (1 if pair["model"] == best else -1), int(pair["seeds"])
+    size, *ends = (number(sign * pair[name], 1) for name in ("f1_difference", *["low", "high"][::sign]))
+    highest = f", the highest of {len(f1)} models," if len(f1) > 2 else ""
+    yield f"On {pair['documents']:,} test texts{place} with {seeds} seed{'s' * (seeds > 1)},"
+    yield f"{best} has {f1[best]:.1f} % {_score(pairs)}{highest} and {other} {f1[other]:.1f} %;"
+    interval = f"{100 * confidence:g} % interval over documents{' and seeds' * (seeds > 1)}"
+    yield f"the difference of {size} points ({interval}: {' to '.join(ends)})"
+    # The result is `better` or `worse`; with one seed, or one start, it says so in brackets.
+    significant = f"is significant {pair['result'].partition(' ')[2]}".strip()
+    verdict = significant if pair["holm_p"] <= 1 - confidence else "may be chance"
+    yield f"{verdict} after correction for {compared} comparisons." if compared > 1 else f"{verdict}."
 
 
 def _in_words(pairs: pd.DataFrame, chosen: pd.Series, preposition: str) -> str:

@@ -111,7 +111,9 @@ def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, 
 
 def _files(plan: Plan) -> set[Path]:
     """Return the files to pack that the study has made."""
-    shown = {Path(target) for target in plan.targets()}
+    tables = plan.report.tables.items()
+    with_texts = tuple(plan.paths.table(name, "") for name, each in tables if "written" in each["scope"])
+    shown = {Path(target) for target in plan.targets() if not target.startswith(with_texts)}
     records = {Path(plan.paths.record(run.id)) for run in plan.runs}
     folders = [record.parent for record in records]
     if missing := sorted(str(file) for file in shown | records if not file.is_file()):
@@ -121,7 +123,7 @@ def _files(plan: Plan) -> set[Path]:
             raise DataError(f"{folder}: {gone[0]} is gone. make verify shows how it is made again.")
     of_runs = {file for each in folders for file in _all(each) if MODEL not in file.relative_to(each).parts}
     report = Path(plan.paths.results, "report.html")
-    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
+    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() and not with_texts else set())
 
 
 def _all(folder: Path) -> set[Path]:
@@ -145,7 +147,7 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     report.pop("analyses", None)
     for kind, results in (("tables", plan.study.report.tables), ("figures", plan.study.report.figures)):
         for name, shown in results.items():
-            if shown.reads != "runs":  # but texts, or tokens
+            if shown.reads != "runs" or shown.needs_documents:  # but texts, or tokens
                 del report[kind][name]
     left = {*(report.get("tables") or {}), *(report.get("figures") or {})}
     report["opens_with"] = [name for name in report.get("opens_with") or () if name in left] or None

@@ -5,6 +5,8 @@ import os
 import platform
 import re
 import statistics
+import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -153,9 +155,7 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
     for stage in dict.fromkeys(key.stage for key in found):
         lines.append(_line(stage, *(counts[stage, state] for state in STATES)))
-    if running := {key: run.heartbeat for key, run in found.items() if run.state == "running"}:
-        lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
-        lines += [_running_line(key.path, *_running(plan, key, heartbeat)) for key, heartbeat in running.items()]
+    lines += _running_lines(plan, found)
     for key, run in found.items():
         if run.state == "failed":
             lines += ["", f"failed: {key.path}: {run.error}"]
@@ -165,6 +165,61 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     if missing:
         lines += ["", "finished runs that lack files; make why says how to make them again:", *missing]
     return "\n".join([*lines, "", _hours(found)])
+
+
+SECONDS = 2.0
+"""Between two views of a study."""
+BAR = 20
+"""Signs of the bar of a view."""
+STEPS = re.compile(r"\d+ of \d+ steps")
+"""How Snakemake counts its steps."""
+
+
+def follow(plan: Plan, log: str) -> None:
+    """Show how far a study is that snakemake makes with its output in `log`, until this process is ended or orphaned.
+
+    In a terminal the view is renewed in place, elsewhere each further tenth of the work has a line.
+    """
+    height, tenths, parent = 0, -1, os.getppid()
+    while os.getppid() == parent:
+        time.sleep(SECONDS)
+        steps = STEPS.findall(Path(log).read_text(encoding="utf-8", errors="replace"))
+        share, lines = progress_view(plan, progress(plan), ["no step", *steps][-1])
+        if sys.stdout.isatty():
+            print(f"\x1b[{height}F\x1b[J" * bool(height) + "\n".join(lines), flush=True)
+            height = len(lines)
+        elif int(10 * share) > tenths:
+            tenths = int(10 * share)
+            print(lines[0], flush=True)
+
+
+def progress_view(plan: Plan, found: Mapping[RunId, RunProgress], steps: str) -> tuple[float, list[str]]:
+    """Return the share of a study's work that is done, and lines of at most 80 signs on it and the runs in progress.
+
+    Work is the seconds of all runs; a run without any estimate counts as the mean of the others.
+
+    Args:
+        plan: the study.
+        found: how far its runs are.
+        steps: words on the steps of the workflow that are done.
+    """
+    spent = sum(run.seconds for run in found.values())
+    left, unknown = seconds_left(found)
+    known, states = len(found) - unknown, Counter(run.state for run in found.values())
+    total = (spent + left) * len(found) / known if known else 0.0
+    share = spent / total if total else 0.0
+    minutes = -(-(total - spent) // (60 * max(1, states["running"])))  # rounded up
+    rest = f"{_span(timedelta(minutes=minutes))} left" if total else "time unknown"
+    runs = f"{states['done']} of {len(found)} runs"
+    bar = f"{'#' * int(BAR * share):-<{BAR}} {100 * share:3.0f} %, {rest}; {runs}, {steps}"
+    return share, [bar[:79], *(line[:76].rstrip() for line in _running_lines(plan, found))]
+
+
+def _running_lines(plan: Plan, found: Mapping[RunId, RunProgress]) -> list[str]:
+    """Return a line on each run that is running, below a line that names the columns, if there is any."""
+    running = {key: run.heartbeat for key, run in found.items() if run.state == "running"}
+    lines = [_running_line(key.path, *_running(plan, key, heartbeat)) for key, heartbeat in running.items()]
+    return ["", _running_line("running", "epoch", "loss", "tokens/s", "ends"), *lines] if lines else []
 
 
 def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> tuple[str, str, str, str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from lib.preparing.settings.corpus import Corpus
 from lib.preparing.settings.dataset import Dataset
 from lib.preparing.settings.sources import HubSource, UrlSource
 from lib.results.escapes import page
+from lib.study.rows import results_of
 from lib.workflow.planning.report import Report
 
 STYLE = Path(__file__).with_suffix(".css")
@@ -39,17 +41,22 @@ class FirstPage:
 
     def opening(self) -> str:
         """Return title and data, then the tables and figures that `report.opens_with` names, as far as they exist."""
+        title = page(self.study.report.title or self.name)
+        style = " ".join(STYLE.read_text(encoding="utf-8").split())
+        head = f"<style>{style}</style> <h1>{title}</h1> <p class='data'>{page(self._data_line())}</p>"
+        return "\n".join([_raw(head), *self._opened()])
+
+    def _opened(self) -> Iterator[str]:
         settings = self.study.report
         answers = [name for name, table in settings.tables.items() if table.kind == "answer"]
         first = [*answers, *itertools.islice(settings.tables, 1), *itertools.islice(settings.figures, 1)]
-        pages = {name: self.paths.table(name, "html") for name in self.report.tables}
-        drawings = {name: self.paths.figure(name) for name in self.report.figures}
-        named = settings.opens_with or dict.fromkeys(first)
-        files = [each[name] for name in named for each in (pages, drawings) if name in each]
-        title = page(settings.title or self.name)
-        style = " ".join(STYLE.read_text(encoding="utf-8").split())
-        head = f"<style>{style}</style> <h1>{title}</h1> <p>{page(self._data_line())}</p>"
-        return "\n".join([_raw(head), *(f".. raw:: html\n   :file: {file}\n" for file in files if Path(file).exists())])
+        pages = functools.partial(self.paths.table, suffix="html")
+        for name in settings.opens_with or dict.fromkeys(first):
+            for entries, place in ((settings.tables, pages), (settings.figures, self.paths.figure)):
+                made = results_of(self.study.graph, name, entries[name]) if name in entries else {}
+                for file in (place(each) for each in made if Path(place(each)).exists()):
+                    heading = _raw(f"<h2>{page(Path(file).stem.replace('_', ' '))}</h2>")
+                    yield f"{heading}\n.. raw:: html\n   :file: {file}\n"
 
     def facts(self) -> str:
         """Return a table of data, sizes, models and conditions, from the configuration and the records that exist."""

@@ -75,7 +75,8 @@ class Report:
             for earlier, (owner, dataset, _) in origins.items()
         }
         records = [self.paths.record(run) for run in self.runs if (run.stage, run.model, run.dataset) in shown]
-        return [*records, *map(self.paths.texts, scope.get("texts", ()))]
+        written = [self.corpora.documents(dataset, "test") for dataset in scope.get("written", ())]
+        return [*records, *map(self.paths.texts, scope.get("texts", ())), *written]
 
     def code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
         """Return the digest of the code that makes a table or figure."""
@@ -156,6 +157,7 @@ class Report:
             **({"origins": self._origins(rows, named)} if settings.adds_costs else {}),
             **({"one_start": shared} if settings.has_intervals and (shared := self._one_start(rows, named)) else {}),
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
+            **({"written": shown} if settings.needs_documents else {}),
             **({"state_bytes": self._state_bytes(rows)} if settings.needs_state else {}),
             **compared,
         }

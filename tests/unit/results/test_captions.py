@@ -1,5 +1,6 @@
 """Every table and figure of every shipped study has a caption, and every caption renders."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,13 +45,16 @@ def test_kind_has_a_caption():
     assert KINDS <= NAMES
 
 
-def test_first_page_with_the_answer(tmp_path):
-    own = {"report": {"opens_with": None}, "execution": {"results": str(tmp_path)}}
-    made = load_study([*read_layers([ROOT / "config/demo.yaml"]), ("own", own)])
-    plan = Plan(made)
-    for file in [plan.paths.table(name, "html") for name in made.report.tables]:
-        Path(file).parent.mkdir(exist_ok=True)
+def test_first_page_in_order(tmp_path):
+    """The answer, F1 of all models, F1 by class, errors, each with all its datasets; without any wish, the answer."""
+    layers = [*read_layers([ROOT / "config/demo.yaml"]), ("own", {"execution": {"results": str(tmp_path)}})]
+    plan = Plan(load_study(layers))
+    for file in plan.targets():
+        Path(file).parent.mkdir(exist_ok=True, parents=True)
         Path(file).touch()
-    opening = FirstPage(plan.report, "demo").opening()
-    assert opening.index("<h1>demo</h1>") < opening.index("tables/answer.html")
-    assert opening.index("tables/answer.html") == opening.index("tables/")
+    opened = re.findall(r":file: \S+/(\S+)\.", FirstPage(plan.report, "demo").opening())
+    divided = [f"{name}_{dataset}" for name in ("f1_classes", "errors") for dataset in plan.experiment.datasets]
+    assert opened == ["answer", "f1_intervals", *divided]
+    unnamed = Plan(load_study([*layers, ("own", {"report": {"opens_with": None}})]))
+    opening = FirstPage(unnamed.report, "demo").opening()
+    assert opening.index("<h1>demo</h1>") < opening.index("tables/answer.html") == opening.index("tables/")

@@ -11,7 +11,7 @@ from run_records import write_run
 
 from lib.core.errors import ConfigError, DataError
 from lib.study.configuration import load_study, merged, read_layers
-from lib.workflow.commands.archive import _all, _archived, archive, pack
+from lib.workflow.commands.archive import _all, _archived, _files, archive, pack
 from lib.workflow.commands.verification import verification_report, verify
 from lib.workflow.planning.plan import Plan
 
@@ -108,7 +108,21 @@ def test_configuration_in_an_archive_loads(repository):
         study = load_study([("archived.yaml", _archived(plan, merged(layers)))])
         assert study.report.opens_with or not plan.study.report.opens_with, file
         shown = {**study.report.tables, **study.report.figures}
-        assert {each.reads for each in shown.values()} <= {"runs"}, file
+        assert {(each.reads, each.needs_documents) for each in shown.values()} <= {("runs", False)}, file
+
+
+def test_archive_without_texts(tmp_path, monkeypatch):
+    """Neither tables that show texts are packed, nor the report with them."""
+    plan = Plan(load_study(read_layers(["config/demo.yaml"])))
+    monkeypatch.chdir(tmp_path)
+    for run in plan.runs:
+        write_run(Path(plan.paths.results), *run.id[:3], seed=run.id.seed)
+    for file in (*plan.targets(), f"{plan.paths.results}/report.html"):
+        Path(file).parent.mkdir(exist_ok=True, parents=True)
+        Path(file).touch()
+    names = {str(file) for file in _files(plan)}
+    assert plan.paths.table("f1") in names
+    assert not [name for name in names if "errors" in name or "report" in name]
 
 
 def test_untouched_archive_is_whole(archived):

@@ -9,7 +9,7 @@ from small_studies import study
 from lib.core.attempts import Heartbeat
 from lib.core.program import FINISHED
 from lib.core.record import RunId
-from lib.workflow.commands.progress import progress, progress_report
+from lib.workflow.commands.progress import follow, progress, progress_report
 from lib.workflow.planning.plan import Plan
 from lib.workflow.start import killed
 
@@ -138,3 +138,23 @@ def test_archived_run_without_model_is_done(tmp_path):
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, LSH)] == ["done", "missing"]
     assert found[LSH].error == "predictions.parquet"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_study_is_followed(plan, tmp_path, monkeypatch, capsys, terminal):
+    """Two of the runs are known, of 100 seconds each, and 150 of these are done; the others count as their mean."""
+    write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=100.0)
+    beat(plan, LSH, epoch=1.5, epochs=3, loss=2.25, started=moment(-50 / 60), ends=moment(50 / 60))
+    (tmp_path / "log").write_text("3 of 40 steps (7%) done\n4 of 40 steps (10%) done\n")
+    parents = iter([7, 7, 7, 1])  # it is orphaned after two views
+    monkeypatch.setattr("os.getppid", lambda: next(parents))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    follow(plan, str(tmp_path / "log"))
+    shown, number = capsys.readouterr().out.split("\x1b[4F\x1b[J"), len(progress(plan))
+    assert len(shown) == 1 + terminal
+    bar, *running = shown[-1].splitlines()
+    assert f"{150 / number:3.0f} %" in bar
+    assert bar.endswith(f"1 of {number} runs, 4 of 40 steps")
+    assert max(map(len, [bar, *running])) <= 80
+    assert [line.split() for line in running[2:]] == [[LSH.path, "1.5/3", "2.250"]] * terminal

@@ -1,6 +1,9 @@
+import itertools
+import re
+
 import numpy as np
 import pytest
-from run_records import scope_of, write_baseline, write_predictions, write_run
+from run_records import scope_of, write_predictions, write_run
 
 from lib.results.kinds.significance import AnswerTable
 
@@ -10,12 +13,11 @@ WRONG = {"tfidf": 60, "sdpa": 10, "favor-m64": 12, "lsh-h2-c64": 64}
 """As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95, 94 and 68 %."""
 
 
-def written(folder):
+def written(folder, wrong=WRONG, datasets=("imdb",), seeds=(0,)):
     folders = []
-    for model, wrong in WRONG.items():
-        predicted = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
-        tfidf = model == "tfidf"
-        run = write_baseline(folder, "imdb", 0.5) if tfidf else write_run(folder, "finetune", model, "imdb")
+    for (model, count), dataset, seed in itertools.product(wrong.items(), datasets, seeds):
+        predicted = np.where(np.roll(np.arange(200), 2 * seed) < count, 1 - LABELS, LABELS)
+        run = write_run(folder, "finetune", model, dataset, seed)
         folders.append(write_predictions(run, NAMES, LABELS, predicted))
     return folders
 
@@ -29,6 +31,13 @@ def test_answer_in_one_row(tmp_path):
     assert row["shown_better"] == "sdpa, favor-m64 (than tfidf)"
     assert row["shown_worse"] == "lsh-h2-c64 (than sdpa)"
     assert row["no_significant_difference"] == "lsh-h2-c64 (from tfidf); favor-m64 (from sdpa)"
+    (said,) = table.headlines
+    assert "sdpa has 95.0 % macro-F1, the highest of 4 models, and favor-m64 94.0 %; the difference of 1.0" in said
+    assert said.endswith(
+        "(95 % interval over documents: -0.4 to 2.4) may be chance after correction for 5 comparisons."
+    )
+    html = table.to_html()
+    assert html.index(said) < html.index("<table") < html.index(table.note[:40])
     assert "One seed: there is no variance over seeds" in table.note
     assert "all 5 comparisons" in table.note
 
@@ -44,3 +53,25 @@ def test_answer_with_equal_means(tmp_path):
     shown = scope_of(folders, {"finetune": ["imdb"]}, ["sdpa", "favor-m64"], reference="sdpa")
     (row,) = AnswerTable(kind="answer", stage="finetune").make(shown).frame.to_dict("records")
     assert row["highest"].split(", ") == ["favor-m64", "sdpa"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "seeds", "beginning", "end"),
+    [
+        (10, (0,), " with 1 seed, sdpa has 95.0 % macro-F1 and tfidf 70.0 %; the", "is significant (one seed)."),
+        (60, (0,), " with 1 seed, sdpa has 70.0 % macro-F1 and tfidf 70.0 %; the", "may be chance."),
+        (56, (0, 1, 2), " of imdb with 3 seeds, sdpa has 72.0 %", "after correction for 2 comparisons."),
+    ],
+)
+def test_sentence_of_two_models(tmp_path, wrong, seeds, beginning, end):
+    """The reference is the worse one, so that the difference and its interval change their signs."""
+    datasets = ["imdb", "arxiv"][: len(seeds)]
+    folders = written(tmp_path, {"tfidf": 60, "sdpa": wrong}, datasets, seeds)
+    scope = scope_of(folders, {"finetune": datasets}, ["sdpa", "tfidf"], reference="tfidf")
+    said, *others = AnswerTable(kind="answer", stage="finetune", confidence=0.9).make(scope).headlines
+    assert len(others) == len(datasets) - 1
+    assert said.startswith(f"On 200 test texts{beginning}")
+    assert said.endswith(f" {end}")
+    over = "documents and seeds" if len(seeds) > 1 else "documents"
+    size, *ends = re.search(rf"of (\S+) points \(90 % interval over {over}: (\S+) to (\S+)\)", said).groups()
+    assert float(ends[0]) < float(size) == (60 - wrong) / 2 < float(ends[1])

@@ -53,3 +53,15 @@ def test_confusion_of_words(tmp_path):
     write_group_predictions(folder, [(4, [0, None, 1], [0, 0, 0]), (4, [1], [1])])
     axes = drawn([folder]).axes[0]
     assert cells_of(axes) == {(0, 0): "100 %\n1", (1, 0): "50 %\n1", (1, 1): "50 %\n1"}
+
+
+def test_confusion_of_the_best_two(tmp_path):
+    """By F1 on validation, whatever it is on test, unless the settings name models."""
+    folders, scores = [], {"sdpa": 0.4, "lsh-h2-c64": 0.9, "favor-m64": 0.7}
+    for model, score in scores.items():
+        run = write_run(tmp_path, "finetune", model, "imdb", eval_f1_macro=score, test_f1_macro=1 - score)
+        folders.append(write_predictions(run, NAMES, [0, 1], [0, 1]))
+    scope = scope_of(folders, {"finetune": ["imdb"]}, list(scores))
+    for named, shown in ((None, ["lsh-h2-c64", "favor-m64"]), (list(scores), list(scores))):
+        figure = ConfusionFigure(kind="confusion", stage="finetune", models=named).draw(scope)
+        assert [axes.get_title("left") for axes in figure.axes[:-1]] == shown  # the last one has the colours

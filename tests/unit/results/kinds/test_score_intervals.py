@@ -25,12 +25,13 @@ def test_bars_are_intervals(tmp_path):
     scope = scope_of(folders, {"finetune": ["arxiv"]}, list(WRONG), baseline="tfidf")
     (axes,) = ScoreIntervalsFigure(kind="score_intervals", stage="finetune", confidence=0.9).draw(scope).axes
     paired = paired_predictions(scope.grid("finetune"))
-    points = {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
-    assert set(points) == set(WRONG) - {"tfidf"}
-    for (model, score), bar in zip(points.items(), axes.collections, strict=True):
-        assert score == pytest.approx(100 - WRONG[model] / 2)
-        ends = paired.score(paired.models.index(model)).score_interval(0.9)
-        assert bar.get_segments()[0][:, 0].tolist() == pytest.approx([100 * end for end in ends])
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["favor-m64", "sdpa", "favor-m128", "tfidf"]  # the best one first
+    (lines,) = axes.collections
+    for model, bar, ends in zip(names, axes.patches, lines.get_segments(), strict=True):
+        assert bar.get_width() == pytest.approx(100 - WRONG[model] / 2)
+        expected = paired.score(paired.models.index(model)).score_interval(0.9)
+        assert ends[:, 0].tolist() == pytest.approx([100 * end for end in expected])
     assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval\nover documents"]
 
 
