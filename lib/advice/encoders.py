@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,13 +38,8 @@ class PublishedEncoder:
         architecture: what its `config.json` changes from the defaults of transformers.
         pooling: how its authors make a vector of a text: `mean` or `first` token.
         head: whether it was published with the head that predicts masked words.
-        languages: how many it was trained on; 1 is English.
-        year: of its publication.
-        millions: its weights without a head.
-        licence: of its weights.
-        seconds: CPU seconds that one core takes for a document of 400 words.
-
-    In a folder of the user, the last five are unknown.
+        facts: year of publication, millions of weights without a head, number of languages (1 is English), licence, and
+            CPU seconds that one core takes for a document of 400 words; none of a folder of the user.
     """
 
     name: str
@@ -52,11 +47,7 @@ class PublishedEncoder:
     architecture: Mapping[str, Any]
     pooling: Literal["mean", "first"] = "mean"
     head: bool = True
-    languages: int | None = None
-    year: int | None = None
-    millions: float | None = None
-    licence: str | None = None
-    seconds: float = math.nan
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -102,24 +93,6 @@ ENCODERS = {
 
 SMALL, MASKED, MULTILINGUAL = (ENCODERS[name] for name in ("minilm", "bert", "xlm-r"))
 """The small one has no head for masked language modelling, so it is only for labelled texts."""
-
-
-def encoder_within(
-    seconds: float, documents: int, *, labelled: bool, multilingual: bool, frozen: bool
-) -> PublishedEncoder:
-    """Return the first encoder of the table that reads texts within a time, or the fastest if none does.
-
-    Args:
-        seconds: CPU seconds of one core.
-        documents: how many documents of 400 words it reads. A training reads each about three times per epoch.
-        labelled: whether the texts have labels; without, it learns to predict masked words, by its published head.
-        multilingual: whether they are in other languages than English.
-        frozen: whether it reads without training. Then those that were trained to give vectors come first.
-    """
-    able = [each for each in ENCODERS.values() if each.head or (labelled and (frozen or not each.static))]
-    able = [each for each in able if (each.languages != 1) == multilingual]
-    fast = [each for each in able if each.seconds * documents <= seconds]
-    return min(fast, key=lambda each: each.head == frozen) if fast else min(able, key=lambda each: each.seconds)
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:

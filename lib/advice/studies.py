@@ -157,7 +157,8 @@ def _compare(report: dict[str, Any], models: list[str], encoder: str) -> None:
     if len(models) < 2:
         for name in ("answer", "significance"):
             del report["tables"][name]
-        del report["opens_with"], report["reference"]
+        report["opens_with"].remove("answer")
+        del report["reference"]
 
 
 def title(question: Question) -> str:

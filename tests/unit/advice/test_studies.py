@@ -51,7 +51,7 @@ def test_study_of_a_published_encoder_loads(labelled, multilingual):
         assert experiment.models[encoder.name].max_tokens == 512
         assert experiment.backbones[segments].segment == 512
         assert experiment.encoders[encoder.name].repository == encoder.title
-        assert made.report.opens_with == ["answer"]
+        assert made.report.opens_with == ["answer", "f1_intervals", "classes", "errors"]
     else:
         own = experiment.corpora["texts"]
         assert (own.short.articles, own.long.articles, own.held_out.articles) == (0, 900, 100)
@@ -84,7 +84,7 @@ def test_rows_that_a_study_lacks_leave_one_that_loads():
     assert list(made.experiment.models) == ["tfidf", "minilm-frozen"]
     assert (made.report.reference, made.report.analyses) == ("minilm-frozen", {})
     made = of_encoder(minilm, seeds=1, trained=False, frozen=False)
-    assert (list(made.experiment.models), list(made.report.tables)) == (["tfidf"], ["f1"])
+    assert (list(made.experiment.models), list(made.report.tables)) == (["tfidf"], ["f1", "classes", "errors"])
 
 
 def test_study_of_fewer_documents_draws_them():
