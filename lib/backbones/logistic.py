@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 from scipy.special import softmax
 
@@ -51,6 +52,15 @@ class LogisticBackbone(contract.TextBackbone):
     classifier: Any
     """Pipeline of the step that makes features of texts, and the regression."""
 
+    def require_classes(self, labels: pd.Series) -> None:
+        """Refuse documents that are all of one class.
+
+        Raises:
+            DataError: they are.
+        """
+        if labels.nunique() < 2:
+            raise DataError("only one class in training; expected at least two. Add documents of the others.")
+
     def decision(self, features: Any, labels: Any, read: Callable[[Any], Any]) -> Any:
         """Return the regression, fitted; the best one on validation where there is a choice.
 
@@ -61,14 +71,11 @@ class LogisticBackbone(contract.TextBackbone):
 
         Raises:
             ConfigError: there is a choice, but no validation.
-            DataError: the documents are of one class, or too few for folds.
+            DataError: a class has too few documents for folds.
         """
         from sklearn.model_selection import StratifiedKFold, cross_val_score  # starts slowly
 
         settings, validation = self.parameters, self.validation
-        counts = np.unique(labels, return_counts=True)[1]
-        if len(counts) < 2:
-            raise DataError("only one class in training; expected at least two. Add documents of the others.")
         strengths = STRENGTHS if isinstance(settings.C, str) else (settings.C,)
         weights = WEIGHTS if settings.class_weight == "validation" else (settings.class_weight,)
         tried = [{"C": strength, "class_weight": weight} for strength in strengths for weight in weights]
@@ -80,8 +87,8 @@ class LogisticBackbone(contract.TextBackbone):
         if len(tried) == 1:
             return models[0].fit(features, labels)
         if settings.C == "folds":
-            if min(counts) < FOLDS:
-                few = f"a class has {min(counts)} training documents; expected {FOLDS}, one for each fold"
+            if (fewest := np.unique(labels, return_counts=True)[1].min()) < FOLDS:
+                few = f"a class has {fewest} training documents; expected {FOLDS}, one for each fold"
                 raise DataError(f"{few}. Add some, or set C to a number.")
             folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
             scores = [cross_val_score(each, features, labels, scoring="f1_macro", cv=folds).mean() for each in models]

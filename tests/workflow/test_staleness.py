@@ -121,7 +121,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the baseline's arithmetic": (
-        ("lib/backbones/logistic.py", "LogisticRegression(**(each", 'LogisticRegression(solver="saga", **(each'),
+        ("lib/backbones/logistic.py", "LogisticRegression(max_iter", 'LogisticRegression(solver="saga", max_iter'),
         lambda run: "tfidf" in run,
     ),
     "one mechanism's parameter in the configuration": (

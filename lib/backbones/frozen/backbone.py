@@ -31,6 +31,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
 
     def fit(self, texts: pd.Series, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
+        self.require_classes(labels)
         if (settings := self.parameters.terms()) is not None:
             self.terms = _vectorizer(settings).fit(texts)
         features = self._features(texts)

@@ -36,6 +36,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
 
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
+        self.require_classes(labels)
         settings, texts = self.parameters, self._read(texts)
         single = vectorizer(settings)
         vectors = PairVectors(single) if isinstance(texts, pd.DataFrame) else single

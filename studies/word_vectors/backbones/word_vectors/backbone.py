@@ -39,6 +39,7 @@ class Backbone(LogisticBackbone, contract.TextClassifier):
                 "backbone.vectors_folder: missing. Expected the folder of word vectors, which the rule "
                 "`train_word_vectors` makes."
             )
+        self.require_classes(labels)
         self._read_vectors(settings.vectors_folder)
         self.rarity: dict[str, float] = {}
         self.most_rare = 1.0
