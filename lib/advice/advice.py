@@ -136,7 +136,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     recipe = Recipe.model_validate(encoder.recipe(own.splits["train"], labelled=own.labelled))
     cut = np.minimum(lengths, limit)
     compared = [row(each, turns[each], recipe, cut, own, hardware) for each in [*models][1:]]
-    gain = forecast({row.name.rpartition("-")[2] for row in quick.rows}) if quick else None
+    gain = forecast({row.name.rpartition("-")[2] for row in quick.rows}, language) if quick else None
     parts = [quick_answer(quick)] if quick else []
     parts.append(training_answer(encoder, size, rows, gain, name))
     if question.minutes is not None:

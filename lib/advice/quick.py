@@ -172,18 +172,19 @@ class Forecast(NamedTuple):
     """Least and most minutes of a training there."""
 
 
-def forecast(rows: Collection[str], files: Path = PAST_FILES) -> Forecast | None:
+def forecast(rows: Collection[str], language: str, files: Path = PAST_FILES) -> Forecast | None:
     """Return the forecast; None if there are too few past files.
 
     A gain is the macro-F1 after fine-tuning minus that of the best quick row, of those that are at hand.
 
     Args:
         rows: columns of the quick rows at hand, `tfidf` and `frozen`.
+        language: of the texts; past files of others do not count.
         files: table of the past files.
 
     Source: the interval for one more value of a normal distribution, Geisser (1993), Predictive Inference, chapter 2.
     """
-    past = pd.read_csv(files).dropna(subset=["fine_tuned", *rows])
+    past = pd.read_csv(files).dropna(subset=["fine_tuned", *rows]).query("language == @language")
     if len(past) < PAST:
         return None
     gains = (past["fine_tuned"] - past[[*rows]].max(axis=1)).to_numpy()

@@ -60,15 +60,18 @@ def test_classes_of_fewer_documents_than_folds_are_left_out():
 
 def test_forecast_is_of_the_gains_over_the_rows_at_hand(tmp_path):
     gains = [1.0, 2.0, 3.0, 2.0, 2.0]
-    lines = [f"f{n},1000,2,80.0,{84.0 + n},{84.0 + n + gain},{10 + n}" for n, gain in enumerate(gains)]
-    (tmp_path / "past.csv").write_text("\n".join(["file,documents,classes,tfidf,frozen,fine_tuned,minutes", *lines]))
-    found = forecast({"tfidf", "frozen"}, tmp_path / "past.csv")
+    lines = [f"f{n},en,1000,2,80.0,{84.0 + n},{84.0 + n + gain},{10 + n}" for n, gain in enumerate(gains)]
+    (tmp_path / "past.csv").write_text(
+        "\n".join(["file,language,documents,classes,tfidf,frozen,fine_tuned,minutes", *lines])
+    )
+    found = forecast({"tfidf", "frozen"}, "en", tmp_path / "past.csv")
     reach = 1.533 * np.std(gains, ddof=1) * np.sqrt(1.2)
     assert (found.low, found.high) == pytest.approx((2 - reach, 2 + reach), abs=1e-3)
     assert (found.files, found.held, found.minutes) == (5, 3, (10, 14))
-    alone = forecast({"tfidf"}, tmp_path / "past.csv")
+    assert forecast({"tfidf", "frozen"}, "de", tmp_path / "past.csv") is None
+    alone = forecast({"tfidf"}, "en", tmp_path / "past.csv")
     assert (alone.low + alone.high) / 2 == pytest.approx(8.0), "fine-tuned less 80"
     (tmp_path / "past.csv").write_text(
-        "\n".join(["file,documents,classes,tfidf,frozen,fine_tuned,minutes", *lines[:3]])
+        "\n".join(["file,language,documents,classes,tfidf,frozen,fine_tuned,minutes", *lines[:3]])
     )
-    assert forecast({"tfidf"}, tmp_path / "past.csv") is None
+    assert forecast({"tfidf"}, "en", tmp_path / "past.csv") is None
