@@ -45,7 +45,7 @@ demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another stu
 	@results=$(RESULTS); test -n "$$results" && mkdir -p $$results || exit 1; log=$$results/snakemake.log; echo "Log: $$log"; \
 		$(BIN)/python scripts/tools/status.py --configfile $(STUDY_FILE) --follow $$log & view=$$!; \
 		$(SNAKEMAKE) $(DEMO) --quiet reason host > $$log 2>&1; status=$$?; kill $$view; wait $$view 2> /dev/null; \
-		test $$status = 0 || awk '/Error|Exception/ {found = 1} found' $$log; exit $$status
+		test $$status = 0 || awk '/Error|Exception/ {found = 1} found' $$log >&2; exit $$status
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
 		do echo; cat $$table; done; echo; \
@@ -57,7 +57,7 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 # If it is killed, half a report has another name.
 report: setup ## Make the HTML report of a finished study: CONFIG=<file>, or STUDY=<name> for a demo
 	@results=$(RESULTS); test -n "$$results" || exit 1; log=$$results/.report.log; mkdir -p $$results; \
-		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --report $$results/.report.html > $$log 2>&1 || { cat $$log; exit 1; }; \
+		$(SNAKEMAKE) --configfile $(REPORTED) $(PLAIN) --report $$results/.report.html > $$log 2>&1 || { cat $$log >&2; exit 1; }; \
 		mv $$results/.report.html $$results/report.html && echo "Report: $$results/report.html"
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it
