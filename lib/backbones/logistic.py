@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
-from scipy.special import softmax
 
 from lib.backbones import contract
 from lib.backbones.fitted import NUMBERS, Fit, require_shape
@@ -52,7 +50,7 @@ class LogisticBackbone(contract.TextBackbone):
     classifier: Any
     """Pipeline of the step that makes features of texts, and the regression."""
 
-    def require_classes(self, labels: pd.Series) -> None:
+    def require_classes(self, labels: Any) -> None:
         """Refuse documents that are all of one class.
 
         Raises:
@@ -131,6 +129,8 @@ class LogisticBackbone(contract.TextBackbone):
         if self.parameters.decision == "logistic":
             probabilities[:, regression.classes_] = regression.predict_proba(features)
             return probabilities
+        from scipy.special import softmax  # a plan needs no statistics
+
         scores = regression.decision_function(features)
         of_classes = np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
         probabilities[:, regression.classes_] = softmax(of_classes, axis=1)
