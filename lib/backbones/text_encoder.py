@@ -140,7 +140,7 @@ class StateEncoder(TextEncoder):
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """Yield the tokens of each text that are read, without those that enclose it."""
         most = self.settings.max_tokens
-        kept = None if most is None else most - len(self.before) - len(self.behind)
+        kept = None if most is None else max(0, most - len(self.before) - len(self.behind))
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             part = [*texts[start : start + TEXTS_AT_ONCE]]
             yield from (each.ids[:kept] for each in self.core.encode_batch_fast(part, add_special_tokens=False))
