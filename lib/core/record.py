@@ -183,6 +183,8 @@ class RunRecord(NamesRun):
     """Name of an imported run in its original records; None = a run of this project."""
     digest: str | None = None
     """SHA-256 of all other fields, to detect edits; None = unknown."""
+    score: str | None = Field(None, exclude_if=unset)
+    """Metric that tables call F1; None = the only one of such a name."""
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of a history row); `eval_*` (validation) and `test_*` of the model kept, as far as its
     task scores them; `featureless_*` of a classifier of texts, the share of the documents of a split without a feature;

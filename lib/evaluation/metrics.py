@@ -101,7 +101,7 @@ def regression_metrics(labels: ArrayLike, predictions: ArrayLike) -> dict[str, f
         RunError: a prediction is NaN or inf.
     """
     labels, predictions = (np.asarray(each, dtype=np.float64) for each in (labels, predictions))
-    _check_finite(predictions[:, None])
+    require_finite(predictions[:, None])
     told = min(map(_values, (labels, predictions))) > 1
     return {
         "pearson": float(pearsonr(labels, predictions).statistic) if told else 0.0,
@@ -135,7 +135,7 @@ def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
     if labels.min() < 0 or labels.max() >= classes:
         found = f"labels run from {labels.min()} to {labels.max()}"
         raise DataError(f"{found}; expected 0 to {classes - 1}. Fix the labels, or list every class in `labels`.")
-    _check_finite(probabilities)
+    require_finite(probabilities)
 
 
 def _values(numbers: ArrayLike) -> int:
@@ -143,7 +143,7 @@ def _values(numbers: ArrayLike) -> int:
     return len(np.unique(numbers))
 
 
-def _check_finite(predictions: np.ndarray) -> None:
+def require_finite(predictions: np.ndarray) -> None:
     """Refuse predictions [n, C] that are NaN or inf."""
     if broken := (~np.isfinite(predictions)).any(axis=1).sum():
         found = f"{broken} of {len(predictions)} predictions are NaN or inf: the training has diverged."

@@ -89,10 +89,8 @@ class Reader(ABC):
     @property
     def columns(self) -> list[str]:
         """Columns of `answers`, in order."""
-        if self.settings.task.numbers:
-            return ["id", "prediction"]
-        if self.settings.task.label_per != "document":
-            return ["id", "labels" if self.settings.task.label_per == "word" else "spans"]
+        if not self.settings.classifies:
+            return ["id", {"number": "prediction", "word": "labels", "span": "spans"}[self.settings.task.label_form]]
         decided, passages = self.decisions.confidence is not None, bool(self.passages)
         return ["id", "label", *["decided"] * decided, *sorted(self.names), *["passages"] * passages]
 
@@ -107,11 +105,11 @@ class Reader(ABC):
         cleaned = [self._cleaned(record) for record in records]
         found, task = self.predictions(cleaned, read), self.settings.task
         answers: dict[str, Any] = {"id": found["id"].to_numpy()}
-        if task.numbers:
+        if task.label_form == "number":
             answers["prediction"] = found["prediction"].to_numpy()
-        elif task.label_per == "word":
+        elif task.label_form == "word":
             answers["labels"] = [json.dumps([self.labels[each] for each in row]) for row in found["prediction"]]
-        elif task.label_per == "span":
+        elif task.label_form == "span":
             answers["spans"] = [json.dumps([[*map(int, span)] for span in row]) for row in found["prediction"]]
         else:
             probabilities = self.decisions.probabilities(np.stack(found["probabilities"]))

@@ -65,7 +65,7 @@ class TokenReader(Reader):
     def predictions(self, records: Sequence[Record], read: Callable[[int], object] = silent) -> pd.DataFrame:
         """See `Reader.predictions`; the longest documents come first, in the batches of an evaluation."""
         task, paired = self.settings.task, self.settings.texts != "single"
-        schema = part_schema(label_per=task.label_per, paired=paired, numbers=task.numbers)
+        schema = part_schema(task.label_form, paired=paired)
         rows: list[dict[str, Any]] = [
             # Numbers, since several documents may have the same id.
             {"id": str(place), "text": each.text, "label": None, "text_pair": each.text_pair or ""}

@@ -19,15 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import regex
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import resample
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import MOST_OF_VALUE, ConfigError, DataError, cut
 from lib.core.files import atomic_path, write_json
-from lib.core.labels import words
+from lib.core.labels import LabelForm, words
 from lib.preparing.folds import SPLITS, FoldSplits
 from lib.preparing.parts import PartWriter, part_schema
 from lib.preparing.settings.preparation import Preparation, Split
+from lib.preparing.stratified import stratified_splits
 from lib.reading.cells import whole_number
 from lib.reading.readers import read_records
 from lib.reading.same_texts import text_digest
@@ -111,7 +113,9 @@ class Index:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._columns = {"part": array("H"), "fold": array("H"), "label": array("H"), "text": array("Q")}
-        self._items_of_class = array("I")
+        # The classes of each document's items, how many have them, and where those of a document end: see `items`.
+        self._classes, self._items, self._ends = array("H"), array("I"), array("Q", [0])
+        self._label_form: LabelForm = "class"
         self.counts: dict[str, dict[str, Any]] = {}
         self.groups_are_numbers = True
 
@@ -121,25 +125,28 @@ class Index:
         label: float | list[Any] | None,
         text: str,
         split_of_fold: int = 0,
-        label_per: str = "document",
+        label_form: LabelForm = "class",
         text_pair: str | None = None,
     ) -> None:
         """Note a document.
 
         Args:
             part: number of its part.
-            label: number of its class, or those of its words, or spans, or a number that is no class; None = it has
-                none.
+            label: number of its class, or those of a set, or of its words, or spans, or a number that is no class; None
+                = it has none.
             text: text; only a digest of it is kept.
             split_of_fold: number of the split of its fold.
-            label_per: what bears a label.
+            label_form: what the label is.
             text_pair: its second text, which the digest covers as well; None = it is a single text.
         """
+        self._label_form = label_form
         number = UNLABELLED if label is None else label if isinstance(label, int) else 0
-        if label_per != "document":
-            items = [] if not isinstance(label, list) else label if label_per == "word" else marked(label, len(text))
-            counts = Counter(map(int, items))
-            self._items_of_class.extend(counts[each] for each in range(len(self._names)))
+        if label_form not in ("class", "number"):
+            items = [] if not isinstance(label, list) else marked(label, len(text)) if label_form == "span" else label
+            counts = Counter(int(each) for each in items if each >= 0)
+            self._classes.extend(counts)
+            self._items.extend(counts.values())
+            self._ends.append(len(self._items))
         digest = text_digest(text) if text_pair is None else text_digest(text, text_pair)
         values = (part, split_of_fold, number, int.from_bytes(digest, "little"))
         for column, value in zip(self._columns.values(), values, strict=True):
@@ -162,14 +169,26 @@ class Index:
         Args:
             chosen: true for a chosen document, `[documents]`.
         """
-        if not self._items_of_class:
+        if len(self._ends) == 1:
             return _class_counts(self.of_each("label")[chosen], self._names)
-        counts = np.asarray(self._items_of_class).reshape(-1, len(self._names))
-        return dict(zip(self._names, counts[chosen].sum(axis=0).tolist(), strict=True))
+        return dict(zip(self._names, self.items[chosen].sum(axis=0).A1.tolist(), strict=True))
+
+    def set_sizes(self, chosen: np.ndarray) -> dict[str, dict[str, int]]:
+        """Return how many of the chosen documents, if they have sets, have each number of classes."""
+        if self._label_form != "set":
+            return {}
+        counts = np.bincount(self.items[chosen].getnnz(axis=1)).tolist()
+        return {"documents_by_number_of_labels": {str(size): count for size, count in enumerate(counts) if count}}
+
+    @property
+    def items(self) -> sparse.csr_matrix:
+        """How many items of each document have each class, such as its words; of a set 0 or 1 [documents, classes]."""
+        parts = (np.asarray(part) for part in (self._items, self._classes, self._ends))
+        return sparse.csr_matrix(tuple(parts), shape=(len(self._ends) - 1, len(self._names)))
 
 
 _OF_FILES = (
-    "text", "text_pair", "id", "label", "label_per", "labels", "label_range", "values", "group", "dialect",
+    "text", "text_pair", "id", "label", "label_per", "label_set", "labels", "label_range", "values", "group", "dialect",
     "ground_truth_dialect",
 )  # fmt: skip
 """Settings of a preparation that the reading of its files has, too."""
@@ -210,7 +229,7 @@ def _collect(
                 raise DataError(
                     f"{where}: {settings.remove!r} (remove) takes more than {MOST_SECONDS} seconds. Simplify it."
                 ) from error
-            counts, label, per = index.counts[record.part], record.label, settings.label_per
+            counts, label, form = index.counts[record.part], record.label, settings.label_form
             counts["read"] += 1
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
             if label is None and record.part not in unlabelled:
@@ -223,10 +242,10 @@ def _collect(
                 counts["long"] += 1
             else:
                 text, *second = texts
-                if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
+                if form == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(f"{where}: has {len(label)} labels for {found} words. Expected one each.")
                 writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
-                index.add(numbers[record.part], label, text, split, per, *second)
+                index.add(numbers[record.part], label, text, split, form, *second)
                 index.groups_are_numbers &= record.group is None or str(whole_number(record.group)) == record.group
     if splits is not None:
         splits.check_spent()
@@ -238,8 +257,7 @@ def _collect(
 
 def _schema(settings: Preparation, group: pa.DataType | None) -> pa.Schema:
     """Return the schema of documents whose groups have this type."""
-    paired, numbers = settings.text_pair is not None, settings.label_range is not None
-    return part_schema(label_per=settings.label_per, group=group, paired=paired, numbers=numbers)
+    return part_schema(settings.label_form, group=group, paired=settings.text_pair is not None)
 
 
 def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np.ndarray:
@@ -252,7 +270,8 @@ def _assignment(index: Index, settings: Preparation, held_out: int | None) -> np
     given = None if given is None else given[there]
     assignment = np.full(len(there), -1, np.int8)
     try:
-        assignment[there] = assign_splits(labels[there], settings.classes, split, settings.balance, halved, given)
+        sets = index.items[there] if settings.label_form == "set" else None
+        assignment[there] = assign_splits(labels[there], settings.classes, split, settings.balance, halved, given, sets)
     except SplitError as error:
         error.sizes = _class_counts(labels[there], settings.classes)
         raise
@@ -279,11 +298,12 @@ def assign_splits(
     balance: float = 0,
     held_out: np.ndarray | None = None,
     given: np.ndarray | None = None,
+    sets: sparse.csr_matrix | None = None,
 ) -> np.ndarray:
     """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
 
-    Every draw is by class. Joined parts are split by two calls of scikit-learn's `train_test_split`: training from the
-    rest, then validation from test.
+    Every draw is by class, of sets by `stratified_splits`. Joined parts are split by two calls of scikit-learn's
+    `train_test_split`: training from the rest, then validation from test.
 
     Args:
         labels: numbers of the classes, `[documents]`; `UNLABELLED` in a test split without labels.
@@ -293,23 +313,29 @@ def assign_splits(
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
         given: number of the split that every document comes in, `[documents]`; None makes the splits.
+        sets: classes of the documents, if they are sets, `[documents, C]`; then `labels` say nothing.
 
     Raises:
-        DataError: a class, or a split, has too few documents.
+        DataError: a class (but of sets), or a split, has too few documents.
     """
     if given is not None:
         train, validation, test = (np.flatnonzero(given == number) for number in range(len(SPLITS)))
     else:
-        train, validation, test = _drawn_splits(labels, names, split, balance, held_out)
+        train, validation, test = _drawn_splits(labels, names, split, balance, held_out, sets)
 
     assignment = np.full(len(labels), -1, np.int8)
     for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
         wanted = split.documents.get(name, len(chosen))
         if wanted > len(chosen):
             raise SplitError(f"split.documents.{name}: {wanted:,}, but there are {_by_class(labels[chosen], names)}")
-        if wanted < len(chosen):
+        if wanted < len(chosen) and sets is not None:
+            chosen = chosen[stratified_splits(sets[chosen], [wanted, len(chosen) - wanted], split.seed)[0]]
+        elif wanted < len(chosen):
             chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
-        if name == "train" or given is None:
+        if sets is not None:
+            if not sets[chosen].nnz and (split.test_labels or name != "test"):
+                raise SplitError(f"{name}: none of its {len(chosen):,} documents has a label. Check 'label_set'.")
+        elif name == "train" or given is None:
             _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         elif not len(chosen):
             raise DataError(f"split.{split.given}: {name} has no document left. Expected at least one.")
@@ -320,7 +346,12 @@ def assign_splits(
 
 
 def _drawn_splits(
-    labels: np.ndarray, names: Sequence[str], split: Split, balance: float, held_out: np.ndarray | None
+    labels: np.ndarray,
+    names: Sequence[str],
+    split: Split,
+    balance: float,
+    held_out: np.ndarray | None,
+    sets: sparse.csr_matrix | None,
 ) -> list[np.ndarray]:
     """Return the documents of training, validation and test, drawn by class."""
     everything = np.arange(len(labels))
@@ -331,12 +362,12 @@ def _drawn_splits(
         groups = [_balanced(group, labels, split.seed, balance) for group in groups]
     if held_out is None:
         rest_share = round(split.validation + split.test, 12)
-        train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
+        train, rest = _halves(groups[0], labels, names, rest_share, split.seed, sets)
         test_share = split.test / (split.validation + split.test)
     else:
         train, rest = groups
         test_share = 0.5
-    return [train, *_halves(rest, labels, names, test_share, split.seed)]
+    return [train, *_halves(rest, labels, names, test_share, split.seed, sets)]
 
 
 def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
@@ -347,10 +378,17 @@ def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) ->
 
 
 def _halves(
-    group: np.ndarray, labels: np.ndarray, names: Sequence[str], second_share: float, seed: int
+    group: np.ndarray,
+    labels: np.ndarray,
+    names: Sequence[str],
+    second_share: float,
+    seed: int,
+    sets: sparse.csr_matrix | None,
 ) -> list[np.ndarray]:
     try:
         size = math.ceil(round(second_share * len(group), 9))  # scikit-learn takes 15 of 100 for a share of 0.07 + 0.07
+        if sets is not None:
+            return [group[each] for each in stratified_splits(sets[group], [len(group) - size, size], seed)]
         return train_test_split(group, test_size=size, stratify=labels[group], random_state=seed)
     except ValueError as error:
         found = _by_class(labels[group], names)
@@ -410,13 +448,29 @@ def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
             name: {
                 "documents": len(texts[name]),
                 "labels": index.class_counts(assignment == number),
+                **index.set_sizes(assignment == number),
                 "duplicate_texts": len(texts[name]) - len(np.unique(texts[name])),
             }
             for number, name in enumerate(SPLITS)
         },
         "shared_texts": shared,
     }
+    if index.set_sizes(assignment == 0):
+        _report_rare(index.class_counts(assignment == 0))
     for pair, count in shared.items():
         if count:
             logger.warning("texts of %s: %d documents; duplicates: drop keeps one of each text", pair, count)
     return summary
+
+
+FEW = 10
+"""Training documents of a class below which the log names it."""
+
+
+def _report_rare(documents: Mapping[str, int]) -> None:
+    """Say which classes have no training document, or only a few."""
+    absent = [name for name, count in documents.items() if not count]
+    rare = [name for name, count in documents.items() if 0 < count < FEW]
+    for names, what in ((absent, "no training document"), (rare, f"fewer than {FEW} training documents")):
+        if names:
+            logger.warning("%d classes have %s: %s", len(names), what, cut(", ".join(names), MOST_OF_VALUE))

@@ -1,47 +1,52 @@
 """Prepared parts: Parquet files with the columns `id`, `text` and `label`, whatever the raw format was.
 
-`label` is the number of the class, or a list of them with one entry per word (-100 = none), or a list of spans, pairs
-[start, end) of characters, or a number that is no class; it is null throughout in a corpus, and in a test split without
-labels. Documents that belong to groups have them in a further column `group`, and pairs of texts the second one in
-`text_pair`.
+`label` is the number of the class, or a sorted list of such numbers where documents have several, or a list of them
+with one entry per word (-100 = none), or a list of spans, pairs [start, end) of characters, or a number that is no
+class; it is null throughout in a corpus, and in a test split without labels. Documents that belong to groups have them
+in a further column `group`, and pairs of texts the second one in `text_pair`.
 """
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
+from lib.core.labels import LabelForm
 
 SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("label", pa.int64())])
 """Columns of documents without groups, with at most one label each."""
 
 
-LABELS = {"document": pa.int64(), "word": pa.list_(pa.int64()), "span": pa.list_(pa.list_(pa.int64()))}
-"""Type of the labels by what bears them."""
+LABELS: dict[LabelForm, pa.DataType] = {
+    "class": pa.int64(),
+    "number": pa.float64(),
+    "set": pa.list_(pa.int32()),
+    "word": pa.list_(pa.int64()),
+    "span": pa.list_(pa.list_(pa.int64())),
+}
+"""Type of the labels by their form."""
 
 
-def part_schema(
-    *,
-    label_per: Literal["document", "word", "span"],
-    group: pa.DataType | None = None,
-    paired: bool = False,
-    numbers: bool = False,
-) -> pa.Schema:
+def part_schema(label_form: LabelForm, *, group: pa.DataType | None = None, paired: bool = False) -> pa.Schema:
     """Return the schema of a part.
 
     Args:
-        label_per: what bears a label.
+        label_form: what the label of a document is.
         group: type of the groups, whole numbers or names; None = documents have none.
         paired: whether documents are pairs of texts.
-        numbers: whether labels are numbers, and no classes.
     """
-    schema = SCHEMA.set(2, pa.field("label", pa.float64() if numbers else LABELS[label_per]))
+    schema = SCHEMA.set(2, pa.field("label", LABELS[label_form]))
     schema = schema if group is None else schema.append(pa.field("group", group))
     return schema.append(pa.field("text_pair", pa.string())) if paired else schema
+
+
+def label_form_of(schema: pa.Schema) -> LabelForm:
+    """Return what the label of a document is in a prepared part."""
+    return next(form for form, kind in LABELS.items() if kind == schema.field("label").type)
 
 
 _GROUP_CHARACTERS = 1 << 24

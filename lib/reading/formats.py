@@ -34,7 +34,7 @@ _OBJECTS = "Expected one object per line, as pandas writes it with to_json(path,
 
 
 def read_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[tuple[Any, ...]]:
-    """Yield (id, text, label, group, fold, second text) of each document as the format gives them."""
+    """Yield (id, text, label, group, fold, second text, marks of classes) of each document as the format gives them."""
     row = characters = 0
     try:
         if path.exists() and not path.is_file():
@@ -86,11 +86,11 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns, _: Dialect) -
         # A buffer instead of prefetching: otherwise a row group as large as the file is loaded as a whole.
         file = stack.enter_context(pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False))
         check_columns(file.schema_arrow.names, columns, str(path))
-        wanted = [name for name in columns if name is not None]
+        wanted = [name for name in columns.names if name is not None]
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
             values = [
                 itertools.repeat(None) if name is None else (value.as_py() for value in batch.column(name))
-                for name in columns
+                for name in columns.names
             ]
             yield from zip(*values, strict=False)
 
@@ -154,7 +154,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialec
         # The first document has all columns, null where it has none; each has its texts.
         check_columns(list(entry), of_text if named else columns, where, dialect.encoding)
         named = True
-        yield tuple(None if name is None else entry.get(name) for name in columns)
+        yield tuple(None if name is None else entry.get(name) for name in columns.names)
 
 
 def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -40,6 +40,13 @@ class Columns(NamedTuple):
     group: str | None = None
     fold: str | None = None
     text_pair: str | None = None
+    marks: tuple[str, ...] | None = None
+    """Columns that say of one class each whether a document has it."""
+
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """The name of each value that a row gives."""
+        return (*self[:-1], *(self.marks or ()))
 
 
 def suffix_of(path: Path) -> str:
@@ -114,7 +121,7 @@ def check_columns(names: Sequence[str], columns: Columns, where: str, encoding: 
         where: file, and line where there is one.
         encoding: of the file.
     """
-    wanted = [name for name in columns if name is not None]
+    wanted = [name for name in columns.names if name is not None]
     missing = [name for name in wanted if name not in names]
     if half := next(filter(HALF.search, names if missing else wanted), None):
         raise DataError(f"{where}: the name of the column {half!r} {half_found(half, encoding)}.")

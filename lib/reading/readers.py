@@ -3,6 +3,7 @@
 Texts come out as they are in the file; what to keep of them is decided elsewhere.
 """
 
+import ast
 import contextlib
 import itertools
 import json
@@ -16,10 +17,12 @@ from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.core.labels import IGNORED
+from lib.preparing.settings.preparation import LabelSet
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, MISSING, cell_text, half_found
 from lib.reading.formats import class_names, column_names, read_rows
 from lib.reading.raw_files import Columns, suffix_of
+from lib.reading.same_texts import text_digest
 from lib.reading.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
@@ -34,8 +37,8 @@ class Record(NamedTuple):
     id: str
     text: str
     label: int | float | list[int] | list[Span] | None
-    """Number of the class, or one per word (-100 = none), or spans, or a number that is no class; None where no label
-    was asked for, or the value of the label means that there is none."""
+    """Number of the class, or those of a set in order, or one per word (-100 = none), or spans, or a number that is no
+    class; None where no label was asked for, or the value of the label means that there is none."""
     group: str | None = None
     """Name or number that scores can be grouped by; None if none was requested."""
     fold: Any = None
@@ -52,6 +55,7 @@ def read_records(
     label: str | None = None,
     labels: Sequence[str] = (),
     label_per: Literal["document", "word", "span"] = "document",
+    label_set: LabelSet | None = None,
     group: str | None = None,
     fold: str | None = None,
     ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
@@ -76,6 +80,7 @@ def read_records(
             name is a number, but not that of its class, as in `["1", "0"]` and `["2", "4"]`, labels must be names.
         label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
             -100 = no label. Spans are cleaned as by `lib.reading.spans.clean_spans`, and the log says how many were.
+        label_set: how several labels of a document are written, each by the same rule; None = it has one.
         group: column of a number or a name; None reads none.
         fold: column of the fold; None reads none.
         ground_truth: files by part that hold the labels of that part, by id or, without `id`, in the same order.
@@ -92,23 +97,28 @@ def read_records(
             a ground truth does not match its articles.
     """
     dialect, ground_truth = dialect or Dialect(), ground_truth or {}
+    given_as = None if label_set is None or label is None else label_set.given_as
     classes = _Classes(label, labels, values or {}) if label is not None and label_range is None else None
-    seen: set[str] = set()
+    seen: dict[str, bytes | None] = {}
     for part, paths in files.items():
         asked = None if part in unlabelled else label
         labelled = _Columned(ground_truth.get(part, ()), asked or "", ground_truth_dialect or dialect)
-        of_truth = bool(asked and labelled.paths)
-        truth = values_by_id(labelled.paths, labelled.own, labelled.dialect, id, part) if of_truth else {}
+        own_rows = given_as == "rows" and not labelled.paths
+        if asked and own_rows:
+            labelled = _Columned(paths, asked, dialect)
+        of_truth, several = bool(asked and labelled.paths), given_as == "rows"
+        truth = values_by_id(labelled.paths, labelled.own, labelled.dialect, id, part, several) if of_truth else {}
         if of_truth and id is None:
             _refuse_another_order(_Columned(paths, text, dialect), labelled)
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = dropped = 0
             repaired: Counter[str] = Counter()
-            columns = Columns(id, text, None if of_truth else asked, group, fold, text_pair)
+            marks = tuple(labels) if asked and given_as == "columns" else None
+            columns = Columns(id, text, None if of_truth or marks else asked, group, fold, text_pair, marks)
             if classes is not None and columns.label is not None:
                 classes.check_order(class_names(path, columns.label), path)
-            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
+            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, raw_pair, *marked) in enumerate(
                 read_rows(path, columns, dialect), start=1
             ):
                 where = f"{path}, document {rows}"
@@ -116,11 +126,15 @@ def read_records(
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
                     identity = _identity(raw_id, where, id or "id")
+                    digest = text_digest(str(raw_text), str(raw_pair)) if own_rows else None
+                    if identity in seen and own_rows and seen[identity] == digest and identity not in truth:
+                        continue  # a further label of a document
                     if identity in seen:
-                        raise DataError(f"{where}: the id {identity!r} comes twice. Expected every id once.")
-                    seen.add(identity)
+                        expected = "with one text" if own_rows else "once"
+                        raise DataError(f"{where}: the id {identity!r} comes twice. Expected every id {expected}.")
+                    seen[identity] = digest
                 body = _body(raw_text, where, text, dialect)
-                second = None if text_pair is None else _body(raw_pair[0], where, text_pair, dialect)
+                second = None if text_pair is None else _body(raw_pair, where, text_pair, dialect)
                 blank += not body or body.isspace()
                 if of_truth:
                     if identity not in truth:
@@ -139,6 +153,8 @@ def read_records(
                 elif label is not None and label_per == "span":
                     known, counts = _spans(raw_label, label, len(body), f"{where} ({identity!r})")
                     repaired.update(counts)
+                elif classes is not None and label_set is not None:
+                    known = classes.set_of(marked if marks else raw_label, label_set, where, repaired)
                 elif classes is not None:
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
                 of_group = None if group is None else _group(raw_group, group, where)
@@ -147,7 +163,12 @@ def read_records(
                 logger.warning("%s: dropped %d documents with characters that cannot be decoded", path, dropped)
             if repaired.total():
                 found = ", ".join(f"{name} {count}" for name, count in repaired.items())
-                logger.warning("%s: spans that overran their text, touched others or had no character: %s", path, found)
+                what = (
+                    "spans that overran their text, touched others or had no character"
+                    if label_set is None
+                    else ("labels that a document has more than once")
+                )
+                logger.warning("%s: %s: %s", path, what, found)
             if rows == blank and dialect.document == "line":
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
                 raise DataError(f"{path}: {what}. Expected documents with text in '{text}'.")
@@ -203,6 +224,51 @@ class _Classes:
         found = [None if cell_text(value) in no_label else self.number(value, where) for value in values]
         return [IGNORED if number is None else number for number in found]
 
+    def set_of(self, value: Any, given: LabelSet, where: str, twice: Counter[str]) -> list[int] | None:
+        """Return the classes of a document in order, each once; None = the document has none, or too few of them.
+
+        Args:
+            value: its labels, or with `columns` the mark of each class.
+            given: how they are written.
+            where: the document, for messages.
+            twice: counts each further time that the document has a label.
+        """
+        if given.given_as == "columns":
+            found = [self._is_marked(mark, name, where) for name, mark in zip(self._names, value, strict=True)]
+            numbers = None if None in found else [number for number, marked in enumerate(found) if marked]
+        else:
+            labels = value if isinstance(value, list) else self._parts(value, given.separator, where)
+            no_label = {MISSING} - self._spellings.keys()
+            every = [self.number(label, where) for label in labels if cell_text(label) not in no_label]
+            numbers = sorted({number for number in every if number is not None})
+            if more := sum(number is not None for number in every) - len(numbers):
+                twice["labels"] += more
+        return None if numbers is None or len(numbers) < given.at_least else numbers
+
+    def _parts(self, value: Any, separator: str | None, where: str) -> list[Any]:
+        """Return the labels of a text."""
+        if cell_text(value) == MISSING:
+            return []
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            if separator is None and isinstance(found := ast.literal_eval(str(value).strip()), list):
+                return found
+        if separator is not None and isinstance(value, str | int | float):
+            return [part for part in str(value).split(separator) if part.strip()]
+        shown = cut(repr(value), MOST_OF_VALUE)
+        expected = "a list" if separator is None else f"a text with {separator!r} between labels"
+        raise DataError(
+            f"{where}: '{self._column}' has {shown}; expected {expected}. 'label_set.separator' names another sign."
+        )
+
+    def _is_marked(self, mark: Any, name: str, where: str) -> bool | None:
+        """Return whether a mark says that a document has a class; None = that this is unknown."""
+        text = cell_text(mark)
+        if text in ("0", "1", "false", "true"):
+            return text in ("1", "true")
+        if text is not None and self._spellings.get(text, 0) is None:
+            return None
+        raise DataError(f"{where}: '{name}' has {cut(repr(mark), MOST_OF_VALUE)}; expected 0 or 1, or one of 'values'.")
+
     def check_order(self, names: Sequence[str], path: Path) -> None:
         """Refuse a file that gives a number the name of another class.
 
@@ -227,7 +293,12 @@ def _as_number(name: str) -> float | None:
 
 
 def values_by_id(
-    paths: Sequence[str | Path], column: str, dialect: Dialect, id: str | None = "id", part: str = ""
+    paths: Sequence[str | Path],
+    column: str,
+    dialect: Dialect,
+    id: str | None = "id",
+    part: str = "",
+    several: bool = False,
 ) -> dict[str, Any]:
     """Return the values of a column by the ids of the documents that they belong to.
 
@@ -237,9 +308,10 @@ def values_by_id(
         dialect: how the files are written.
         id: column of the ids; None = the documents are numbered, as those of `part`.
         part: of the documents.
+        several: a document may have several values, which become a list.
 
     Raises:
-        DataError: a file cannot be read, lacks a column, or has an id twice.
+        DataError: a file cannot be read, lacks a column, or has an id twice, unless there may be several values.
     """
     found: dict[str, Any] = {}
     number = itertools.count()
@@ -252,6 +324,9 @@ def values_by_id(
                 _refuse_half(cell, where, name, dialect.encoding)
             named = is_xml or id is not None
             identity = _identity(raw_id, where, id or "id") if named else f"{part}-{next(number)}"
+            if several:
+                found.setdefault(identity, []).append(value)
+                continue
             if identity in found:
                 raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each document.")
             found[identity] = hyperpartisan if is_xml else value

@@ -28,7 +28,7 @@ def read_table(stream: IO[bytes], path: Path, columns: Columns, dialect: Dialect
     quoted = _quoted(path, dialect)
     header = dialect.columns or next(rows, [])
     check_columns(header, columns, str(path), dialect.encoding)
-    places = [None if name is None else header.index(name) for name in columns]
+    places = [None if name is None else header.index(name) for name in columns.names]
     names = list(header) if len(header) > 1 else None  # a single column may hold a text like its name
     # Who says how marks are escaped, or which ones there are, says that there are some.
     said = dialect.quotes is not None or dialect.quotechar or (quoted and dialect.escape)
@@ -76,7 +76,7 @@ def _fits(path: Path, columns: Columns, dialect: Dialect, *, may_be_cut: bool) -
         rows = iter(_Rows(lines, path, dialect))
         try:
             header = dialect.columns or next(rows, [])
-            return {*columns} - {None} <= {*header} and all(len(row) in (0, len(header)) for row in rows)
+            return {*columns.names} - {None} <= {*header} and all(len(row) in (0, len(header)) for row in rows)
         except csv.Error:
             return may_be_cut and next(lines, None) is None
         except DAMAGE:

@@ -46,6 +46,8 @@ class ResultSettings(KindSettings):
     """Whether these predictions must hold probabilities of classes, which only those of documents do."""
     needs_classes: ClassVar[bool] = False
     """Whether these predictions must be classes, which spans are not."""
+    takes_sets: ClassVar[bool] = False
+    """Whether these predictions may be sets of classes."""
     needs_training: ClassVar[bool] = False
     """Whether the runs of its stages must have a training loop, as some of them do."""
     needs_published: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lib.core.extensions import load, part
+from lib.core.labels import LabelForm
 from lib.core.settings import known
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.graph import Graph
@@ -14,6 +15,14 @@ SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep n
 """Why a stage with a search leaves no model to start from, by the section of the search."""
 _TEXTS = {"single": "single texts", "together": "pairs read together", "separately": "pairs read separately"}
 """What documents are, in words."""
+_LABELS: dict[LabelForm, str] = {
+    "class": "a class per document",
+    "number": "a number per document",
+    "set": "a set of classes per document",
+    "word": "a label per word",
+    "span": "a label per span",
+}
+"""What labels are, in words."""
 
 
 def fit_errors(graph: Graph, processes: int = 1) -> Iterator[str]:
@@ -68,12 +77,11 @@ def _labels(graph: Graph, at: Place) -> Iterator[str]:
         tokenizer = graph.tokenizer_of(at.model, at.entry)
         if not graph.experiment.tokenizers[tokenizer].enclose:
             yield f"tokenizers.{tokenizer}.enclose: false puts nothing between the two texts of {at.entry}"
-    if task.labelled and dataset.label_per != task.label_per:
-        yield f"{at}: {task.kind} needs a label per {task.label_per}, but {at.entry} has one per {dataset.label_per}"
-    elif task.labelled and task.numbers != (dataset.label_range is not None):
-        needed, found = ("numbers", "classes") if task.numbers else ("classes", "numbers")
-        yield f"{at}: {task.kind} needs {needed}, but datasets.{at.entry}.label_range makes its labels {found}"
-    elif task.labelled and not task.numbers:
+    if task.labelled and dataset.label_form != task.label_form:
+        needed, found = (_LABELS[each.label_form] for each in (task, dataset))
+        settings = "label_per, label_range and label_set decide"
+        yield f"{at}: {task.kind} needs {needed}, but {at.entry} has {found}, as its {settings}"
+    elif task.labelled and task.label_form != "number":
         yield from (f"{at}.task.{error}" for error in task.label_errors(dataset.labels))
 
 
@@ -154,8 +162,8 @@ def _best_settings(graph: Graph, at: Place) -> Iterator[str]:
         yield f"{place}: {source} does not search on {at.entry} with {searcher}. Add it there"
         return
     task = graph.work(searcher, source, at.entry).task
-    if searching.variants and (not task.labelled or task.label_per != "document" or task.numbers):
-        yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
+    if searching.variants and not (task.labelled and task.label_form in ("class", "set")):
+        yield f"{place}: the best has the highest F1, which {task.kind}, the task of {source}, lacks"
     for settings in searching.tried():
         for key, sentence in settings_errors(at.work, settings):
             yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"

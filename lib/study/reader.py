@@ -40,7 +40,7 @@ class Validation(NamedTuple):
     probabilities: "np.ndarray"
     """Probability of each class [n, C]."""
     labels: "np.ndarray"
-    """Class of each document [n]."""
+    """Class of each document [n], or whether it has each class [n, C]."""
 
 
 class Columns(BaseSettings):
@@ -104,8 +104,8 @@ class ReaderSettings(BaseSettings):
 
     @property
     def classifies(self) -> bool:
-        """Whether it gives a document one of several classes."""
-        return self.task.label_per == "document" and self.task.labelled and not self.task.numbers
+        """Whether it gives a document one of several classes, or a set of them."""
+        return self.task.labelled and self.task.label_form in ("class", "set")
 
     def write(self, folder: Path, predictions: "pd.DataFrame | None" = None) -> None:
         """Write them to the folder of a model, with its predictions for validation if it classifies documents."""
@@ -117,7 +117,14 @@ class ReaderSettings(BaseSettings):
         from safetensors.numpy import save_file
 
         held_out = predictions[predictions["split"] == "validation"]
-        numbers = {"labels": held_out["label"].to_numpy(np.int64), "probabilities": np.stack(held_out["probabilities"])}
+        probabilities = np.stack(held_out["probabilities"])
+        if self.task.label_form == "set":
+            from lib.evaluation.label_sets import indicators
+
+            labels = indicators(held_out["label"], probabilities.shape[1]).toarray()
+        else:
+            labels = held_out["label"].to_numpy(np.int64)
+        numbers = {"labels": labels, "probabilities": probabilities}
         save_file(numbers, folder / VALIDATION)
 
 

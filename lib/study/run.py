@@ -92,7 +92,7 @@ class RunSettings(BaseSettings):
 
     @check
     def _parts_fit(self) -> Iterator[str]:
-        task, labelled = self.task, self.task.labelled and not self.task.numbers
+        task, labelled = self.task, self.task.labelled and self.task.label_form != "number"
         yield from parts_errors(task, self.recipe, self.backbone, starts=self.start is not None)
         yield from class_weight_errors(task, self.recipe, self.backbone, self.labels or ())
         if self.recipe and self.recipe.lora and self.start and not self.start.load_only_model_state:

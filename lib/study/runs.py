@@ -108,7 +108,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         settings["task"] |= {"teacher_backbone": imitated.backbone.model_dump(mode="json")}
     if variant:
         settings["variant"] = variant
-    if work.task.labelled and not work.task.numbers:
+    if work.task.labelled and work.task.label_form != "number":
         settings["labels"] = experiment.datasets[dataset].labels
     if reads_tokens:
         settings |= {"max_tokens": graph.max_tokens(model, dataset), "precision": experiment.precision}

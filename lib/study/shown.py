@@ -45,6 +45,9 @@ def not_kept(report: ReportSettings, runs: str) -> Iterator[str]:
 
 # Analyses
 
+UNLIKE = ("number", "set")
+"""Forms of labels that no analysis compares with a prediction."""
+
 
 def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
     """Return the entry of the stage's `data` that an analysis reads: the one it names, or the only one."""
@@ -101,7 +104,7 @@ def _analysis(graph: Graph, analysis: AnalysisSettings) -> Iterator[str]:
         yield f".stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
     if section and section.texts != "single":
         yield f".dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
-    elif analysis.needs_labels and (not section or section.label_range or not section.split.test_labels):
+    elif analysis.needs_labels and not (section and section.label_form not in UNLIKE and section.split.test_labels):
         yield f".dataset: test documents of {dataset} have no classes, which it compares. Name another"
     asked = analysis.models or _passing(graph, analysis)
     reasons = [f"{model} {reason}" for model in asked if (reason := _not_analysed(graph, analysis, model))]
@@ -129,7 +132,7 @@ def _files(graph: Graph, report: ReportSettings) -> Iterator[str]:
 def _documents(graph: Graph, settings: ResultSettings) -> Iterator[str]:
     for name in settings.datasets or graph.experiment.datasets:
         dataset = graph.experiment.datasets[name]
-        has_classes = dataset.label_per == "document" and dataset.label_range is None and dataset.split.test_labels
+        has_classes = dataset.label_form == "class" and dataset.split.test_labels
         if dataset.texts != "single" or not has_classes:
             yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
 
@@ -201,13 +204,14 @@ SOME = ("a training", "geometry")
 def _lacks(graph: Graph, settings: ResultSettings, model: str, stage: str, entry: str) -> list[str]:
     """Return what a run lacks that a table or figure shows."""
     task, dataset = graph.work(model, stage, entry).task, graph.experiment.datasets.get(entry)
-    predictions = settings.needs_predictions
+    predictions, form = settings.needs_predictions, task.label_form
     needs = {
         "a training": settings.needs_training and not graph.trains(model, stage, entry),
         "geometry": settings.needs_geometry and not graph.measures(model, stage, entry),
         "predictions": predictions and not task.predicts,
-        "classes": predictions and (task.numbers or (settings.needs_classes and task.label_per == "span")),
-        "probabilities": settings.needs_probabilities and task.label_per != "document",
+        "classes": predictions and (form == "number" or (settings.needs_classes and form == "span")),
+        "one class per document": predictions and form == "set" and not settings.takes_sets,
+        "probabilities": settings.needs_probabilities and form not in ("class", "set"),
         f"labels of {entry} on test (datasets.{entry}.split.test_labels)": predictions
         and dataset
         and not dataset.split.test_labels,
@@ -253,8 +257,8 @@ def _scores(graph: Graph, report: ReportSettings, settings: ResultSettings) -> I
                 split, _, metric = quantity(column).source.partition("_")
                 if split not in ("eval", "test"):
                     continue
-                if metric != "loss" and (metric in OF_NUMBERS) != task.numbers:
-                    predicted = "numbers" if task.numbers else "classes"
+                if metric != "loss" and (metric in OF_NUMBERS) != (task.label_form == "number"):
+                    predicted = "numbers" if task.label_form == "number" else "classes"
                     yield f": {column} is no score of {task.kind}, the task of {stage} on {entry}, with its {predicted}"
                 elif split == "test" and not dataset.split.test_labels:
                     yield f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name others"

@@ -53,46 +53,72 @@ class DocumentClassification(contract.Task):
         """See `lib.tasks.contract.Task.collator`."""
         from lib.tokens.batches import ClassificationCollator
 
-        return ClassificationCollator(tokenizer.pad_token_id, numbers=self.parameters.numbers)
+        return ClassificationCollator(tokenizer.pad_token_id, self.parameters.label_form, classes=len(self.labels))
 
-    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """See `lib.evaluation.metrics.classification_metrics`."""
+    def begin(self, split: str, tokens: Dataset) -> None:
+        """See `lib.tasks.contract.Task.begin`."""
+        self._split = split
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probabilities of classes [n, C] of a model's scores [n, C]."""
         from scipy.special import softmax
 
+        return softmax(scores, axis=-1)
+
+    def scores(self, split: str, labels: Sequence[int] | np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+        """Return the scores of a split, see `lib.evaluation.metrics.classification_metrics`.
+
+        Args:
+            split: name of the split; validation comes first.
+            labels: classes of the documents [n].
+            probabilities: of the classes [n, C].
+        """
         from lib.evaluation.metrics import classification_metrics
 
-        return classification_metrics(prediction.label_ids, softmax(prediction.predictions, axis=-1), self.labels)
+        return classification_metrics(labels, probabilities, self.labels)
+
+    def frame(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[Any],
+        probabilities: np.ndarray,
+        groups: Mapping[str, Sequence[Any]],
+    ) -> pd.DataFrame:
+        """Return the predictions, see `class_predictions`."""
+        return class_predictions(ids, labels, probabilities, groups)
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """See `scores`."""
+        return self.scores(self._split, prediction.label_ids, self.probabilities(prediction.predictions))
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`; `probabilities` has one number per class."""
-        from scipy.special import softmax
-
-        probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
-        return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, contract.groups(tokens))
+        probabilities = self.probabilities(output.predictions).astype(np.float32)
+        return self.frame(tokens["id"][:], tokens["label"][:], probabilities, contract.groups(tokens))
 
     def read(self, classifier: TextClassifier, documents: pd.DataFrame) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.read`."""
-        probabilities = classifier.class_probabilities(_texts(documents), len(self.labels))
+        return self._framed(documents, classifier.class_probabilities(_texts(documents), len(self.labels)))
+
+    def _framed(self, documents: pd.DataFrame, probabilities: np.ndarray) -> pd.DataFrame:
         groups = {"group": documents["group"]} if "group" in documents else {}
-        return class_predictions(documents["id"], documents["label"], probabilities, groups)
+        return self.frame(documents["id"], documents["label"], probabilities, groups)
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
         import pandas as pd
 
-        from lib.evaluation.metrics import classification_metrics
-
         classifier.fit(_texts(documents["train"]), documents["train"]["label"])
         frames: list[pd.DataFrame] = []
         metrics = {"featureless_train": classifier.featureless}
         for split, prefix in (("validation", "eval"), ("test", "test")):
-            found = self.read(classifier, documents[split])
+            rows = documents[split]
+            probabilities = classifier.class_probabilities(_texts(rows), len(self.labels))
             metrics[f"featureless_{split}"] = classifier.featureless
-            if found["label"].notna().all():
-                probabilities = np.stack(found["probabilities"])
-                scores = classification_metrics(found["label"].to_numpy(), probabilities, self.labels)
+            if rows["label"].notna().all():
+                scores = self.scores(split, rows["label"].to_numpy(), probabilities)
                 metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
-            frames.append(found.assign(split=split))
+            frames.append(self._framed(rows, probabilities).assign(split=split))
         return pd.concat(frames, ignore_index=True), metrics
 
 

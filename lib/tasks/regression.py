@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from lib.core.labels import LabelForm
 from lib.preparing.settings.document_form import Texts
 from lib.tasks import contract
 from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
@@ -24,7 +25,7 @@ NAME = "number"
 class Settings(ClassifierSettings):
     """Regression: predicts a number for a document or a pair of texts, such as the similarity of the pair."""
 
-    numbers: ClassVar[bool] = True
+    label_form: ClassVar[LabelForm] = "number"
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
 
     kind: Literal["regression"]

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from lib.backbones.settings import BACKBONES, Ability, BackboneSettings
 from lib.core.extensions import packages
 from lib.core.kinds import Axis, KindSettings
+from lib.core.labels import LabelForm
 from lib.preparing.settings.document_form import Texts
 
 
@@ -22,10 +23,8 @@ class TaskSettings(KindSettings):
     """Ability that a backbone needs to solve it without a training loop or trained weights; None = no backbone can."""
     labelled: ClassVar[bool] = False
     """Whether documents need labels."""
-    label_per: ClassVar[Literal["document", "word", "span"]] = "document"
-    """Unit that has a label, if the task needs labels."""
-    numbers: ClassVar[bool] = False
-    """Whether labels are numbers rather than classes."""
+    label_form: ClassVar[LabelForm] = "class"
+    """What the label of a document is, if the task needs labels."""
     weighs_classes: ClassVar[bool] = False
     """Whether its loss is the cross-entropy of documents alone, so that classes can have weights."""
     texts: ClassVar[tuple[Texts, ...]] = ("single",)
@@ -38,6 +37,11 @@ class TaskSettings(KindSettings):
     """Epoch whose model is kept by default."""
     splits: ClassVar[tuple[str, ...]] = ("train", "validation")
     """Splits that a run reads."""
+
+    @property
+    def score(self) -> str | None:
+        """Metric that tables call F1, where several are; None = the one that its runs have."""
+        return None
 
     def trains(self, backbone: BackboneSettings) -> bool:
         """Whether a backbone can be trained on it: has the ability, and a model for it if other backbones have one."""

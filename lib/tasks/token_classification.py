@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from lib.core.labels import IGNORED
+from lib.core.labels import IGNORED, LabelForm
 from lib.core.settings import Probability
 from lib.tasks import contract
 from lib.tasks.settings import TaskSettings
@@ -27,7 +27,7 @@ class Settings(TaskSettings):
     """Classification of every labelled word by the state of its first token."""
 
     labelled: ClassVar[bool] = True
-    label_per: ClassVar[Literal["document", "word"]] = "word"
+    label_form: ClassVar[LabelForm] = "word"
     predicts: ClassVar[bool] = True
     keeps: ClassVar[Literal["best", "last"]] = "best"
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import Sampler
 
 from lib.core.errors import DataError
-from lib.core.labels import IGNORED
+from lib.core.labels import IGNORED, LabelForm
 from lib.core.randomness import derive_seed
 
 LENGTHS = 64
@@ -125,18 +125,20 @@ class ClassificationCollator:
 
     Args:
         pad_token_id: id of the padding.
-        numbers: whether the label of a document is a number rather than a class.
+        label_form: what the label of a document is.
+        classes: number of classes C, of sets.
     """
 
-    def __init__(self, pad_token_id: int, *, numbers: bool = False) -> None:
+    def __init__(self, pad_token_id: int, label_form: LabelForm = "class", *, classes: int = 0) -> None:
         self._pad_token_id = pad_token_id
-        self._numbers = numbers
+        self._label_form, self._classes = label_form, classes
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return input_ids [B, N], attention_mask [B, N] and labels.
 
-        Labels are [B, N] if tokens bear them, else [B]; -100 = none, or NaN of numbers, which are in float. Pairs also
-        have token_type_ids [B, N] or, if their texts are read separately, pair_ids and pair_mask [B, M].
+        Labels are [B, N] if tokens bear them, else [B]; -100 = none, or NaN of numbers, which are in float. Those of
+        sets are [B, C], in float, 1 = the document has the class. Pairs also have token_type_ids [B, N] or, if their
+        texts are read separately, pair_ids and pair_mask [B, M].
 
         Raises:
             DataError: a text has no token.
@@ -145,7 +147,12 @@ class ClassificationCollator:
         if "labels" in examples[0]:
             labels, _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
             return batch | {"labels": labels}
-        unlabelled, kind = (math.nan, torch.float32) if self._numbers else (IGNORED, torch.long)
+        if self._label_form == "set":
+            marks = torch.zeros(len(examples), self._classes)
+            for row, example in zip(marks, examples, strict=True):
+                row[torch.tensor(example["label"], dtype=torch.long)] = 1
+            return batch | {"labels": marks}
+        unlabelled, kind = (math.nan, torch.float32) if self._label_form == "number" else (IGNORED, torch.long)
         known = [unlabelled if example["label"] is None else example["label"] for example in examples]
         return batch | {"labels": torch.tensor(known, dtype=kind)}
 

@@ -24,7 +24,7 @@ from datasets import Dataset, disable_progress_bars
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.labels import IGNORED, UNKNOWN, words
-from lib.preparing.parts import opened_part, read_part, texts_of_part
+from lib.preparing.parts import label_form_of, opened_part, read_part, texts_of_part
 from lib.preparing.settings.corpus import Slice
 from lib.preparing.settings.tokenizer import Tokenizer
 from lib.reading.spans import marked, token_labels
@@ -197,13 +197,13 @@ def tokenize_dataset(
             with opened_part(source) as file:
                 prepared = file.schema_arrow
                 without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
-            label_per = _label_per(prepared)
-            rows = (_completed(row, label_per, without_labels) for row in read_part(source))
+            label_form = label_form_of(prepared)
+            rows = (_completed(row, label_form, without_labels) for row in read_part(source))
             written = _write([(rows, max_tokens)], tokenizer, target, prepared, window_stride, separately)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
-            if label_per != "document" and not written.labelled and not without_labels:
+            if label_form in ("word", "span") and not written.labelled and not without_labels:
                 raise DataError(
                     f"{source}: none of its {written.labels:,} labels (of words) or spans belongs to a token. Check "
                     f"them, or raise max_tokens = {max_tokens}."
@@ -214,14 +214,6 @@ def tokenize_dataset(
             limit = 2 * max_tokens if separately else max_tokens
             statistics[split] = _describe(split_lengths, limit, written)
     write_json(lengths, statistics)
-
-
-def _label_per(prepared: pa.Schema) -> str:
-    """Return what bears a label in a prepared file."""
-    found = prepared.field("label").type
-    if not pa.types.is_list(found):
-        return "document"
-    return "span" if pa.types.is_list(found.value_type) else "word"
 
 
 class _Written(NamedTuple):
@@ -254,7 +246,7 @@ def _write(
         window_stride: of windows, where spans are labelled.
         separately: whether the texts of a pair become two sequences.
     """
-    label_per = "document" if prepared is None else _label_per(prepared)
+    label_form = "class" if prepared is None else label_form_of(prepared)
     schema = _schema_of_tokens(prepared, separately)
     stream = folder.parent / "tokens.arrow"
     lengths, coverage = [], Coverage(tokenizer)
@@ -263,13 +255,13 @@ def _write(
         for rows, max_tokens in parts:
             of_part = array("i")
             while batch := list(itertools.islice(rows, _BATCH)):
-                if label_per == "span":
+                if label_form == "span":
                     columns, with_token = _windows(batch, tokenizer, max_tokens, window_stride, schema.names)
                     labels += sum(len(row["label"] or ()) for row in batch)
                     labelled += with_token
                 else:
                     columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
-                if label_per == "word":
+                if label_form == "word":
                     labels += sum(label != IGNORED for row in batch for label in row["label"])
                     labelled += sum(label != IGNORED for row in columns["labels"] for label in row)
                 _require_tokens(columns)
@@ -282,7 +274,7 @@ def _write(
     # A dataset opened from a file is mapped, not loaded, and puts nothing into the user's cache. Without a number of
     # files, an empty one would be saved as none, which does not load.
     stored = Dataset.from_file(str(stream))
-    if label_per == "span":
+    if label_form == "span":
         stored.info.description = note_stride(window_stride)
     stored.save_to_disk(str(folder), num_shards=1)
     stream.unlink()
@@ -308,9 +300,9 @@ def tokens_of(
         window_stride: of windows.
         separately: whether the texts of a pair become two sequences.
     """
-    label_per, schema = _label_per(prepared), _schema_of_tokens(prepared, separately)
-    completed = [_completed(row, label_per, without_labels=True) for row in rows]
-    if label_per == "span":
+    label_form, schema = label_form_of(prepared), _schema_of_tokens(prepared, separately)
+    completed = [_completed(row, label_form, without_labels=True) for row in rows]
+    if label_form == "span":
         columns, _ = _windows(completed, tokenizer, max_tokens, window_stride, schema.names)
     else:
         columns = _tokenised(completed, tokenizer, max_tokens, schema.names)
@@ -320,15 +312,15 @@ def tokens_of(
 
 def _schema_of_tokens(prepared: pa.Schema | None, separately: bool) -> pa.Schema:
     """Return the columns of a split; arguments as of `_write`."""
-    label_per = "document" if prepared is None else _label_per(prepared)
+    label_form = "class" if prepared is None else label_form_of(prepared)
     fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
     if prepared is not None:
-        own = ("label", prepared.field("label").type)
-        fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
+        of_tokens = label_form in ("word", "span")
+        fields.append(("labels", pa.list_(pa.int64())) if of_tokens else ("label", prepared.field("label").type))
         fields += [("group", prepared.field("group").type)] if "group" in prepared.names else []
         if "text_pair" in prepared.names:
             fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
-    if label_per == "span":
+    if label_form == "span":
         fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
         fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
     return pa.schema(fields)
@@ -390,10 +382,10 @@ def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
             raise DataError(f"document {empty[0]}: has no token. Remove it, or set the tokeniser's 'enclose' to true.")
 
 
-def _completed(row: dict[str, Any], label_per: str, without_labels: bool) -> dict[str, Any]:
+def _completed(row: dict[str, Any], label_form: str, without_labels: bool) -> dict[str, Any]:
     """Return a document with its label; if words of a split without labels have some, with unknown ones."""
     if without_labels:
-        return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_per == "word" else row
+        return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_form == "word" else row
     if row["label"] is None:
         raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
     return row

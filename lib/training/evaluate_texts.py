@@ -33,9 +33,10 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     start = time.perf_counter()
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
-    classes = len(task.labels) if run.task.label_per == "document" else 0
+    classes = len(task.labels) if run.task.label_form in ("class", "set") else 0
     backbone.labels = task.labels
-    documents = {split: _read(path, classes, labelled=split != "test") for split, path in run.data.items()}
+    numbered = classes if run.task.label_form == "class" else 0
+    documents = {split: _read(path, numbered, labelled=split != "test") for split, path in run.data.items()}
     held_out = documents.pop("choice", documents["validation"])
 
     def score(found: object) -> float:

@@ -155,18 +155,23 @@ def advance(schedule: LRScheduler, steps: int) -> None:
         schedule.step()
 
 
-def class_weights(recipe: Recipe, labels: Sequence[int], names: Sequence[str]) -> torch.Tensor:
+def class_weights(recipe: Recipe, labels: Sequence[Any], names: Sequence[str]) -> torch.Tensor:
     """Return the weight of each class in the loss [C], in float32; 1 for one without a training document if `balanced`.
+
+    Where documents have several classes, `balanced` is the number of documents without a class over that with it.
 
     Args:
         recipe: recipe of the run, which weighs classes.
-        labels: classes of the training documents [n].
+        labels: classes of the training documents [n], or of each those that it has.
         names: names of the classes, in the order of their numbers.
     """
     from sklearn.utils.class_weight import compute_class_weight  # starts slowly
 
     if isinstance(recipe.class_weights, dict):
         return torch.tensor([recipe.class_weights.get(name, 1.0) for name in names])
+    if isinstance(labels[0], list):
+        counts = torch.bincount(torch.tensor([each for found in labels for each in found]).long(), minlength=len(names))
+        return torch.where(counts > 0, (len(labels) - counts) / counts.clamp(min=1), 1.0)
     weights, present = torch.ones(len(names)), torch.tensor(labels).unique().numpy()
     weights[present] = torch.tensor(compute_class_weight("balanced", classes=present, y=labels)).float()
     return weights

@@ -280,14 +280,16 @@ class Predictor:
 def items(batches: Iterable[Batch], class_weights: torch.Tensor | None = None) -> torch.Tensor | int:
     """Return the number of labels in batches, or the sum of their weights; the loss is a mean over them.
 
+    Where documents have several classes, each class of each document counts, whatever its weight.
+
     Args:
         batches: with labels.
         class_weights: weight of each class [C]; None = all weigh alike.
     """
     found = [batch["labels"] for batch in batches]
-    if class_weights is not None:
+    if class_weights is not None and not any(each.is_floating_point() for each in found):
         return sum(class_weights[each].sum() for each in found)
-    # Regression labels may have any value.
+    # Those of numbers may have any value.
     return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)
 
 

@@ -85,6 +85,7 @@ def run_record(
     return RunRecord(
         **NamesRun.of(run).model_dump(),
         task=run.task.kind,
+        score=run.task.score,
         precision=run.precision,
         parents=parents,
         parameters=parameters,

@@ -269,7 +269,10 @@ class Trainer(Predictor):
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
         self.model.train()
-        weights = {} if self.class_weights is None else {"label_weights": self.class_weights[batch["labels"]]}
+        weights: Batch = {}
+        if (of_classes := self.class_weights) is not None:
+            known = batch["labels"]
+            weights = {"label_weights": of_classes if known.is_floating_point() else of_classes[known]}
         return (self.graphs or self.add_gradients)({**batch, "num_items_in_batch": labels} | weights)
 
     def _add_gradients(self, batch: Batch) -> torch.Tensor:

@@ -38,11 +38,11 @@ def threads():
 
 def answers_of(record, settings, frame):
     """Return what a CSV of predictions should hold, by column."""
-    if settings.task.numbers:
+    if settings.task.label_form == "number":
         return {"prediction": frame["prediction"]}
-    if settings.task.label_per == "word":
+    if settings.task.label_form == "word":
         return {"labels": [[settings.labels[each] for each in row] for row in frame["prediction"]]}
-    if settings.task.label_per == "span":
+    if settings.task.label_form == "span":
         return {"spans": [json.dumps([[*map(int, span)] for span in row]) for row in frame["prediction"]]}
     labels = [settings.labels[each] if each >= 0 else "" for each in frame["prediction"]]
     return {"label": labels} | dict(zip(settings.labels, np.stack(frame["probabilities"]).T, strict=True))
@@ -69,7 +69,7 @@ def compare(run, threads, tmp_path):
     pair = "text_pair" if "text_pair" in documents else None
     predict(run / "model", source, tmp_path / "out.csv", id="id", column="text", pair_column=pair, device="cpu")
     expected = answers_of(record, settings, frame.loc[documents["id"]].reset_index())
-    of_words = settings.task.label_per == "word"
+    of_words = settings.task.label_form == "word"
     kinds = {} if of_words else {name: np.asarray(values).dtype for name, values in expected.items()}
     texts = {name: str for name, kind in kinds.items() if kind.kind in "OU"}
     types = {"id": str} | kinds | texts

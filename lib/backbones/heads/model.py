@@ -49,7 +49,8 @@ class Labels(NamedTuple):
     number: Tensor | int | None = None
     """Labels over all parts of an accumulated batch, or the sum of their weights; None = those at hand."""
     weights: Tensor | None = None
-    """Weights of the labels of documents in the loss [B]; None = all weigh alike."""
+    """Weights of the labels of documents in the loss [B], or of classes where documents have several [C]; None = all
+    weigh alike."""
 
 
 def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:

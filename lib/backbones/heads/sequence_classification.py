@@ -1,4 +1,4 @@
-"""Classification of whole documents, or a number for each, on any backbone.
+"""Classification of whole documents by one class or several, or a number for each, on any backbone.
 
 Shapes: B batch, N tokens, D hidden size, C classes.
 """
@@ -6,6 +6,7 @@ Shapes: B batch, N tokens, D hidden size, C classes.
 from typing import ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from lib.backbones.configuration import BackboneConfig
@@ -40,10 +41,10 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
 
 
 class SequenceClassification(TaskModel):
-    """Predict the class of a document, one of `config.num_labels`, or a number (`config.problem_type` is `regression`).
+    """Predict the class of a document, one of `config.num_labels`, or several, or a number (`config.problem_type`).
 
     Raises:
-        ConfigError: pooling, head style or problem type are not available, or there is not one number but several.
+        ConfigError: pooling or head style are not available, or there is not one number but several.
     """
 
     auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
@@ -52,8 +53,6 @@ class SequenceClassification(TaskModel):
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
-        if config.problem_type not in (None, "single_label_classification", "regression"):
-            raise ConfigError(f"problem_type = '{config.problem_type}' is not available. Use regression or none.")
         if config.problem_type == "regression" and config.num_labels != 1:
             raise ConfigError(f"num_labels = {config.num_labels}, but regression gives one number. Set it to 1.")
         self.pool = pooling(config.classifier_pooling, config.pooling_step)
@@ -67,8 +66,15 @@ class SequenceClassification(TaskModel):
     def loss(self, scores: Tensor, labels: Labels) -> Tensor:
         """Return the cross-entropy of scores [B, C], or the squared error of numbers [B, 1], for labels [B]; a scalar.
 
-        Labels of numbers are floats.
+        Labels of numbers are floats. Those of several classes are [B, C], 1 = the document has the class: then it is
+        the mean of the binary cross-entropies of all classes, where weights [C] multiply those of documents that have
+        the class (`pos_weight` of torch).
         """
+        if self.config.problem_type == "multi_label_classification":
+            total = functional.binary_cross_entropy_with_logits(
+                scores.float(), labels.values, pos_weight=labels.weights, reduction="sum"
+            )
+            return total / (labels.values.numel() if labels.number is None else labels.number)
         if self.config.problem_type == "regression":
             return squared_error(scores, labels.values[:, None], labels.number)
         return super().loss(scores, labels)

@@ -66,7 +66,7 @@ class Dataset(Preparation, Documents):
     @property
     def description(self) -> TextDescription:
         """The settings that the description of its texts reads."""
-        labels = self.labels if self.label_per == "document" and self.label_range is None else None
+        labels = self.labels if self.label_form == "class" else None
         return TextDescription(labels=labels, near_copies=self.near_copies)
 
     @property
@@ -90,12 +90,13 @@ class Dataset(Preparation, Documents):
         stride, room = self.window_stride, self.max_tokens - 2
         if self.label_per == "span" and stride > room:
             yield f"window_stride = {stride}, but a window holds {room} tokens, so some would be in none. Lower it"
-        if self.placement is not None and (self.text_pair or self.augmentation or self.label_per != "document"):
-            yield "placement: places single texts with a label. Leave text_pair, augmentation and label_per out"
+        unlike = self.label_per != "document" or self.label_set
+        if self.placement is not None and (self.text_pair or self.augmentation or unlike):
+            yield "placement: places single texts with a label. Leave text_pair, augmentation, label_per, label_set out"
         if self.augmentation is None:
             return
-        if self.text_pair is not None or self.label_range is not None or self.label_per != "document":
-            yield "augmentation: copies single texts of classes. Leave text_pair, label_range and label_per out"
+        if self.text_pair is not None or self.label_form != "class":
+            yield "augmentation: copies single texts of classes. Leave text_pair, label_range, label_per, label_set out"
         elif unknown := [label for label in self.augmentation.labels if label not in self.labels]:
             yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):

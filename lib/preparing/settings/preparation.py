@@ -8,6 +8,7 @@ import regex
 from pydantic import BeforeValidator, Field, field_validator
 
 from lib.core.files import check_expansion
+from lib.core.labels import LabelForm
 from lib.core.settings import (
     FEW,
     MOST,
@@ -89,6 +90,20 @@ class Split(BaseSettings):
         return "published" if self.published else "folds" if self.folds else None
 
 
+class LabelSet(BaseSettings):
+    """Several labels per document, or none: how the files say them."""
+
+    given_as: Literal["list", "columns", "rows"] = "list"
+    """`list`: the column `label` has a list, or a text with several (`separator`). `columns`: each class has a column
+    of its name, with 1 where a document has it and 0 where not; one of `values` that means null drops the document.
+    `rows`: each row has one label, and rows of the same `id` are one document."""
+    separator: Annotated[str, Field(min_length=1, max_length=FEW)] | None = None
+    """Sign between the labels of a text, such as `;`; white space around a label does not count. null = a text is a
+    list as JSON or Python writes it, such as `["tax", "trade"]`."""
+    at_least: Literal[0, 1] = 0
+    """Labels that a document has; with 1, those without a label are dropped, and counted."""
+
+
 class NumberedLabels(BaseSettings):
     """Names that differ in a number alone, such as v0, v1 and v2."""
 
@@ -125,6 +140,9 @@ class Preparation(Reading):
     its characters, by the spans that hold them. The labels of words are a list (Parquet, JSONL); null or -100 in it =
     no label. Spans are a list of pairs [start, end), in characters counted from 0 (in CSV as text, such as `[(0, 12),
     (27, 46)]`); null or an empty value = no span."""
+    label_set: LabelSet | None = Field(None, exclude_if=unset)
+    """Several labels per document, for the task `multi_label_classification`: `{}` for lists, `{separator: ";"}` for
+    texts such as `tax;trade`. A label that means null (`values`) is left out of the set; null = one label each."""
     ground_truth_dialect: Dialect | None = Field(None, exclude_if=unset)
     """How the files of `ground_truth` are written; null = like those of the texts (`dialect`)."""
     group: str | None = None
@@ -162,7 +180,14 @@ class Preparation(Reading):
     @property
     def classes(self) -> list[str]:
         """The classes for drawing and counting documents: a single one if whole documents have no class."""
-        return self.labels if self.label_per == "document" and self.label_range is None else ["documents"]
+        return self.labels if self.label_form == "class" else ["documents"]
+
+    @property
+    def label_form(self) -> LabelForm:
+        """What the label of a document is."""
+        if self.label_per != "document":
+            return self.label_per
+        return "number" if self.label_range is not None else "set" if self.label_set is not None else "class"
 
     @check
     def _labels_are_classes_or_numbers(self) -> Iterator[str]:
@@ -175,6 +200,20 @@ class Preparation(Reading):
             yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
         if self.labels or any(label is not None for label in self.values.values()) or self.label_per != "document":
             yield "label_range: each document has a number, and no class. Leave labels, their values and label_per out"
+
+    @check
+    def _sets_are_of_documents(self) -> Iterator[str]:
+        if (given := self.label_set) is None:
+            return
+        if self.label_per != "document" or self.label_range is not None or self.balance:
+            yield "label_set: documents have several classes each. Leave label_per, label_range and balance out"
+        if given.given_as != "list" and given.separator is not None:
+            yield f"label_set.separator: {given.separator!r}, but labels are given as {given.given_as}. Leave it out"
+        if given.given_as == "rows" and self.id is None:
+            yield "label_set.given_as = 'rows': rows of a document have the same id. Set id to its column"
+        for name in self.labels:
+            if given.separator is not None and given.separator in name:
+                yield f"labels: {name!r} has the separator {given.separator!r} in it. Choose another sign in the file"
 
     @check
     def _pairs_have_a_label_each(self) -> Iterator[str]:

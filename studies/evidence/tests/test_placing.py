@@ -180,7 +180,7 @@ def test_files_repeat_by_seed(tmp_path, files):
 
 
 def test_groups_stay(tmp_path):
-    schema = part_schema(label_per="document", group=pa.int64())
+    schema = part_schema("class", group=pa.int64())
     prepared = write(tmp_path / "prepared", schema=schema, further=["group"])
     found = place(tmp_path, prepared, write_articles(tmp_path))
     assert [row["group"] for row in found["test"]] == list(range(SIZES["test"]))

@@ -38,7 +38,7 @@ def write(folder, grouped=False, change=None):
     folder.mkdir()
     for split in SIZES:
         documents = rows(split, grouped)
-        schema = part_schema(label_per="document", group=pa.int64() if grouped else None)
+        schema = part_schema("class", group=pa.int64() if grouped else None)
         table = pa.Table.from_pylist(change(documents) if change else documents, schema)
         pq.write_table(table, folder / f"{split}.parquet")
     return {split: folder / f"{split}.parquet" for split in SIZES}

@@ -365,7 +365,7 @@ def test_labels_of_spans_and_words_give_runs():
         (IMDB + "/split", {"folds": {"file": "folds.csv", "validation": 4, "test": 3}}),
     ).graph
     work = graph.experiment.stages["finetune"].data["imdb"]
-    assert (work.task.label_per, work.task.threshold, work.keep) == ("span", "search", ["best"])
+    assert (work.task.label_form, work.task.threshold, work.keep) == ("span", "search", ["best"])
     assert [graph.trains(name, "finetune", "imdb") for name in ("sdpa", "words", "all")] == [True, False, False]
     assert [graph.experiment.datasets[name].window_stride for name in ("imdb", "arxiv")] == [64, 0.5]
     experiment = study(
@@ -375,7 +375,7 @@ def test_labels_of_spans_and_words_give_runs():
         (WORDPIECE, {"source": "trained", "algorithm": "words", "enclose": False}),
     ).experiment
     work = experiment.stages["finetune"].data["imdb"]
-    assert (work.task.label_per, work.keep) == ("word", ["best"])
+    assert (work.task.label_form, work.keep) == ("word", ["best"])
     assert experiment.stages["tapt"].data["imdb"].task.kind == "masked_lm"
     numbered = study((IMDB + "/labels", {"prefix": "v", "count": 3})).experiment.datasets["imdb"]
     assert numbered.labels == numbered.preparation.labels == ["v0", "v1", "v2"]

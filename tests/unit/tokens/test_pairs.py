@@ -171,12 +171,10 @@ def test_tokens_of_pairs_separately(tmp_path, words):
 
 def test_batches_of_numbers(tmp_path, words):
     splits = tokenised(tmp_path / "numbers", words, PAIRS, [2.5, 0.0])
-    batch = ClassificationCollator(0, numbers=True)(TokenDataset(splits["train"]).__getitems__([0, 1]))
+    batch = ClassificationCollator(0, "number")(TokenDataset(splits["train"]).__getitems__([0, 1]))
     assert batch["labels"].tolist() == [2.5, 0.0]
     assert batch["labels"].dtype == torch.float32
-    assert (
-        ClassificationCollator(0, numbers=True)(TokenDataset(splits["test"]).__getitems__([0]))["labels"].isnan().all()
-    )
+    assert ClassificationCollator(0, "number")(TokenDataset(splits["test"]).__getitems__([0]))["labels"].isnan().all()
 
 
 def test_texts_of_a_trained_tokeniser(tmp_path, words):

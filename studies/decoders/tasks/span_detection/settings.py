@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from lib.backbones.settings import Ability
+from lib.core.labels import LabelForm
 from lib.core.settings import Probability
 from lib.tasks.settings import TaskSettings
 
@@ -14,7 +15,7 @@ class Settings(TaskSettings):
 
     evaluates_on: ClassVar[Ability | None] = "character_probabilities"
     labelled: ClassVar[bool] = True
-    label_per: ClassVar[Literal["document", "word", "span"]] = "span"
+    label_form: ClassVar[LabelForm] = "span"
     head: ClassVar[str | None] = "token_classification"
     predicts: ClassVar[bool] = True
     keeps: ClassVar[Literal["best", "last"]] = "best"
