@@ -1,9 +1,13 @@
 """64 documents at once and 8 times 8 accumulated are one and the same optimiser step."""
 
+import pyarrow as pa
 import pytest
 import torch
+from datasets import Dataset
 
+from lib.preparing.parts import LABELS
 from lib.study.run import RunSettings
+from lib.tokens.stored import load_tokens
 from lib.training.predictor import assemble
 from lib.training.trainer import Trainer
 
@@ -61,3 +65,36 @@ def test_gradients_of_accumulated_batches_of_states(imitation, assert_accumulate
         return RunSettings.model_validate(imitation(**changes))
 
     assert_accumulates(run_of, "imitate", task={"layers": "all"}, backbone=DROPOUTS)
+
+
+@pytest.mark.parametrize("weights", [None, {"high": 7.0}, "balanced"])
+def test_gradients_of_several_labels(weights, run_of, corpus, gradients_of_first_step, tmp_path, monkeypatch):
+    """Those of the mean binary cross-entropy over all micro-batches, as own code computes it in float64."""
+    data, step, batches = {}, Trainer.training_step, []
+    for split in ("train", "validation", "test"):
+        tokens = load_tokens(corpus / "tokens" / split)
+        sets = pa.array([[[], [0], [1], [0, 1]][number % 4] for number in range(len(tokens))], LABELS["set"])
+        Dataset(tokens.data.table.drop(["label"]).append_column("label", sets)).save_to_disk(tmp_path / split)
+        data[split] = str(tmp_path / split)
+
+    def note(self, batch, labels):
+        batches.append(batch)
+        return step(self, batch, labels)
+
+    monkeypatch.setattr(Trainer, "training_step", note)
+    task = {"kind": "multi_label_classification", "classifier_dropout": 0.0}
+    recipe = {"batch_size": 64, "max_grad_norm": 0} | ({"class_weights": weights} if weights else {})
+    run = run_of(
+        "finetune", task=task, data=data, backbone=DROPOUTS, recipe=recipe, execution={"micro_batch_tokens": 256}
+    )
+    found, count = gradients_of_first_step(run)
+    assert count > 1
+    model = assemble(run).model.double()
+    of_classes = torch.tensor([1.0, 7.0 if isinstance(weights, dict) else 1.0]).double()
+    scores = torch.cat([model(batch["input_ids"], batch.get("attention_mask")).logits for batch in batches])
+    true = torch.cat([batch["labels"] for batch in batches]).double()
+    likely = torch.sigmoid(scores)
+    (-(of_classes * true * likely.log() + (1 - true) * (1 - likely).log()).mean()).backward()
+    expected = torch.cat([weight.grad.flatten() for weight in model.parameters()])
+    gradients = torch.cat([found[name].flatten() for name, _ in model.named_parameters()])
+    assert (gradients - expected).norm() < 1e-5 * expected.norm()

@@ -93,7 +93,7 @@ BAD = [
     ([("stages/finetune/variants", {"recipe.epochs": [1, 2]})], "finetune.settings_from: finetune has variants"),
     (
         [("stages/search/task", {"kind": "masked_lm"}), varied(recipe__epochs=[1, 2])],
-        "finetune.settings_from: .*macro-F1, which masked_lm",
+        "finetune.settings_from: .*highest F1, which masked_lm",
     ),
     ([("/report/tables/x", {"stage": "search", "columns": ["f1"]})], "report.tables.x.stage: search has variants"),
 ]

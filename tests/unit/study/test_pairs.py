@@ -52,8 +52,8 @@ def test_pairs_and_numbers_give_runs():
     [
         (PAIRS, "pair_classification", "pairs read separately"),
         (PAIRS | {"pairs": "separately"}, "sequence_classification", "pairs read separately"),
-        (NUMBERS, "sequence_classification", "needs classes, but datasets.imdb.label_range"),
-        (PAIRS, "regression", "needs numbers, but datasets.imdb.label_range"),
+        (NUMBERS, "sequence_classification", "needs a class per document, but imdb has a number"),
+        (PAIRS, "regression", "needs a number per document, but imdb has a class"),
     ],
 )
 def test_task_that_does_not_fit_pairs_is_refused(dataset, task, said):
