@@ -93,6 +93,9 @@ class Dataset(Preparation, Documents):
         unlike = self.label_per != "document" or self.label_set
         if self.placement is not None and (self.text_pair or self.augmentation or unlike):
             yield "placement: places single texts with a label. Leave text_pair, augmentation, label_per, label_set out"
+        marked = self.label_set is not None and self.label_set.given_as == "columns"
+        if marked and getattr(self.chosen, "ground_truth", None):
+            yield "label_set.given_as = 'columns': these are in the files of the texts. Leave ground_truth out"
         if self.augmentation is None:
             return
         if self.text_pair is not None or self.label_form != "class":
