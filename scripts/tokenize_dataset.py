@@ -4,15 +4,12 @@ In: prepared Parquet files (id, text, label, perhaps text_pair), the tokeniser's
 `validation` and `test`, and the statistics of their lengths.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 SPLITS = ("train", "validation", "test")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.tokens.tokenizer import TextTokenizer
     from lib.tokens.tokenizing import tokenize_dataset
@@ -39,4 +36,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)
