@@ -21,7 +21,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.configuration import BackboneConfig
-from lib.core.errors import ProjectError, RunError
+from lib.core.errors import ProjectError, RunError, first
 from lib.core.extensions import shipped, use
 from lib.core.files import read_mapping
 from lib.core.model_folder import FIELDS, WEIGHTS, in_time, read_fields, require_whole, unreadable
@@ -80,8 +80,7 @@ def refuse(
 ) -> None:
     """Raise a RunError if there are wrong weights in a model; `what` says how they are wrong."""
     if named := sorted(map(str, problems)):
-        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-        raise RunError(f"{folder}: {len(named)} weights {what} ({', '.join(named[:SHOWN])}{more}). {remedy}")
+        raise RunError(f"{folder}: {len(named)} weights {what} ({', '.join(first(named, SHOWN))}). {remedy}")
 
 
 def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
