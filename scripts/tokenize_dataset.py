@@ -21,18 +21,12 @@ def main(argv: program.Argv = None) -> None:
     parser.add_argument("--max-tokens", required=True, type=int, help="tokens that a document is cut to")
     parser.add_argument("--window-stride", default=0.5, type=float, help="of the windows of documents with spans")
     parser.add_argument("--pairs", default="together", help="whether pairs become one sequence, or two: separately")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
+    parser.add_argument("--out", dest="folder", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
-    arguments = parser.parse_args(argv)
-    tokenize_dataset(
-        {split: getattr(arguments, split) for split in SPLITS},
-        TextTokenizer.load(arguments.tokenizer),
-        max_tokens=arguments.max_tokens,
-        window_stride=arguments.window_stride,
-        separately=arguments.pairs == "separately",
-        folder=arguments.out,
-        lengths=arguments.lengths,
-    )
+    arguments = vars(parser.parse_args(argv))
+    splits = {split: arguments.pop(split) for split in SPLITS}
+    tokenizer, pairs = TextTokenizer.load(arguments.pop("tokenizer")), arguments.pop("pairs")
+    tokenize_dataset(splits, tokenizer, separately=pairs == "separately", **arguments)
 
 
 if __name__ == "__main__":
