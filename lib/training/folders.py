@@ -77,7 +77,6 @@ class RunFolders:
             out=str(self.out.absolute()),
             host=platform.node(),
             process=os.getpid(),
-            slurm_job=os.environ.get("SLURM_JOB_ID"),
             started=now,
             updated=now,
         )
