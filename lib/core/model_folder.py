@@ -1,4 +1,4 @@
-"""The files of a model folder, checked before the model is built, and a limit of the time that they may take."""
+"""The files of a model folder, its tokeniser too, checked before use, and a limit of the time that they may take."""
 
 import contextlib
 import json

@@ -23,6 +23,7 @@ PREDICTIONS = "predictions.parquet"
 TRIALS = "trials.csv"
 BEST = "best.json"
 VOCABULARIES = ("vocab.txt", "tokenizer.json", "words.json")
+"""Names of files of vocabularies, whose digest is that of their folder, next to weights and tables."""
 KEPT = ("best", "last", "state")
 """Folders inside that of a model, by `recipe.keep`: weights of other epochs, and the state of the training."""
 ADAPTER = "adapter"

@@ -84,7 +84,7 @@ def _config(name: str, place: dict[str, Any]) -> Any:
         from lib.reading.hub_files import read_config  # the library of the hub is slow to import, and seldom needed
 
         return read_config(place["repository"], revision=place["revision"])
-    except (ImportError, ValueError, ProjectError) as error:
+    except (ImportError, OSError, ValueError, ProjectError) as error:
         raise problem(
             f"published.{name}: its {FIELDS} cannot be read ({error}). Expected a folder or a repository with a model "
             f"of transformers. Without a network, copy the architecture into backbones.{name}"

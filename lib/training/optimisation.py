@@ -135,8 +135,9 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
     total = steps + 1 if math.isclose(rising, steps) else steps  # a rise over all steps falls after the last one
     rising = 1.5 if math.isclose(rising, 1) else rising
     peaks = [group["lr"] for group in optimizer.param_groups]
-    start, fall = rising / total, 1 / lowest if lowest else math.inf
-    return OneCycleLR(optimizer, peaks, total, pct_start=start, div_factor=ONE_CYCLE_RISE, final_div_factor=fall)
+    fall = 1 / lowest if lowest else math.inf
+    rise = rising / total
+    return OneCycleLR(optimizer, peaks, total, pct_start=rise, div_factor=ONE_CYCLE_RISE, final_div_factor=fall)
 
 
 def advance(schedule: LRScheduler, steps: int) -> None:
