@@ -4,8 +4,7 @@ python benchmarks/cost_page.py --page benchmarks/attention_cost.md --summaries a
 """
 
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from lib.core import program
@@ -34,7 +33,7 @@ def refresh(page: str, summaries: Mapping[str, str]) -> str:
     return page
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("--page", required=True, metavar="FILE", help="Markdown file to refresh")
@@ -47,4 +46,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -3,7 +3,6 @@
 python benchmarks/figures.py attention_time|sequence_time|... --table FILE --out FILE ...
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -319,7 +318,7 @@ FIGURES = {
 """Function of each figure, and its table."""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("figure", choices=FIGURES, help="what to draw")
@@ -331,4 +330,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

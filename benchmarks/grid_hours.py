@@ -12,7 +12,6 @@ Prints hours per stage and the published ones; --out writes the hours of every r
 """
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -262,7 +261,7 @@ def _changes(layers: Sequence[Layer], encoder: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("--study", default="config/config.yaml", metavar="FILE", help="the grid (config/config.yaml)")
@@ -293,4 +292,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -3,8 +3,7 @@
 python benchmarks/summaries.py training_cost --table FILE --out FILE
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -330,7 +329,7 @@ SUMMARIES = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("summary", choices=SUMMARIES, help="what to sum up")
@@ -346,4 +345,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from lib.analysis.computations.subject import Subject
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     import pandas as pd
 
@@ -105,4 +103,4 @@ def load_baseline(folder: str, tokenizer: str, tokens: str) -> Subject:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

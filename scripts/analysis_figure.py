@@ -8,14 +8,12 @@ the analysed data whose texts are generated, if any.
 """
 
 import dataclasses
-import sys
-from collections.abc import Sequence
 
 from lib.analysis.settings import ANALYSES
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.analysis.table import read_analysis
     from lib.results.scope import generated_note
@@ -36,4 +34,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

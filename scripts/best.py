@@ -6,13 +6,10 @@ JSON has the fields of `lib.results.scope.Scope` except its files. Writes the se
 `scripts/train.py --settings-from` applies them to a run.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.core.files import write_json
     from lib.results.scope import scope
@@ -27,4 +24,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

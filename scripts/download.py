@@ -3,14 +3,11 @@
 A broken transfer is resumed. Size and sha256 of a URL's file are checked, if they are given.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.reading.downloads import download_hub, download_url
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and download the file."""
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
@@ -30,4 +27,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -4,8 +4,6 @@ A model whose states transformers would not compute is refused here, before any 
 """
 
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.backbones.settings import BACKBONES
@@ -14,7 +12,7 @@ from lib.core.errors import DownloadError
 from lib.reading.hub_files import CONFIG, download_model, download_tokenizer
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and download the files."""
     parser = program.parser(__doc__)
     parser.add_argument("--repository", required=True, help="owner/name")
@@ -37,4 +35,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -4,8 +4,6 @@ In: prepared Parquet files (id, text, ...), folders of the encoder's weights and
 the encoder and the vectors. A stopped call goes on where it was.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
@@ -13,7 +11,7 @@ from lib.core import program
 SPLITS = ("train", "validation", "test")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
     from lib.core.weights import EncoderSettings
@@ -35,4 +33,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -6,14 +6,11 @@ Writes config.yaml, run.json and predictions.parquet to a new folder.
 To repeat a run by hand: python scripts/evaluate.py --config results/runs/.../config.yaml --out FOLDER
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.study.arguments import read_run
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.training.evaluate import evaluate
 
@@ -21,4 +18,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -4,13 +4,10 @@ In: a raw file (Parquet, CSV, JSONL, text). Out: a prepared Parquet part with `i
 Settings: `text`, `id`, `keywords` and `min_keywords` of the corpus.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and filter the file."""
     from lib.preparing.filtering import filter_corpus
     from lib.preparing.settings.corpus import ArticleFilter
@@ -25,4 +22,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -3,14 +3,11 @@
 Out: a folder with the raw files that `lib.preparing.generators` lists.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.preparing.generators import generators
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.preparing.generating import generate
 
@@ -26,4 +23,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

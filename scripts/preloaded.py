@@ -7,8 +7,6 @@ Exits with the command's status. A program that cannot share the process runs in
 
 import os
 import signal
-import sys
-from collections.abc import Sequence
 
 from lib.attention.settings import MECHANISMS
 from lib.backbones.settings import BACKBONES
@@ -32,7 +30,7 @@ MODULES = (
 PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"), (TABLES, "table"), (FIGURES, "figure"))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("command", nargs="...", help="program and arguments")
@@ -52,4 +50,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -6,14 +6,11 @@ Settings: those of `Preparation`, all settings of a dataset except its source an
 Example: prepare_dataset.py --settings imdb.yaml --part test test.parquet --part train train.parquet --out FOLDER
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.core.errors import ConfigError
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and prepare the dataset."""
     from lib.preparing.labelled import prepare_dataset
     from lib.preparing.settings.preparation import Preparation
@@ -33,4 +30,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -7,14 +7,12 @@ its files. Files are .csv, .md, .tex or .html.
 """
 
 import dataclasses
-import sys
-from collections.abc import Sequence
 
 from lib.core import program
 from lib.results.settings import TABLES
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.results.predictions import scores_note
     from lib.results.records import conditions_note, copies_note, shared_note
@@ -28,4 +26,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

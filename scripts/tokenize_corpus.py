@@ -4,13 +4,10 @@ In: prepared Parquet shards in dataset order, the tokeniser's folder. Out: the f
 `validation`, and the statistics of their lengths.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.preparing.settings.corpus import Slice
     from lib.tokens.tokenizer import TextTokenizer
@@ -29,4 +26,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

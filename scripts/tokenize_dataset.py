@@ -4,15 +4,12 @@ In: prepared Parquet files (id, text, label, perhaps text_pair), the tokeniser's
 `validation` and `test`, and the statistics of their lengths.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 SPLITS = ("train", "validation", "test")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.tokens.tokenizer import TextTokenizer
     from lib.tokens.tokenizing import tokenize_dataset
@@ -24,19 +21,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-tokens", required=True, type=int, help="tokens that a document is cut to")
     parser.add_argument("--window-stride", default=0.5, type=float, help="of the windows of documents with spans")
     parser.add_argument("--pairs", default="together", help="whether pairs become one sequence, or two: separately")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
+    parser.add_argument("--out", dest="folder", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
-    arguments = parser.parse_args(argv)
-    tokenize_dataset(
-        {split: getattr(arguments, split) for split in SPLITS},
-        TextTokenizer.load(arguments.tokenizer),
-        max_tokens=arguments.max_tokens,
-        window_stride=arguments.window_stride,
-        separately=arguments.pairs == "separately",
-        folder=arguments.out,
-        lengths=arguments.lengths,
-    )
+    arguments = vars(parser.parse_args(argv))
+    splits = {split: arguments.pop(split) for split in SPLITS}
+    tokenizer, pairs = TextTokenizer.load(arguments.pop("tokenizer")), arguments.pop("pairs")
+    tokenize_dataset(splits, tokenizer, separately=pairs == "separately", **arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -7,14 +7,11 @@ results/runs/.../config.yaml --out FOLDER On several GPUs of a machine: python -
 --nproc-per-node 2 -- scripts/train.py ...
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.study.arguments import read_run
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.training import distributed
 
@@ -26,4 +23,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

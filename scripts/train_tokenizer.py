@@ -5,13 +5,10 @@ In, by the settings of the tokeniser: a vocab.txt, a folder with a published tok
 vocab.txt.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.preparing.settings.tokenizer import Tokenizer
     from lib.tokens.tokenizing import make_tokenizer
@@ -25,4 +22,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

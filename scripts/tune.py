@@ -6,15 +6,12 @@ dotted name; `scripts/train.py --settings-from` applies them to a run. To repeat
 scripts/tune.py --config results/runs/.../config.yaml --out FOLDER
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.core.extensions import load, part
 from lib.study.arguments import read_run
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.study.tuning import TunedRun
 
@@ -22,4 +19,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -6,6 +6,7 @@ with the model's own width. Positions, such as rotary ones, are in queries and k
 Shapes: B batch, H heads, N tokens, d head width.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -30,7 +31,7 @@ def mask_of_layers(*, local_size: int | None = None, **arguments: Any) -> Tensor
         local_size: tokens that a windowed layer sees to either side; None = the layers have no window.
         arguments: those that transformers gives to functions of masks.
     """
-    if local_size is None or not _in_blocks(local_size, **arguments):
+    if local_size is None or not _in_blocks(local_size, arguments):
         return sdpa_mask(local_size=local_size, **arguments)
     real = arguments["attention_mask"]
     if real is None:  # never None, which says that a layer sees all
@@ -39,26 +40,18 @@ def mask_of_layers(*, local_size: int | None = None, **arguments: Any) -> Tensor
     return real
 
 
-def _in_blocks(
-    reach: int,
-    *,
-    q_length: int,
-    kv_length: int,
-    q_offset: int,
-    attention_mask: Tensor | None,
-    allow_is_bidirectional_skip: bool = False,
-    device: torch.device | str,
-    **others: Any,
-) -> bool:
-    """Return whether blocks compute a windowed layer, and faster than a mask."""
+def _in_blocks(reach: int, arguments: Mapping[str, Any]) -> bool:
+    """Return whether blocks compute a windowed layer, and faster than a mask; arguments as of `mask_of_layers`."""
+    tokens, real = arguments["q_length"], arguments["attention_mask"]
     # transformers allows no skip where it hides more than padding and the window (Gemma 3, causal layers).
-    plain = allow_is_bidirectional_skip and q_length == kv_length and q_offset == 0
+    may_skip = arguments.get("allow_is_bidirectional_skip", False)
     return (
-        plain
-        and torch.device(device).type == "cpu"
-        and not is_tracing(attention_mask)  # else the decision for one text would hold for all
-        and q_length >= FROM_TOKENS + FROM_REACHES * reach
-        and (attention_mask is None or _is_one_stretch(attention_mask))
+        may_skip
+        and (tokens, 0) == (arguments["kv_length"], arguments["q_offset"])
+        and torch.device(arguments["device"]).type == "cpu"
+        and not is_tracing(real)  # else the decision for one text would hold for all
+        and tokens >= FROM_TOKENS + FROM_REACHES * reach
+        and (real is None or _is_one_stretch(real))
     )
 
 

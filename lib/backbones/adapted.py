@@ -1,6 +1,5 @@
 """Models that a run saved as adapters alone (`recipe.lora.merge: false`), on the weights that the run started from."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from transformers import PreTrainedModel
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
+from lib.core.model_folder import read_fields
 from lib.core.randomness import derive_seed
 from lib.core.record import ADAPTER
 
@@ -30,10 +30,7 @@ def open_adapted(auto: Any, folder: Path, config: BackboneConfig) -> PreTrainedM
         RunError: the start is missing or does not fit, or the adapters cannot be read.
     """
     path, seed = folder / ADAPTER / CONFIG_NAME, getattr(config, "run_seed", None)
-    try:
-        start = json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(f"{path}: cannot be read ({error}). Run the stage again.") from error
+    start = read_fields(path.parent, path.name).get("base_model_name_or_path")
     if not (isinstance(start, str) and Path(start).is_dir()):
         raise RunError(f"{path}: base_model_name_or_path is no folder ({start!r}). Write that of the first weights.")
     if seed is None:

@@ -117,11 +117,8 @@ class Adapters:
             weights = self.model.get_submodule(owner).state_dict()
             state |= {f"{owner}.{name}": tensor.clone() for name, tensor in weights.items()}
         folder.mkdir()
-        save_file(
-            {f"base_model.model.{name.replace(f'.{NAME}.', '.')}": tensor for name, tensor in state.items()},
-            folder / SAFETENSORS_WEIGHTS_NAME,
-            metadata={"format": "pt"},
-        )
+        named = {f"base_model.model.{name.replace(f'.{NAME}.', '.')}": tensor for name, tensor in state.items()}
+        save_file(named, folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
         config = copy.copy(self.config)
         config.modules_to_save, config.inference_mode = head or None, True
         config.save_pretrained(str(folder))

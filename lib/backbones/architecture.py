@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.core.errors import RunError
+from lib.core.errors import RunError, first
 from lib.core.model_folder import read_fields
 
 logger = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ def compare(
     """
     differing = [f"{name} is {own!r}, there {theirs!r}" for name, (own, theirs) in pairs.items() if own != theirs]
     if differing:
-        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-        shown = f"{'; '.join(differing[:SHOWN])}{more}"
+        shown = "; ".join(first(differing, SHOWN))
         raise RunError(f"{folder / CONFIG_NAME}: another architecture than the run's ({shown}). {remedy}")
 
 

@@ -55,15 +55,9 @@ class SelfAttention(nn.Module):
         self.latent = nn.Linear(width, kv_rank, bias=False) if kv_rank else None
         self.key = None if parameters.shares_query_and_key else nn.Linear(source, width_of_keys, bias=bias)
         self.value = nn.Linear(source, width_of_keys, bias=bias)
-        self.mechanism = build(
-            parameters,
-            num_heads=heads,
-            head_size=head_size,
-            layer=layer,
-            seed=seed,
-            dropout=dropout,
-            slopes=alibi_slopes(heads) if alibi else None,
-        )
+        shape = {"num_heads": heads, "head_size": head_size}
+        slopes = alibi_slopes(heads) if alibi else None
+        self.mechanism = build(parameters, layer=layer, seed=seed, dropout=dropout, slopes=slopes, **shape)
         self.output = nn.Linear(heads * head_size, width, bias=bias)
 
     def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: Tensor | None) -> Tensor:

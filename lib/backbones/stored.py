@@ -21,7 +21,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.configuration import BackboneConfig
-from lib.core.errors import ProjectError, RunError
+from lib.core.errors import ProjectError, RunError, first
 from lib.core.extensions import shipped, use
 from lib.core.files import read_mapping
 from lib.core.model_folder import FIELDS, WEIGHTS, in_time, read_fields, require_whole, unreadable
@@ -64,11 +64,8 @@ def require_finite(weights: Mapping[str, Tensor], folder: Path) -> None:
     Raises:
         RunError: some do.
     """
-    refuse(
-        (name for name, weight in weights.items() if weight.is_floating_point() and not weight.isfinite().all()),
-        folder,
-        "are NaN or inf",
-    )
+    fractions = {name: weight for name, weight in weights.items() if weight.is_floating_point()}
+    refuse((name for name, weight in fractions.items() if not weight.isfinite().all()), folder, "are NaN or inf")
 
 
 def refuse(
@@ -80,8 +77,7 @@ def refuse(
 ) -> None:
     """Raise a RunError if there are wrong weights in a model; `what` says how they are wrong."""
     if named := sorted(map(str, problems)):
-        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-        raise RunError(f"{folder}: {len(named)} weights {what} ({', '.join(named[:SHOWN])}{more}). {remedy}")
+        raise RunError(f"{folder}: {len(named)} weights {what} ({', '.join(first(named, SHOWN))}). {remedy}")
 
 
 def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -114,12 +110,9 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         raise RunError(f"{folder}: {problem}. Download it again, or run its stage again.") from error
     finally:
         theirs.setLevel(level)
-    refuse(
-        (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"]),
-        folder,
-        f"have another shape than {FIELDS} gives them",
-        f"Correct vocab_size, type_vocab_size or max_position_embeddings of {FIELDS}, in a local folder.",
-    )
+    others = (f"{name}: {[*found]}, expected {[*expected]}" for name, found, expected in report["mismatched_keys"])
+    remedy = f"Correct vocab_size, type_vocab_size or max_position_embeddings of {FIELDS}, in a local folder."
+    refuse(others, folder, f"have another shape than {FIELDS} gives them", remedy)
     require_finite(model.state_dict(), folder)
     return model, report
 
@@ -247,12 +240,9 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
     wanted, offered = concerned(own), concerned(saved)
     here, there = ({name: [*tensor.shape] for name, tensor in each.items()} for each in (wanted, offered))
     wrong = [name for name in here.keys() | there.keys() if here.get(name) != there.get(name)]
-    refuse(
-        (f"{name}: expected {here.get(name)}, found {there.get(name)}" for name in wrong),
-        folder,
-        "do not fit",
-        f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}.",
-    )
+    shapes = (f"{name}: expected {here.get(name)}, found {there.get(name)}" for name in wrong)
+    remedy = f"Start from a run with the same tokeniser, labels and settings of the backbone {expected.kind}."
+    refuse(shapes, folder, "do not fit", remedy)
     model.load_state_dict(offered, strict=False)
 
 

@@ -4,7 +4,6 @@ Texts are never padded: those of equal lengths are read together, so a vector fo
 side a model expects padding. Shapes: n texts, D width of a vector.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +16,15 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
+from lib.backbones.architecture import is_published
 from lib.backbones.heads.model import pool_cls, pool_mean
 from lib.backbones.stored import load_source, open_config, refuse
-from lib.core.errors import ConfigError, RunError, panics_are_errors, require
-from lib.core.model_folder import FIELDS, in_time
+from lib.core.errors import ConfigError, RunError, require
+from lib.core.model_folder import in_time, read_core
 from lib.core.weights import EncoderSettings
 
 TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
 """Tokens of a batch, at most; more are not faster on a CPU."""
-TOKENIZER = "tokenizer.json"
 TEXTS_AT_ONCE = 1_024
 """Texts that are tokenised at once."""
 UNUSED = "pooler."
@@ -69,8 +68,7 @@ def open_encoder(folder: str | Path, settings: EncoderSettings, device: str | No
 
 def is_static(folder: Path) -> bool:
     """Whether a folder holds static vectors, as model2vec saves them."""
-    path = folder / FIELDS
-    return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("model_type") == "model2vec"
+    return is_published(folder, {"model2vec"})
 
 
 class StaticEncoder(TextEncoder):
@@ -96,7 +94,7 @@ class StateEncoder(TextEncoder):
 
     def __init__(self, folder: Path, settings: EncoderSettings, device: str) -> None:
         config = open_config(folder)
-        self.settings, self.core = settings, _tokenizer(folder)
+        self.settings, self.core = settings, read_core(folder)
         self.model, report = load_source(AutoModel, folder, config)
         refuse((name for name in report["missing_keys"] if not name.startswith(UNUSED)), folder)
         kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -165,17 +163,6 @@ class StateEncoder(TextEncoder):
         tokens = torch.tensor(pieces, device=self.model.device)
         states = self.model(input_ids=tokens, attention_mask=torch.ones_like(tokens))[0]
         return self.pool(states.float(), torch.ones_like(tokens, dtype=torch.bool)).cpu().numpy()
-
-
-def _tokenizer(folder: Path) -> Tokenizer:
-    try:
-        with in_time(folder), panics_are_errors():
-            core = Tokenizer.from_file(str(folder / TOKENIZER))
-    except Exception as error:  # the library raises bare Exception on a broken file
-        raise RunError(f"{folder / TOKENIZER}: is no tokeniser ({error}). Download it again.") from error
-    core.no_padding()
-    core.no_truncation()
-    return core
 
 
 def _enclosing(core: Tokenizer) -> tuple[list[int], list[int]]:

@@ -40,7 +40,6 @@ class Heartbeat(NamesRun):
     """Absolute path of the folder that the results go to."""
     host: str
     process: int
-    slurm_job: str | None = None
     started: AwareDatetime
     """Start of this process. Earlier attempts of the run have their own heartbeats."""
     updated: AwareDatetime

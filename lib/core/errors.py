@@ -3,10 +3,9 @@
 A message names the file or setting, the value found, what was expected and what to do.
 """
 
-import contextlib
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -74,17 +73,6 @@ class RunError(ProjectError):
     def __init__(self, message: str, *, diverged: bool = False):
         super().__init__(message)
         self.diverged = diverged
-
-
-@contextlib.contextmanager
-def panics_are_errors() -> Iterator[None]:
-    """Raise a RuntimeError instead of a panic of a Rust library, which is not an Exception."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ == "PanicException":
-            raise RuntimeError(str(error)) from error
-        raise
 
 
 def require(package: str, setting: str) -> None:

@@ -68,12 +68,10 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
         paths += (found := [Path(match) for match in matches if os.path.isfile(match)])
         if not found:
             name = cut(pattern, MOST_OF_LINE // 4)
-            inside = f"{name.rstrip('/')}/*"
-            raise DataError(
-                f"{where}{name}: is a folder. Expected files; write {inside} for those in it."
-                if os.path.isdir(pattern)
-                else f"{where}{name}: no such file. Expected a readable file, or a pattern that matches some."
-            )
+            if os.path.isdir(pattern):
+                inside = f"{name.rstrip('/')}/*"
+                raise DataError(f"{where}{name}: is a folder. Expected files; write {inside} for those in it.")
+            raise DataError(f"{where}{name}: no such file. Expected a readable file, or a pattern that matches some.")
     for path in paths:
         check_name(path, where)
         if signs := {"{", "}"} & set(str(path)):

@@ -1,4 +1,4 @@
-"""The files of a model folder, checked before the model is built, and a limit of the time that they may take."""
+"""The files of a model folder, its tokeniser too, checked before use, and a limit of the time that they may take."""
 
 import contextlib
 import json
@@ -8,24 +8,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lib.core.errors import DownloadError, RunError
+from lib.core.errors import DataError, DownloadError, ProjectError, RunError
 from lib.core.files import not_fetched
 
 FIELDS, WEIGHTS = "config.json", "model.safetensors"
 FORMS = (WEIGHTS, "pytorch_model.bin")
 """Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
 ADAPTER_FIELDS = "adapter_config.json"
+TOKENIZER = "tokenizer.json"
+UNKNOWN = "a \U0010fffd"
+"""Text with a character that no vocabulary holds whole."""
 MOST_SECONDS, BYTES_PER_SECOND = 300, 10**7
 """Time to open a model or a tokeniser: so many seconds, and those that a slow disk needs to read its files."""
 
 
-def read_fields(folder: Path) -> dict[str, Any]:
-    """Return the fields of a model's configuration.
+def read_fields(folder: Path, name: str = FIELDS) -> dict[str, Any]:
+    """Return the fields of a model's configuration, or of another one in its folder.
 
     Raises:
         RunError: it cannot be read, or as `files_of` raises it.
     """
-    path = folder / FIELDS
+    path = folder / name
     files_of(folder)
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
@@ -107,3 +110,43 @@ def in_time(folder: Path) -> Iterator[None]:
 def unreadable(path: Path, error: Exception) -> RunError:
     """Return the error for a file of weights that is damaged or missing."""
     return RunError(f"{path}: cannot be read ({error}). Expected the weights of a model; make or download it again.")
+
+
+@contextlib.contextmanager
+def opening(folder: Path, files: str = f"{TOKENIZER} next to its config") -> Iterator[None]:
+    """Name the folder of a tokeniser if the block, which opens it with the help of libraries, fails or never ends.
+
+    Raises:
+        DataError: it fails.
+        RunError: as `in_time` raises it.
+    """
+    try:
+        with in_time(folder):
+            yield
+    except ProjectError:
+        raise
+    except BaseException as error:  # on a broken file a bare Exception, or a panic of Rust, which is none
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {files}.") from error
+
+
+def read_core(folder: Path) -> Any:
+    """Return the tokeniser of a tokenizer.json, of the library tokenizers, that can tokenise any text.
+
+    Raises:
+        DataError: it cannot be read, or cannot tokenise an unknown character.
+    """
+    from tokenizers import Tokenizer  # no library of models is needed for anything else here
+
+    with opening(folder):
+        core = Tokenizer.from_file(str(folder / TOKENIZER))
+        check_core(core)
+    return core
+
+
+def check_core(core: Any) -> None:
+    """Try whether a tokeniser can tokenise any text: an unknown character raises what the library raises, else."""
+    core.no_padding()
+    core.no_truncation()
+    core.encode(UNKNOWN)

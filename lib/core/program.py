@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from lib.core.errors import ConfigError, ProjectError, RunError, installing
 from lib.core.extensions import ROOT, sources
@@ -36,6 +36,9 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that cannot be written."""
 
 Settings = TypeVar("Settings", bound="BaseModel")
+
+Argv = Sequence[str] | None
+"""The arguments of a program; None = those of the command line."""
 
 FINISHED = ".py finished in "
 """Part of the last line of a log whose program succeeded."""
@@ -114,9 +117,12 @@ def study_parser(documentation: str | None) -> argparse.ArgumentParser:
     return result
 
 
-def run(
-    main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None, *, trouble: int = 1
-) -> int:
+def start(main: Callable[[Argv], int | None], *, trouble: int = 1) -> NoReturn:
+    """Run `main` with the arguments of the command line as `run` does, and end this process with its exit status."""
+    sys.exit(run(main, trouble=trouble))
+
+
+def run(main: Callable[[Argv], int | None], argv: Argv = None, *, trouble: int = 1) -> int:
     """Run `main(argv)` with logging to standard error.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and the

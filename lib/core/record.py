@@ -22,6 +22,8 @@ RUN = "run.json"
 PREDICTIONS = "predictions.parquet"
 TRIALS = "trials.csv"
 BEST = "best.json"
+VOCABULARIES = ("vocab.txt", "tokenizer.json", "words.json")
+"""Names of files of vocabularies, whose digest is that of their folder, next to weights and tables."""
 KEPT = ("best", "last", "state")
 """Folders inside that of a model, by `recipe.keep`: weights of other epochs, and the state of the training."""
 ADAPTER = "adapter"
@@ -234,12 +236,6 @@ def write_run(folder: str | Path, record: RunRecord) -> None:
     write_json(Path(folder) / RUN, values | {"digest": _digest_of_fields(values)})
 
 
-def is_unchanged(folder: str | Path) -> bool:
-    """Return whether the record in `folder` agrees with its own digest, or has none."""
-    values = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
-    return values.get("digest") in (None, _digest_of_fields(values))
-
-
 def _digest_of_fields(values: dict[str, Any]) -> str:
     fields = {name: value for name, value in values.items() if name != "digest"}
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
@@ -258,18 +254,15 @@ def differing_files(folder: str | Path, record: RunRecord, below: str = "") -> l
         record: its record.
         below: how the names of the files begin that are compared.
     """
+    values = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
+    is_unchanged = values.get("digest") in (None, _digest_of_fields(values))
+    problems = [] if is_unchanged else [f"{RUN} has changed since the run"]
+    if record.imported is None and CONFIG not in record.files:
+        problems.append(f"{RUN} does not name {CONFIG}, which every run leaves")
     gone = [name for name in missing_files(folder, record) if name.startswith(below)]
-    unnamed = record.imported is None and CONFIG not in record.files
-    return (
-        [f"{RUN} has changed since the run"] * (not is_unchanged(folder))
-        + [f"{RUN} does not name {CONFIG}, which every run leaves"] * unnamed
-        + [f"{name} is gone" for name in gone]
-        + [
-            f"{name} is not what the run left"
-            for name, digest in record.files.items()
-            if name not in gone and name.startswith(below) and file_digest(Path(folder, name)) != digest
-        ]
-    )
+    there = [name for name in record.files if name.startswith(below) and name not in gone]
+    changed = [name for name in there if file_digest(Path(folder, name)) != record.files[name]]
+    return [*problems, *(f"{name} is gone" for name in gone), *(f"{name} is not what the run left" for name in changed)]
 
 
 def digest_of(place: Path) -> str:
@@ -277,10 +270,6 @@ def digest_of(place: Path) -> str:
     files = files_in(place, "*") if place.is_dir() else [place]
     digest = hashlib.sha256()
     for path in files:
-        if (
-            path == place
-            or path.suffix in (".safetensors", ".bin", ".arrow")
-            or path.name in ("vocab.txt", "tokenizer.json", "words.json")
-        ):
+        if path == place or path.suffix in (".safetensors", ".bin", ".arrow") or path.name in VOCABULARIES:
             digest.update(bytes.fromhex(file_digest(path)))
     return digest.hexdigest()

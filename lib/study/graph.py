@@ -88,7 +88,7 @@ class Graph:
     def changed_work(self, model: str, stage: str) -> Change | None:
         """Return the change that gives a model a task or a recipe of its own at a stage; None = it has the stage's."""
         change = self.experiment.models[model].changes.get(stage)
-        return change if change and change.changes_work else None
+        return change if change and (change.task or change.recipe != {}) else None
 
     def parent_stage(self, model: str, stage: str) -> str | None:
         """Return the stage whose weights the model starts from at `stage`; None = its initial weights."""

@@ -1,19 +1,17 @@
 """Complete an experiment with the backbones, tokenisers and weights that follow from names of published models."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import DownloadError
-from lib.core.model_folder import files_of
+from lib.core.errors import ProjectError
+from lib.core.model_folder import FIELDS, read_fields
 from lib.core.settings import problem
 from lib.core.weights import ForeignStart
 
 KIND = "pretrained"
-CONFIG = "config.json"
 
 
 def with_published(values: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
         if "architecture" not in own:
             fields, rules = _config(name, place), BACKBONES.load(KIND, "fields")
             if reason := rules.config_error(fields):
-                raise problem(f"published.{name}: its {CONFIG} {reason}")
+                raise problem(f"published.{name}: its {FIELDS} {reason}")
             backbones[name]["architecture"] = rules.architecture_of(fields)
         source = {"source": "local", "path": place["folder"]} if "folder" in place else {"source": "hub", **place}
         tokenizers.setdefault(name, {"algorithm": "published", **source})
@@ -82,13 +80,12 @@ def _encoders(backbones: dict[str, Any]) -> dict[str, str]:
 def _config(name: str, place: dict[str, Any]) -> Any:
     try:
         if "folder" in place:
-            files_of(Path(place["folder"]))
-            return json.loads((Path(place["folder"]) / CONFIG).read_text(encoding="utf-8"))
+            return read_fields(Path(place["folder"]))
         from lib.reading.hub_files import read_config  # the library of the hub is slow to import, and seldom needed
 
         return read_config(place["repository"], revision=place["revision"])
-    except (ImportError, OSError, ValueError, DownloadError) as error:
+    except (ImportError, OSError, ValueError, ProjectError) as error:
         raise problem(
-            f"published.{name}: its {CONFIG} cannot be read ({error}). Expected a folder or a repository with a model "
+            f"published.{name}: its {FIELDS} cannot be read ({error}). Expected a folder or a repository with a model "
             f"of transformers. Without a network, copy the architecture into backbones.{name}"
         ) from error

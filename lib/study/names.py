@@ -157,13 +157,7 @@ def same_names(made: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _names_alike(experiment: Experiment) -> Iterator[str]:
     """Yield the names that would be the same folder, at least where upper and lower case are alike."""
-    for sections in (
-        ("corpora", "datasets"),
-        ("tokenizers",),
-        ("encoders",),
-        ("word_vectors",),
-        ("stages",),
-        ("models",),
-    ):
+    alone = ("tokenizers", "encoders", "word_vectors", "stages", "models")
+    for sections in [("corpora", "datasets"), *((section,) for section in alone)]:
         named = [(section, name) for section in sections for name in getattr(experiment, section)]
         yield from same_names((f"experiment.{section}.{name}", name) for section, name in named)

@@ -40,15 +40,6 @@ def place_of(graph: Graph, model: str, stage: str, entry: str) -> Place:
     for settings in source.tried():
         with contextlib.suppress(ValidationError):  # the check of best settings reports it
             tried.append(work.with_settings(settings))
-    return Place(
-        model,
-        stage,
-        entry,
-        work,
-        tried or [work],
-        graph.backbone_at(model, stage, entry),
-        graph.trains(model, stage, entry),
-        graph.reads_tokens(model, stage, entry),
-        graph.experiment.datasets.get(entry),
-        graph.parent(model, stage, entry),
-    )
+    place = model, stage, entry
+    what = graph.backbone_at(*place), graph.trains(*place), graph.reads_tokens(*place)
+    return Place(*place, work, tried or [work], *what, graph.experiment.datasets.get(entry), graph.parent(*place))

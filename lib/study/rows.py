@@ -52,17 +52,11 @@ def shown_entries(graph: Graph, settings: ResultSettings, stage: str) -> list[st
     return [entry for entry in settings.datasets or () if entry in entries] or entries
 
 
-def divided(graph: Graph, settings: ResultSettings) -> dict[str, Rows]:
-    """Return the rows of a table or figure that has one file per dataset, by dataset."""
-    (stage,) = settings.stages_passed()
-    found = {entry: rows_of(graph, settings, entry) for entry in shown_entries(graph, settings, stage)}
-    return {entry: rows for entry, rows in found.items() if rows.shown}
-
-
 def results_of(graph: Graph, name: str, settings: ResultSettings) -> dict[str, str | None]:
     """Return the names of the files of an entry of the report, each with its only dataset; None = all datasets."""
     if settings.divided == "never":
         return {name: None}
-    datasets = list(divided(graph, settings))
+    (stage,) = settings.stages_passed()
+    datasets = [each for each in shown_entries(graph, settings, stage) if rows_of(graph, settings, each).shown]
     alone = settings.divided == "if_several" and len(datasets) == 1
     return {name if alone else f"{name}_{dataset}": dataset for dataset in datasets}

@@ -82,11 +82,6 @@ class Change(Override):
     """Settings of the stage's recipe, replaced for this stage only; of a section such as `lora`, the fields that it
     names. null = no training."""
 
-    @property
-    def changes_work(self) -> bool:
-        """Whether the model has a task or a recipe of its own at the stage."""
-        return bool(self.task) or self.recipe != {}
-
     def of(self, work: "Work") -> "Work":
         """Return `work` with the settings of the model.
 

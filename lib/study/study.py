@@ -1,7 +1,7 @@
 """A study: `experiment` (models, data, stages), `report` (results), `execution` (hardware, paths), `only` (a part)."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pydantic import Field
@@ -33,20 +33,17 @@ class Filter(BaseSettings):
 
     def of(self, runs: list[Run], graph: Graph) -> list[Run]:
         """Return the runs that match the filter; a run that models share is listed under its owner."""
+
+        def matches(names: Collection[Any] | None, name: object) -> bool:
+            return names is None or name in names
+
         places = {
             (stage, graph.owner(model, stage, dataset), dataset)
             for model, stage, dataset in graph.places
-            if all(
-                names is None or name in names
-                for names, name in ((self.models, model), (self.stages, stage), (self.datasets, dataset))
-            )
+            if matches(self.models, model) and matches(self.stages, stage) and matches(self.datasets, dataset)
         }
-        return [
-            run
-            for run in runs
-            if (run.id.stage, run.id.model, run.id.dataset) in places
-            and (self.seeds is None or run.id.seed in self.seeds)
-        ]
+        found = (run for run in runs if (run.id.stage, run.id.model, run.id.dataset) in places)
+        return [run for run in found if matches(self.seeds, run.id.seed)]
 
 
 class Study(BaseSettings):

@@ -139,15 +139,9 @@ class TokenMasker:
         replacements = sorted(
             i for token, i in vocabulary.items() if not is_special[i] and not token.startswith(("[unused", "<unused"))
         )
-        return cls(
-            mask_token_id,
-            is_special,
-            np.array(replacements),
-            seed,
-            span_length=span_length if masking == "spans" else None,
-            edges=word_edges(tokenizer, is_special) if masking == "words" else None,
-            **shares,
-        )
+        mean = span_length if masking == "spans" else None
+        edges = word_edges(tokenizer, is_special) if masking == "words" else None
+        return cls(mask_token_id, is_special, np.array(replacements), seed, span_length=mean, edges=edges, **shares)
 
     def __call__(
         self, input_ids: np.ndarray, epoch: int | str, example: int, *, start: int = 0

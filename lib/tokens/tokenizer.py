@@ -4,32 +4,28 @@ It makes WordPiece tokens as BERT's, takes whole words, pairs of bytes or bytes 
 was published.
 """
 
-import contextlib
 import json
 import re
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError, ProjectError, panics_are_errors
+from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
 from lib.core.labels import word_spans
-from lib.core.model_folder import in_time
+from lib.core.model_folder import TOKENIZER, opening, read_core
 from lib.core.vocabulary import rows
 
-PUBLISHED = "tokenizer.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 INPUTS = ["input_ids", "attention_mask"]
 # A cut at one of these never joins, splits or renormalises words: BERT's normaliser turns them into spaces.
 # Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
 _BREAK = re.compile("[ \t\n\r]")
 _CHARACTERS_PER_TOKEN = 8
-UNKNOWN = "a \U0010fffd"
-"""Text with a character that no vocabulary holds whole."""
 
 
 class Window(NamedTuple):
@@ -91,7 +87,7 @@ class TextTokenizer:
         tokenizer = cls.load(model_dir)
         if (needed := rows(tokenizer.backend)) > vocab_size:
             raise DataError(
-                f"{model_dir}/{PUBLISHED}: has {needed:,} tokens, but the model has embeddings for {vocab_size:,}. "
+                f"{model_dir}/{TOKENIZER}: has {needed:,} tokens, but the model has embeddings for {vocab_size:,}. "
                 "Expected the tokeniser of its training."
             )
         return tokenizer
@@ -181,42 +177,6 @@ class TextTokenizer:
             [_window(part, text) for part in (whole, *whole.overflowing)]
             for whole, text in zip(encodings, texts, strict=True)
         ]
-
-
-@contextlib.contextmanager
-def opening(folder: Path, files: str = "tokenizer.json next to its config") -> Iterator[None]:
-    """Name the folder of a tokeniser if the block, which opens it with the help of libraries, fails or never ends.
-
-    Raises:
-        DataError: it fails.
-        RunError: as `in_time` raises it.
-    """
-    try:
-        with panics_are_errors(), in_time(folder):
-            yield
-    except ProjectError:
-        raise
-    except Exception as error:  # the libraries raise bare Exception on a broken file
-        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {files}.") from error
-
-
-def read_core(folder: Path) -> Tokenizer:
-    """Return the tokeniser of a tokenizer.json that can tokenise any text.
-
-    Raises:
-        DataError: it cannot be read, or cannot tokenise an unknown character.
-    """
-    with opening(folder):
-        core = Tokenizer.from_file(str(folder / PUBLISHED))
-        check_core(core)
-    return core
-
-
-def check_core(core: Tokenizer) -> None:
-    """Try whether a tokeniser can tokenise any text: an unknown character raises what the library raises, else."""
-    core.no_padding()
-    core.no_truncation()
-    core.encode(UNKNOWN)
 
 
 def require_several(texts: Iterable[object]) -> None:

@@ -17,8 +17,9 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import not_fetched
 from lib.core.labels import words
+from lib.core.model_folder import check_core, opening, read_core
 from lib.tokens.sentinels import sentinel
-from lib.tokens.tokenizer import INPUTS, SPECIAL_TOKENS, TextTokenizer, check_core, opening, read_core, require_several
+from lib.tokens.tokenizer import INPUTS, SPECIAL_TOKENS, TextTokenizer, require_several
 from lib.tokens.tokenizer_files import LAYOUTS, NEXT_TO_IT, layout_of
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,10 @@ from safetensors.numpy import save_file
 from tqdm import tqdm
 
 from lib.backbones.fitted import read_numbers
-from lib.backbones.text_encoder import TOKENIZER, TextEncoder, open_encoder
+from lib.backbones.text_encoder import TextEncoder, open_encoder
 from lib.backbones.text_vectors import ENCODER, digest, in_parts
 from lib.core.files import atomic_path, file_digest, files_in, link_tree, write_json
+from lib.core.model_folder import TOKENIZER
 from lib.core.weights import VECTORS, EncoderSettings
 from lib.study.reader import READER
 from lib.tokens.vocabularies import from_published

@@ -52,17 +52,9 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
         raise DataError(f"{run.data['train']}: {error}") from error
     seconds = time.perf_counter() - start
     environment = Environment("cpu", platform.machine(), ["scikit-learn", "numpy", "scipy"], resident_peak_mb())
-    record = run_record(
-        run,
-        folders.parents,
-        environment,
-        {"total": backbone.weights},
-        metrics,
-        seconds,
-        shared=shared_documents({split: run.data[split] for split in documents}),
-        chosen=backbone.chosen,
-        candidates=backbone.candidates,
-    )
+    shared = shared_documents({split: run.data[split] for split in documents})
+    further = {"shared": shared, "chosen": backbone.chosen, "candidates": backbone.candidates}
+    record = run_record(run, folders.parents, environment, {"total": backbone.weights}, metrics, seconds, **further)
 
     def keep(folder: Path) -> None:
         texts = "together" if "text_pair" in held_out else "single"

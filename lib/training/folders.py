@@ -77,7 +77,6 @@ class RunFolders:
             out=str(self.out.absolute()),
             host=platform.node(),
             process=os.getpid(),
-            slurm_job=os.environ.get("SLURM_JOB_ID"),
             started=now,
             updated=now,
         )
@@ -397,14 +396,10 @@ def git_commit() -> str | None:
 
     The cluster profile does not count: every user sets an account and a partition there.
     """
+    git = functools.partial(subprocess.check_output, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL, text=True)
     changed_files = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)slurm"]
     try:
-        commit, changed = (
-            subprocess.run(
-                ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for arguments in (["rev-parse", "HEAD"], changed_files)
-        )
+        commit, changed = (git(["git", *arguments]).strip() for arguments in (["rev-parse", "HEAD"], changed_files))
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{commit}-dirty" if changed else commit

@@ -65,13 +65,9 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
         if multiplier != 1 and part not in {found for found, _ in groups}:
             raise RunError(f"recipe.{part}_lr_multiplier: {multiplier:g}, but the {part} has no trainable weights.")
     weights = trained(model)
+    rates = {part: recipe.learning_rate * factor for part, factor in factors.items()}
     parts: list[dict[str, Any]] = [
-        {
-            "params": [weights[name] for name in names],
-            "weight_decay": decay,
-            "lr": recipe.learning_rate * factors[part],
-            "part": part,
-        }
+        {"params": [weights[name] for name in names], "weight_decay": decay, "lr": rates[part], "part": part}
         for (part, decay), names in groups.items()
     ]
     options: dict[str, Any] = {"lr": recipe.learning_rate, "betas": (0.9, 0.999), "eps": 1e-8}
@@ -138,14 +134,10 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
     rising = recipe.warmup_ratio * steps
     total = steps + 1 if math.isclose(rising, steps) else steps  # a rise over all steps falls after the last one
     rising = 1.5 if math.isclose(rising, 1) else rising
-    return OneCycleLR(
-        optimizer,
-        max_lr=[group["lr"] for group in optimizer.param_groups],
-        total_steps=total,
-        pct_start=rising / total,
-        div_factor=ONE_CYCLE_RISE,
-        final_div_factor=1 / lowest if lowest else math.inf,
-    )
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    fall = 1 / lowest if lowest else math.inf
+    rise = rising / total
+    return OneCycleLR(optimizer, peaks, total, pct_start=rise, div_factor=ONE_CYCLE_RISE, final_div_factor=fall)
 
 
 def advance(schedule: LRScheduler, steps: int) -> None:

@@ -26,6 +26,7 @@ from lib.backbones.settings import BACKBONES, Precision
 from lib.core.errors import RunError
 from lib.core.labels import IGNORED
 from lib.core.machine import SLOW_BF16, multiplies_bf16
+from lib.core.model_folder import TOKENIZER, read_core
 from lib.core.randomness import derive_seed
 from lib.study.reader import ReaderSettings
 from lib.study.run import RunSettings
@@ -33,7 +34,7 @@ from lib.tasks.contract import Collator, Task
 from lib.tasks.settings import TASKS
 from lib.tokens.batches import known_beforehand, rounded, within_budget
 from lib.tokens.stored import TokenDataset, has_labels, load_tokens, sorted_by_length
-from lib.tokens.tokenizer import PUBLISHED, TextTokenizer, read_core
+from lib.tokens.tokenizer import TextTokenizer
 from lib.training import distributed
 from lib.training.history import peak_memory_mb
 from lib.training.interruptions import explained_memory, explained_size
@@ -93,7 +94,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> 
     Raises:
         RunError: a token id has another token there.
     """
-    if not (Path(folder) / PUBLISHED).is_file():
+    if not (Path(folder) / TOKENIZER).is_file():
         return
     theirs = {number: token for token, number in read_core(Path(folder)).get_vocab().items()}
     ours = {number: token for token, number in tokenizer.get_vocab().items()}

@@ -82,6 +82,7 @@ def run_record(
         tokens: tokens seen in training.
         further: other fields of the record, of a training loop.
     """
+    finite = {name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()}
     return RunRecord(
         **NamesRun.of(run).model_dump(),
         task=run.task.kind,
@@ -100,9 +101,7 @@ def run_record(
         kernels=environment.kernels,
         **_conditions(environment),
         **further,
-        metrics={
-            name: value if value is not None and math.isfinite(value) else None for name, value in metrics.items()
-        },
+        metrics=finite,
     )
 
 

@@ -188,15 +188,9 @@ class Trainer(Predictor):
         A loader draws from torch's global state when its iteration begins. Within an epoch, that draw came before the
         checkpoint; at the beginning of an epoch, it comes after.
         """
-        share = Share(
-            self._order(epoch),
-            self.lengths,
-            self.recipe.batch_size,
-            self.run.execution.micro_batch_tokens,
-            index=distributed.index(),
-            count=distributed.count(),
-            begun=begun,
-        )
+        of_process = {"index": distributed.index(), "count": distributed.count(), "begun": begun}
+        budget = self.run.execution.micro_batch_tokens
+        share = Share(self._order(epoch), self.lengths, self.recipe.batch_size, budget, **of_process)
         loader = self.loader(self.tokens, share, of_few_shapes=self.graphs is not None)
         if checkpoint is not None and not begun:
             checkpoints.load_random_states(checkpoint)

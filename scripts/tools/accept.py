@@ -7,13 +7,10 @@ Runs nothing. Accepts the target and everything that it is made from; scripts/to
 missing and incomplete results with exit status 2, because they must be made.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.study_parser(__doc__)
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="files or rules, as with snakemake")
@@ -35,4 +32,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, trouble=2))
+    program.start(main, trouble=2)

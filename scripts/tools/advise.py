@@ -9,16 +9,14 @@ facts about the texts, and the study. `--minutes` bounds the CPU time of the stu
 
 import logging
 import os
-import sys
 import time
-from collections.abc import Sequence
 
 from lib.advice.question import LIMITS, Question
 from lib.core import program
 from lib.core.files import write_text
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     begun = time.monotonic()
     parser = program.parser(__doc__)
@@ -60,4 +58,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

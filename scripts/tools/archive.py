@@ -6,8 +6,6 @@ Unpacked at the root of another checkout, it gives every table and figure withou
 the commands.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
@@ -15,7 +13,7 @@ from lib.core import program
 CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.study_parser(__doc__)
     parser.add_argument("--out", type=program.file_to_write, required=True, metavar="FILE", help="the archive, .tar.gz")
@@ -30,4 +28,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

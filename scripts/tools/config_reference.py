@@ -1,13 +1,10 @@
 """Write the description of every configuration key: config/README.md and config/schema.json."""
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from lib.workflow.commands.config_reference import write_reference
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--out", default="config", metavar="FOLDER", help="folder of README.md and schema.json")
@@ -15,4 +12,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

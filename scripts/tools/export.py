@@ -4,15 +4,13 @@ python scripts/tools/export.py --model results/runs/finetune/bert/imdb/seed-1/mo
 python scripts/tools/export.py --model results/runs/finetune/bert/imdb/seed-1/model --out bert-imdb-onnx --onnx
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
 from lib.workflow.commands.exporting import export, export_onnx
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a run")
@@ -31,4 +29,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
@@ -19,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTION = "Allowed findings of Snakemake's linter"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: program.Argv = None) -> int:
     """Run the program."""
     arguments = program.study_parser(__doc__).parse_args(argv)
     command = [sys.executable, "-m", "snakemake", "--lint", "--configfile", *arguments.configfile]
@@ -39,4 +38,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, trouble=2))
+    program.start(main, trouble=2)

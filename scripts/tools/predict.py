@@ -6,13 +6,10 @@ python scripts/tools/predict.py --model results/runs/score/tfidf/.../model --inp
 python scripts/tools/predict.py --model results/runs/rte/.../model --input pairs.csv --column text1 --pair-column text2
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a run")
@@ -56,4 +53,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

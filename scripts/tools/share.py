@@ -3,13 +3,10 @@
 python scripts/tools/share.py --run finetune/favor-m64/imdb/seed-420 --out favor-imdb --license apache-2.0 --language en
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.study_parser(__doc__)
     parser.add_argument("--run", required=True, metavar="PLACE", help="<stage>/<model>/<dataset>/seed-<n>")
@@ -27,4 +24,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -11,13 +11,10 @@ Reads only files of runs, so it works on a login node, on a laptop, and while sn
 failed or lacks results, and with 2 if the study cannot be read.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: program.Argv = None) -> int:
     """Run the program with the arguments `argv`."""
     parser = program.study_parser(__doc__)
     parser.add_argument("--follow", metavar="LOG", help="show it again and again, with the steps in snakemake's LOG")
@@ -41,4 +38,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, trouble=2))
+    program.start(main, trouble=2)

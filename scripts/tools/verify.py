@@ -10,14 +10,12 @@ change the exit status.
 """
 
 import shlex
-import sys
-from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.record import RUN
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: program.Argv = None) -> int:
     """Run the program with the arguments `argv`."""
     arguments = program.study_parser(__doc__).parse_args(argv)
     from lib.study.configuration import load_study, read_layers
@@ -40,4 +38,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, trouble=2))
+    program.start(main, trouble=2)

@@ -7,13 +7,10 @@ Runs nothing. Exits with 0 if there is nothing to do, with 1 if there is somethi
 Whether finished results are what their records say is a question for scripts/tools/verify.py.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: program.Argv = None) -> int:
     """Run the program with the arguments `argv`."""
     parser = program.study_parser(__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or rules, as with snakemake; default all")
@@ -34,4 +31,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main, trouble=2))
+    program.start(main, trouble=2)

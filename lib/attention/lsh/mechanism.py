@@ -83,17 +83,9 @@ class Mechanism(Attention):
         if self.hides_padding(query):
             from lib.attention.lsh import kernels
 
-            return kernels.attend(
-                query,
-                value,
-                real,
-                self.rotations(self._columns(length), query.device),
-                self.slopes(query.device),
-                chunk=self.settings.chunk_size,
-                masked=self.settings.mask_within_chunks,
-                dropout=dropout,
-                seed=seed,
-            )
+            chunk, masked = self.settings.chunk_size, self.settings.mask_within_chunks
+            given = self.rotations(self._columns(length), query.device), self.slopes(query.device)
+            return kernels.attend(query, value, real, *given, chunk=chunk, masked=masked, dropout=dropout, seed=seed)
         if real is None:
             real = torch.ones(1, length, dtype=torch.bool, device=query.device)
         # A batch whose rows fit into one chunk needs neither its padding nor neighbours.

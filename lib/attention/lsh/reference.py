@@ -15,13 +15,7 @@ EXAMPLES = {
     "lsh-h2-c8-masked": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8, "mask_within_chunks": True},
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
     "lsh-union-h3-c3": {"kind": "lsh", "num_hashes": 3, "chunk_size": 3, "join": "union"},
-    "lsh-union-h2-c4-masked": {
-        "kind": "lsh",
-        "num_hashes": 2,
-        "chunk_size": 4,
-        "mask_within_chunks": True,
-        "join": "union",
-    },
+    "lsh-union-masked": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4, "mask_within_chunks": True, "join": "union"},
 }
 
 
@@ -54,16 +48,12 @@ def seen(codes: list[int], chunk_size: int, same_bucket: bool) -> list[set[int]]
     """
     tokens = range(len(codes))
     rank = {token: place for place, token in enumerate(sorted(tokens, key=lambda token: (codes[token], token)))}
-    return [
-        {
-            j
-            for j in tokens
-            if i != j
-            and abs(rank[i] // chunk_size - rank[j] // chunk_size) <= 1
-            and (codes[i] == codes[j] or not same_bucket)
-        }
-        for i in tokens
-    ]
+    chunks = [rank[token] // chunk_size for token in tokens]
+
+    def sees(i: int, j: int) -> bool:
+        return i != j and abs(chunks[i] - chunks[j]) <= 1 and (codes[i] == codes[j] or not same_bucket)
+
+    return [{j for j in tokens if sees(i, j)} for i in tokens]
 
 
 def softmax_over(sets: list[set[int]], scores: Tensor, value: Tensor) -> Tensor:

@@ -68,19 +68,11 @@ class Mechanism(BlockSparse):
         def beyond_window(i: Tensor, j: Tensor) -> Tensor:
             return ~in_window(i, j) if dilation == 1 else ~in_window(i, j) | ((i - j) % dilation != 0)
 
-        yield Part(
-            queries=blocks,
-            keys=blocks,
-            meets=(near + first).flatten(0, 1),
-            sees=lambda i, j: in_window(i, j) & (i >= number),
-        )
+        near = (near + first).flatten(0, 1)
+        yield Part(queries=blocks, keys=blocks, meets=near, sees=lambda i, j: in_window(i, j) & (i >= number))
         if number:
             few = torch.arange(number, device=device)
-            yield Part(
-                queries=blocks,
-                keys=few[None],
-                meets=torch.zeros(len(blocks), 1, dtype=torch.long, device=device),
-                sees=lambda i, j: beyond_window(i, j) & (i >= number),
-            )
+            one = torch.zeros(len(blocks), 1, dtype=torch.long, device=device)
+            yield Part(queries=blocks, keys=few[None], meets=one, sees=lambda i, j: beyond_window(i, j) & (i >= number))
             rows = in_blocks(few, min(number, LARGEST))
             yield Part(queries=rows, keys=blocks, meets=torch.arange(len(blocks), device=device).expand(len(rows), -1))

@@ -32,15 +32,9 @@ class SegmentPooling(nn.Module):
         self.norm: nn.Module | None = None
         self.transformer: nn.Module | None = None
         if config.pooling == "transformer":
-            self.norm = nn.LayerNorm(config.hidden_size)
-            layer = nn.TransformerEncoderLayer(
-                config.hidden_size,
-                config.document_heads,
-                4 * config.hidden_size,
-                config.document_dropout,
-                activation="gelu",
-                batch_first=True,
-            )
+            width, heads, dropout = config.hidden_size, config.document_heads, config.document_dropout
+            self.norm = nn.LayerNorm(width)
+            layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout, activation="gelu", batch_first=True)
             self.transformer = nn.TransformerEncoder(layer, config.document_layers, enable_nested_tensor=False)
 
     def forward(self, states: Tensor, attention_mask: Tensor | None) -> Tensor:

@@ -173,14 +173,10 @@ class Report:
                     found[earlier] = [origin.owner, origin.dataset, seeds]
             return found
 
-        return {
-            stage: {
-                row: {dataset: of_run(row, stage, dataset) for dataset in rows.owners[row][stage]}
-                for row in named
-                if stage in rows.owners[row]
-            }
-            for stage in rows.stages
-        }
+        def of_row(row: str, stage: str) -> dict[str, dict[str, list[Any]]]:
+            return {dataset: of_run(row, stage, dataset) for dataset in rows.owners[row][stage]}
+
+        return {stage: {row: of_row(row, stage) for row in named if stage in rows.owners[row]} for stage in rows.stages}
 
     def _one_start(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, list[str]]]:
         """Return `lib.results.scope.Scope.one_start` of these rows, without those whose seeds share nothing."""
@@ -196,17 +192,12 @@ class Report:
     def _state_bytes(self, rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
         """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
         graph = self.study.graph
-        return {
-            stage: {
-                name: {
-                    row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name))
-                    for row in rows.shown
-                    if graph.has_runs(row, stage, name)
-                }
-                for name in entries
-            }
-            for stage, entries in rows.stages.items()
-        }
+
+        def of_rows(stage: str, name: str) -> dict[str, int]:
+            made = [row for row in rows.shown if graph.has_runs(row, stage, name)]
+            return {row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name)) for row in made}
+
+        return {stage: {name: of_rows(stage, name) for name in names} for stage, names in rows.stages.items()}
 
     def _described(self, names: Collection[str]) -> list[str]:
         """Return the datasets among `names` that runs read."""

@@ -3,8 +3,6 @@
 python studies/decoders/scripts/submission.py --run results/runs/.../seed-1 --out submission.csv
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +14,7 @@ from lib.core.record import PREDICTIONS
 from lib.results.predictions import finds_spans, load_predictions
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--run", required=True, metavar="FOLDER", help="folder of a run of span_detection")
@@ -50,4 +48,4 @@ def write_submission(folder: str | Path, target: str | Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

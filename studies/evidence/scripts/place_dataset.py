@@ -7,13 +7,10 @@ Example: place_dataset.py --settings '{"corpus": "wikipedia", "place": "middle",
     --validation FILE --test FILE --articles FILE --used 6000 --out FOLDER
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and place the texts."""
     from lib.preparing.folds import SPLITS
     from lib.preparing.settings.placement import Placement
@@ -37,4 +34,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -13,11 +13,10 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from lib.core.errors import ConfigError, DataError, RunError, panics_are_errors
-from lib.core.model_folder import in_time, read_fields
+from lib.core.errors import ConfigError, RunError
+from lib.core.model_folder import TOKENIZER, in_time, opening, read_core, read_fields
 from lib.preparing.settings.augmentation import Augmentation
 from lib.tokens.masking import TokenMasker
-from lib.tokens.tokenizer import PUBLISHED, read_core
 from studies.hate_speech.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 
 _WHOLE = re.compile(WORD)
@@ -43,17 +42,10 @@ class Rewriter:
         assert settings.masked_lm is not None  # the settings were checked
         self._share, self._top = settings.share, settings.masked_lm.top_k
         model, tokenizer = Path(source[0]), Path(source[-1])
-        if (tokenizer / PUBLISHED).is_file():
+        if (tokenizer / TOKENIZER).is_file():
             read_core(tokenizer)
-        try:
-            with panics_are_errors(), in_time(tokenizer):
-                self._tokenizer = AutoTokenizer.from_pretrained(
-                    tokenizer, local_files_only=True, trust_remote_code=False
-                )
-        except Exception as error:  # the library raises bare Exception on a broken file
-            raise DataError(
-                f"{tokenizer}: holds no tokeniser that can be read ({error}). Expected that of the model."
-            ) from error
+        with opening(tokenizer, "that of the model"):
+            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer, local_files_only=True, trust_remote_code=False)
         available = "cuda" if torch.cuda.is_available() else "cpu"
         self._device = torch.device(available if device == "auto" else device)
         self._model = _opened(model).to(self._device).eval()

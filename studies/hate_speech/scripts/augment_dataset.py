@@ -8,15 +8,12 @@ Example: augment_dataset.py --settings '{"labels": ["yes"], "by": "synonyms", "s
     --out FOLDER
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 SPLITS = ("train", "validation", "test")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.preparing.settings.augmentation import Augmentation
     from lib.preparing.settings.preparation import Preparation
@@ -48,4 +45,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -7,13 +7,10 @@ Example: describe_dataset.py --settings '{"labels": ["no", "yes"]}' --data train
 test.parquet --out texts.parquet
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Parse the options and describe the dataset."""
     from lib.preparing.folds import SPLITS
     from lib.preparing.settings.dataset import TextDescription
@@ -29,4 +26,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -14,7 +14,6 @@ common_attention  the same share of the output of the decoder's last cross-atten
 A decoder that ignores the encoder has equal losses and a last share of 1.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +92,7 @@ def measured_parts(run: "RunSettings", weights: Path | None) -> dict[str, float]
     return {"loss": loss, "loss_other": loss_other, **shares}
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("--pretrained", required=True, type=Path, metavar="RUN", help="run of span corruption")
@@ -134,4 +133,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

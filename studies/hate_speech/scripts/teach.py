@@ -7,13 +7,10 @@ FILE is the `config.yaml` of the teacher's run. Writes a tokenised split: the st
 scores of each document.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
     from lib.study.run import RunSettings
@@ -36,4 +33,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -7,14 +7,11 @@ The function `studies.imported.importing.import_runs` describes the files. A stu
 reads the imported records.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 from studies.imported.importing import import_runs
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
     parser.add_argument("--runs", required=True, metavar="FILE", help="Parquet file, one row per run")
@@ -27,4 +24,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -9,8 +9,7 @@ snakemake --configfile studies/longformer_splits/longformer_splits.yaml --cores 
 """
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from lib.core import program
@@ -21,7 +20,7 @@ TRUTH = "ground-truth-training-byarticle-20181122.xml.gz"
 NAMES = {"train": "train", "dev": "validation", "test": "test"}
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     import pandas as pd
 
@@ -78,4 +77,4 @@ def _read(file: str, known: set[int]) -> Mapping[str, list[int]]:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -6,15 +6,13 @@ python studies/published/scripts/relations.py --model FOLDER --out FOLDER
 .md, .svg and .png. For models of a study, add the analysis `relations` to its configuration.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     import transformers
     from datasets import Dataset
@@ -62,4 +60,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

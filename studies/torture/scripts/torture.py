@@ -14,15 +14,13 @@ counts.json; exits with 1 if anything differs. To test three stages, three mecha
 The first program lets all starts share one process that has already imported the libraries.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
 from lib.core.errors import RunError
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
     from studies.torture.survival import report, survive
@@ -48,4 +46,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

@@ -4,13 +4,10 @@ In: Parquet files with a column `text`, or one file of vectors, depending on the
 vectors.safetensors and words.json.
 """
 
-import sys
-from collections.abc import Sequence
-
 from lib.core import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     from lib.core.files import atomic_path
     from lib.preparing.settings.word_vectors import WordVectors
@@ -34,4 +31,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)
