@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,22 +22,68 @@ ROUNDING = 1e-24
 """Variance of scores at or below which it is that of rounding alone."""
 
 
+class Counts(NamedTuple):
+    """Items of one model where a document has any of a class, in k places: no more memory than there are items."""
+
+    shape: tuple[int, int]
+    """n and C."""
+    documents: np.ndarray
+    """Document of each place [k]."""
+    classes: np.ndarray
+    """Class of each place [k]."""
+    twice_right: np.ndarray
+    """Twice the right items [k]."""
+    named: np.ndarray
+    """Predicted plus true items [k]."""
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], *items: np.ndarray) -> "Counts":
+        """Return the counts of predicted and true items, of which a place may have several.
+
+        Args:
+            shape: see above.
+            items: document and class of each item, numbered from 0; how many right ones it is, predicted or true; and
+                how many in all [m].
+        """
+        places, of_items = np.unique(items[0] * shape[1] + items[1], return_inverse=True)
+        return cls(shape, *np.divmod(places, shape[1]), *(np.bincount(of_items, each) for each in items[2:]))
+
+    def totals(self) -> tuple[np.ndarray, ...]:
+        """Return twice the right items of each class, and predicted plus true ones [C]."""
+        return tuple(np.bincount(self.classes, each, self.shape[1]) for each in (self.twice_right, self.named))
+
+    def right(self) -> np.ndarray:
+        """Return which documents are right in all of their items [n]."""
+        return np.bincount(self.documents, self.named - self.twice_right, self.shape[0]) == 0
+
+    def left_out(self) -> np.ndarray:
+        """Return the mean F1 of the classes without each of the documents [n], which changes that of its places."""
+        totals = self.totals()
+        rest = (total[self.classes] - each for total, each in zip(totals, (self.twice_right, self.named), strict=True))
+        changes = _f1(*rest) - _f1(*totals)[self.classes]
+        return _f1(*totals).mean() + np.bincount(self.documents, changes, self.shape[0]) / self.shape[1]
+
+
+def _f1(twice_right: np.ndarray, named: np.ndarray) -> np.ndarray:
+    """Return F1 by counts; of what neither occurs nor is predicted it is 0."""
+    return np.divide(twice_right, named, out=np.zeros(np.shape(named)), where=named > 0)
+
+
 @dataclass(frozen=True)
 class Paired(ABC):
     """Results of M models on the same test documents, each trained with the same S seeds."""
 
     models: Sequence[str]
     """Names of the models [M]."""
+    metric: str = field(default="f1_macro", kw_only=True)
+    """Metric of run records that its F1 is."""
     runs: np.ndarray | None = field(default=None, kw_only=True)
     """The run of each seed and model, the same one for copies of one evaluation [S, M]; None = there are no copies."""
 
     @property
     @abstractmethod
-    def counts(self) -> np.ndarray:
-        """Counts by document: twice the right items of every seed, model and class, then predicted plus true ones.
-
-        [n, 2, S, M, C].
-        """
+    def counts(self) -> list[list[Counts]]:
+        """Counts of every seed and model [S][M]."""
 
     @property
     @abstractmethod
@@ -46,17 +92,16 @@ class Paired(ABC):
 
     def f1(self) -> np.ndarray:
         """Return F1 of every seed and model, the mean over classes, as fractions [S, M]."""
-        return _f1(self._totals)
+        return _f1(*self._totals).mean(axis=-1)
 
     def right(self) -> np.ndarray:
         """Return which documents are right in all of their items [S, M, n]."""
-        twice_right, predicted_and_true = np.moveaxis(self.counts.sum(axis=-1), 1, 0)  # [n, S, M]
-        return np.moveaxis(twice_right == predicted_and_true, 0, -1)
+        return np.array([[each.right() for each in of_seed] for of_seed in self.counts])
 
     @functools.cached_property
     def left_out(self) -> np.ndarray:
         """F1 of every seed and model without each of the documents [n, S, M]."""
-        return _f1(self._totals - self.counts)
+        return np.array([[each.left_out() for each in of_seed] for of_seed in self.counts]).transpose(2, 0, 1)
 
     def score(self, model: int) -> "Estimate":
         """Return F1 of a model, by its number."""
@@ -83,13 +128,13 @@ class Paired(ABC):
 
         Where that of one of two models varies over documents, so does their difference, and the jackknife sees it.
         """
-        twice_right, predicted_and_true = self._totals  # [S, M, C]
+        (twice_right, predicted_and_true), documents = self._totals, self.documents_of_classes  # [S, M, C], [C]
         never = (twice_right == 0).all(axis=0)
         always = (twice_right == predicted_and_true).all(axis=0) & ~never
         decide = np.abs(weights) == np.abs(weights).max()
-        fixed = (self.documents_of_classes > 0) & ((never | always)[decide].mean(axis=0) > 0.5)
+        fixed = (documents > 0) & ((never | always)[decide].mean(axis=0) > 0.5)
         return [
-            Extreme(int(self.documents_of_classes[number]), found, float(share) / len(fixed))
+            Extreme(int(documents[number]), found, float(share) / len(fixed))
             for number in np.flatnonzero(fixed)
             for found, which in ((False, never[:, number]), (True, always[:, number]))
             for share in (weights[which & (weights > 0)].sum(), weights[which & (weights < 0)].sum())
@@ -99,7 +144,7 @@ class Paired(ABC):
     @functools.cached_property
     def _totals(self) -> np.ndarray:
         """The counts of all documents [2, S, M, C]."""
-        return self.counts.sum(axis=0)
+        return np.array([[each.totals() for each in of_seed] for of_seed in self.counts]).transpose(2, 0, 1, 3)
 
 
 class Extreme(NamedTuple):
@@ -280,56 +325,71 @@ def _without_variance(level: float, documents: int) -> float:
     return float(1 - level ** (1 / documents))
 
 
-def _f1(counts: np.ndarray) -> np.ndarray:
-    """Return the mean over classes of F1 by counts [..., 2, S, M, C]: twice the right ones, predicted plus true ones.
-
-    One that neither occurs nor is predicted counts as 0.
-    """
-    twice_right, predicted_and_true = np.moveaxis(counts, -4, 0)
-    zeros = np.zeros_like(twice_right, dtype=float)
-    return np.divide(twice_right, predicted_and_true, out=zeros, where=predicted_and_true > 0).mean(axis=-1)
-
-
 @dataclass(frozen=True)
 class PairedPredictions(Paired):
-    """Classes that models predicted; F1 is macro-F1."""
+    """Classes that models predicted; F1 is macro-F1, or micro-F1 with all items of one class."""
 
     labels: np.ndarray
-    """True classes [m], numbered from 0."""
+    """True classes [m], numbered from 0; -1 = none."""
     predictions: np.ndarray
-    """Predicted classes [S, M, m]; -1 = none, which is wrong."""
+    """Predicted classes [S, M, m]; -1 = none, which is wrong if there is a true one."""
     documents: np.ndarray
     """Document of each item [m], numbered from 0 without a gap."""
     classes: int
     """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
 
+    @classmethod
+    def of_sets(
+        cls, models: Sequence[str], labels: np.ndarray, given: np.ndarray, classes: int, metric: str, runs: Any = None
+    ) -> "PairedPredictions":
+        """Return sets of classes: each class that a document has, or is given by any model, is an item.
+
+        Args:
+            models: see above.
+            labels: true classes of each document, a sequence each [n].
+            given: those that it was given [S, M, n].
+            classes: number of all classes.
+            metric: `f1_macro`, or `f1_micro` for that of all items together.
+            runs: see above.
+        """
+        none = np.arange(len(labels)) * (classes + 1) + classes  # an item of each document that it neither has nor gets
+        items = [
+            np.repeat(none - classes, [*map(len, sets)]) + np.concatenate([[], *sets]).astype(int)
+            for sets in (labels, *given.reshape(-1, len(labels)))
+        ]
+        known = np.unique(np.concatenate([none, *items]))
+        documents, numbers = np.divmod(known, classes + 1)
+        if metric == "f1_micro":
+            numbers, classes = 0 * numbers, 1
+        found = np.array([np.where(np.isin(known, each), numbers, -1) for each in items])
+        predictions = found[1:].reshape(*given.shape[:2], -1)
+        return cls(models, found[0], predictions, documents, classes, metric=metric, runs=runs)
+
     @property
     def documents_of_classes(self) -> np.ndarray:
         """See `Paired.documents_of_classes`."""
-        of_items = np.unique(np.stack([self.documents, self.labels]), axis=1)[1]
+        of_items = np.unique(np.stack([self.documents, self.labels])[:, self.labels >= 0], axis=1)[1]
         return np.bincount(of_items, minlength=self.classes)
 
     @functools.cached_property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> list[list[Counts]]:
         """See `Paired.counts`."""
-        predictions = self.predictions.reshape(-1, len(self.labels))  # [S * M, m]
-        shape = self.documents.max() + 1, len(predictions), self.classes
+        shape, documents = (self.documents.max() + 1, self.classes), np.tile(self.documents, 2)
 
-        def count(classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            places = (self.documents * shape[1] + np.arange(shape[1])[:, None]) * self.classes + classes.clip(0)
-            weights = weights * (classes >= 0)
-            return np.bincount(places.ravel(), weights.ravel(), minlength=math.prod(shape)).reshape(shape)
+        def count(found: np.ndarray) -> Counts:
+            classes, named = np.append(self.labels, found), np.append(self.labels, found) >= 0
+            right = np.tile(found == self.labels, 2) & named
+            return Counts.of(shape, documents, classes.clip(0), right, named)
 
-        once = np.ones_like(predictions)
-        right = count(predictions, predictions == self.labels)
-        counts = np.stack([2 * right, count(predictions, once) + count(self.labels, once)], axis=1)
-        return counts.reshape(len(counts), 2, *self.predictions.shape[:2], self.classes)
+        return [[count(found) for found in of_seed] for of_seed in self.predictions]
 
 
 @dataclass(frozen=True)
 class PairedSpans(Paired):
     """Spans that models found; F1 is that of the characters inside, of all documents together."""
 
+    metric: str = field(default="f1", kw_only=True)
+    """See the base."""
     true_positives: np.ndarray
     """Characters in a span that were found [S, M, n]."""
     false_positives: np.ndarray
@@ -343,11 +403,15 @@ class PairedSpans(Paired):
         return np.count_nonzero(self.true_positives[0, :1] + self.false_negatives[0, :1], axis=-1)
 
     @functools.cached_property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> list[list[Counts]]:
         """See `Paired.counts`."""
-        right = 2 * self.true_positives
-        wrong = self.false_positives + self.false_negatives
-        return np.moveaxis(np.stack([right, right + wrong]), -1, 0)[..., None]
+        named = 2 * self.true_positives + self.false_positives + self.false_negatives
+        shape = named.shape[-1], 1
+        documents, one = np.arange(shape[0]), np.zeros(shape[0], int)
+        return [
+            [Counts.of(shape, documents, one, 2 * right, both) for right, both in zip(*of_seed, strict=True)]
+            for of_seed in zip(self.true_positives, named, strict=True)
+        ]
 
 
 def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
