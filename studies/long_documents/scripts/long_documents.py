@@ -11,7 +11,6 @@ and pairs are those of Park et al. 2022, "Efficient Classification of Long Docum
 """
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ SEED = 22
 LEAST_WORDS = 10
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: program.Argv = None) -> None:
     """Run the program."""
     import pandas as pd
 
@@ -90,10 +89,8 @@ def _pairs(books: Any) -> Any:
     whole = len(books) - len(books) % 2
     first, second = (books.iloc[start:whole:2].reset_index(drop=True) for start in (0, 1))
     ids = first["id"] + "-" + second["id"]
-    return pd.DataFrame(
-        {"id": ids, "text": first["text"] + second["text"], "label": first["label"] + second["label"]}
-    )
+    return pd.DataFrame({"id": ids, "text": first["text"] + second["text"], "label": first["label"] + second["label"]})
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    program.start(main)

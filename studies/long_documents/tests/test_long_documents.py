@@ -20,7 +20,7 @@ def test_tables_of_laws_and_books(tmp_path):
         (tmp_path / split).mkdir()
         (tmp_path / split / "law.json").write_text(json.dumps(law))
     books = [
-        [number, "/m", "title", "author", "", json.dumps({"/a": "novel", f"/{number % 2}": f"g{number % 2}"}), "word " * 12]
+        [number, "", "", "", "", json.dumps({"/a": "novel", "/b": f"g{number % 2}"}), "word " * 12]
         for number in range(20)
     ]
     short, without = [20, "", "", "", "", '{"/a": "novel"}', "short"], [21, "", "", "", "", None, "word " * 12]
