@@ -44,5 +44,6 @@ def test_tables_of_laws_and_books(tmp_path):
 def test_generated_labels():
     rows = pd.concat(map(pd.DataFrame, make(600, random.Random(0), Options(labels=300)).values()))
     counts = rows["label"].explode().value_counts()
-    assert counts[0] > 10 * counts[100:].median() and rows["label"].map(len).isin(range(9)).all()
+    assert counts[0] > 10 * counts[100:].median()
+    assert rows["label"].map(len).max() <= 8
     assert all(f"concept{label}" in row.text for row in rows.itertuples() for label in row.label)
