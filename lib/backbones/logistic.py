@@ -95,7 +95,7 @@ class LogisticBackbone(contract.TextBackbone):
         else:
             texts, classes, score = validation
             held_out, best, scores = read(texts), None, []
-            for each in tried:  # of which only the best is kept, since all of many classes would not fit into memory
+            for each in tried:  # only the best is kept, since all of many classes would not fit into memory
                 regression = self._fitted(each, features, labels)
                 scores.append(score(self.answers(regression, held_out, texts, classes)))
                 best = regression if scores[-1] > max(scores[:-1], default=-np.inf) else best

@@ -1,10 +1,10 @@
-"""What the label of a document is, and the words that may bear one."""
+"""Forms of labels, and the words that may bear one."""
 
 import re
 from typing import Literal
 
 LabelForm = Literal["class", "number", "set", "word", "span"]
-"""What the label of a document is: one class, a number, a set of classes, a class of each word, or spans."""
+"""Form of a document's label: one class, a number, a set of classes, a class of each word, or spans."""
 
 IGNORED = -100
 """Label of a word or token that has none; cross-entropy leaves it out."""

@@ -45,7 +45,7 @@ def sets_of(chosen: np.ndarray) -> list[np.ndarray]:
 
 
 def chosen_thresholds(labels: np.ndarray, probabilities: np.ndarray, *, per_class: bool) -> np.ndarray:
-    """Return the least probability at which each class is given [C], as documents with labels show it.
+    """Return the least probability of each class that is given [C], as documents with labels show it.
 
     Args:
         labels: whether each document has each class [n, C].

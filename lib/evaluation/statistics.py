@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, int], *items: np.ndarray) -> "Counts":
-        """Return the counts of predicted and true items, of which a place may have several.
+        """Return the counts of predicted and true items, perhaps several in a place.
 
         Args:
             shape: see above.

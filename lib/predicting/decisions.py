@@ -103,7 +103,7 @@ class Decisions(NamedTuple):
         return classes, np.take_along_axis(probabilities, classes[:, None], axis=1)[:, 0]
 
     def sets(self, given: Iterable[Sequence[int]], probabilities: np.ndarray) -> list[np.ndarray]:
-        """Return the classes of each document [n], where those with a threshold are decided anew.
+        """Return the classes of each document [n], where those with a threshold are decided again.
 
         Args:
             given: classes by the thresholds of the model's task, of each document [n].

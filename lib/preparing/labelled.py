@@ -136,7 +136,7 @@ class Index:
                 = it has none.
             text: text; only a digest of it is kept.
             split_of_fold: number of the split of its fold.
-            label_form: what the label is.
+            label_form: form of the label.
             text_pair: its second text, which the digest covers as well; None = it is a single text.
         """
         self._label_form = label_form

@@ -35,7 +35,7 @@ def part_schema(label_form: LabelForm, *, group: pa.DataType | None = None, pair
     """Return the schema of a part.
 
     Args:
-        label_form: what the label of a document is.
+        label_form: form of the labels.
         group: type of the groups, whole numbers or names; None = documents have none.
         paired: whether documents are pairs of texts.
     """
@@ -45,7 +45,7 @@ def part_schema(label_form: LabelForm, *, group: pa.DataType | None = None, pair
 
 
 def label_form_of(schema: pa.Schema) -> LabelForm:
-    """Return what the label of a document is in a prepared part."""
+    """Return the form of the labels in a prepared part."""
     return next(form for form, kind in LABELS.items() if kind == schema.field("label").type)
 
 

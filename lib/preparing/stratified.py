@@ -18,12 +18,12 @@ def stratified_splits(sets: Any, sizes: Sequence[int], seed: int) -> list[np.nda
 
     The rarest class of those that are left is dealt out first, each document to the split that still needs most of the
     class. After that, documents move, one or two at a time, as long as a class has over one too many somewhere and the
-    squares of what the classes have too many become fewer.
+    sum of the squared excesses falls.
 
     Args:
         sets: classes of the documents, true or false, sparse [n, C].
         sizes: documents of each split [S], n in all.
-        seed: of the order in which documents of a class are dealt out.
+        seed: decides the order of the documents of a class.
 
     Source:
         Sechidis et al. 2011, "On the Stratification of Multi-label Data", algorithm 1; the moves are ours.

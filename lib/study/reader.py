@@ -119,9 +119,9 @@ class ReaderSettings(BaseSettings):
         held_out = predictions[predictions["split"] == "validation"]
         probabilities = np.stack(held_out["probabilities"])
         if self.task.label_form == "set":
-            from lib.evaluation.label_sets import indicators
-
-            labels = indicators(held_out["label"], probabilities.shape[1]).toarray()
+            labels = np.zeros(probabilities.shape, bool)
+            for row, classes in zip(labels, held_out["label"], strict=True):
+                row[[*classes]] = True
         else:
             labels = held_out["label"].to_numpy(np.int64)
         numbers = {"labels": labels, "probabilities": probabilities}

@@ -28,7 +28,7 @@ class Settings(ClassifierSettings):
 
     kind: Literal["multi_label_classification"]
     threshold: Literal["one", "per_class"] | Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Least probability of a class that is given: a number; or what is best on validation, `one` by F1 of all decisions
+    """Least probability of a class that is given: a number; or the best one on validation, `one` by F1 of all decisions
     together, `per_class` by F1 of each class. Test uses the thresholds of validation."""
     average: Literal["micro", "macro"] = "micro"
     """The F1 that selects the best epoch and that tables show: of all decisions together, or the mean over classes."""

@@ -24,7 +24,7 @@ class TaskSettings(KindSettings):
     labelled: ClassVar[bool] = False
     """Whether documents need labels."""
     label_form: ClassVar[LabelForm] = "class"
-    """What the label of a document is, if the task needs labels."""
+    """Form of the labels, if the task needs any."""
     weighs_classes: ClassVar[bool] = False
     """Whether its loss is the cross-entropy of documents alone, so that classes can have weights."""
     texts: ClassVar[tuple[Texts, ...]] = ("single",)

@@ -125,7 +125,7 @@ class ClassificationCollator:
 
     Args:
         pad_token_id: id of the padding.
-        label_form: what the label of a document is.
+        label_form: form of the labels.
         classes: number of classes C, of sets.
     """
 

@@ -184,7 +184,7 @@ class Preparation(Reading):
 
     @property
     def label_form(self) -> LabelForm:
-        """What the label of a document is."""
+        """Form of the labels."""
         if self.label_per != "document":
             return self.label_per
         return "number" if self.label_range is not None else "set" if self.label_set is not None else "class"

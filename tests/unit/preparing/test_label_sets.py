@@ -44,7 +44,7 @@ def prepared(folder, frame, suffix="csv", labels=NAMES, **options):
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "python", "columns", "rows", ";", "|", ","])
-def test_every_form_gives_the_same_documents(form, tmp_path):
+def test_forms_that_give_the_same_documents(form, tmp_path):
     frame, settings = labelled(form)
     rows, summary = prepared(
         tmp_path, frame, form if form in ("parquet", "jsonl") else "csv", id="key", label_set=settings
@@ -55,7 +55,7 @@ def test_every_form_gives_the_same_documents(form, tmp_path):
     assert {number: sum(each[number] for each in sizes) for number in "0123"} == {"0": 20, "1": 60, "2": 20, "3": 20}
 
 
-def test_what_is_no_label_is_counted(tmp_path, caplog):
+def test_labels_that_are_none_are_counted(tmp_path, caplog):
     frame = pd.DataFrame({"text": [f"t {n}" for n in range(60)], "label": ["tax;tax;?", "", "trade"] * 20})
     rows, summary = prepared(
         tmp_path, frame, label_set={"separator": ";", "at_least": 1}, values={"?": None}, labels=["tax", "trade", "law"]
