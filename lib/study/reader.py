@@ -116,15 +116,14 @@ class ReaderSettings(BaseSettings):
         import numpy as np
         from safetensors.numpy import save_file
 
-        held_out = predictions[predictions["split"] == "validation"]
-        probabilities = np.stack(held_out["probabilities"])
-        if self.task.label_form == "set":
-            from lib.evaluation.label_sets import indicators
+        from lib.evaluation.label_sets import indicators
 
-            labels = indicators(held_out["label"], probabilities.shape[1]).toarray()
+        held_out = predictions[predictions["split"] == "validation"]
+        numbers = {"probabilities": np.stack(held_out["probabilities"])}
+        if self.task.label_form == "set":
+            numbers["labels"] = indicators(held_out["label"], len(self.labels or ())).toarray()
         else:
-            labels = held_out["label"].to_numpy(np.int64)
-        numbers = {"labels": labels, "probabilities": probabilities}
+            numbers["labels"] = held_out["label"].to_numpy(np.int64)
         save_file(numbers, folder / VALIDATION)
 
 
