@@ -116,12 +116,11 @@ class ReaderSettings(BaseSettings):
         import numpy as np
         from safetensors.numpy import save_file
 
-        from lib.evaluation.label_sets import indicators
-
         held_out = predictions[predictions["split"] == "validation"]
         numbers = {"probabilities": np.stack(held_out["probabilities"])}
         if self.task.label_form == "set":
-            numbers["labels"] = indicators(held_out["label"], len(self.labels or ())).toarray()
+            classes = np.arange(len(self.labels or ()))
+            numbers["labels"] = np.stack([np.isin(classes, row) for row in held_out["label"]])
         else:
             numbers["labels"] = held_out["label"].to_numpy(np.int64)
         save_file(numbers, folder / VALIDATION)
