@@ -117,14 +117,12 @@ class ReaderSettings(BaseSettings):
         from safetensors.numpy import save_file
 
         held_out = predictions[predictions["split"] == "validation"]
-        probabilities = np.stack(held_out["probabilities"])
+        numbers = {"probabilities": np.stack(held_out["probabilities"])}
         if self.task.label_form == "set":
-            labels = np.zeros(probabilities.shape, bool)
-            for row, classes in zip(labels, held_out["label"], strict=True):
-                row[[*classes]] = True
+            classes = np.arange(len(self.labels or ()))
+            numbers["labels"] = np.stack([np.isin(classes, row) for row in held_out["label"]])
         else:
-            labels = held_out["label"].to_numpy(np.int64)
-        numbers = {"labels": labels, "probabilities": probabilities}
+            numbers["labels"] = held_out["label"].to_numpy(np.int64)
         save_file(numbers, folder / VALIDATION)
 
 
