@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from lib.analysis.table import read_analysis
@@ -20,6 +19,7 @@ from lib.predicting.reader import open_reader
 from lib.preparing.settings.dataset import Dataset
 from lib.results.escapes import markdown
 from lib.results.predictions import paired_predictions
+from lib.results.records import load_runs
 from lib.study.reader import READER
 from lib.study.runs import Run
 from lib.tasks.settings import TASKS
@@ -229,8 +229,7 @@ def _without_project(model: Path) -> str:
 
 
 def _interval(folder: Path) -> tuple[float, float]:
-    grid = pd.DataFrame([{"row": "model", "seed": 0, "folder": str(folder), "original": str(folder)}])
-    return paired_predictions(grid).score(0).score_interval(CONFIDENCE)
+    return paired_predictions(load_runs([folder]).assign(row="model")).score(0).score_interval(CONFIDENCE)
 
 
 def _baseline(plan: Plan, run: Run) -> tuple[str | None, Mapping[str, float | None]]:
