@@ -1,7 +1,7 @@
 """Columns of a user's files: which one has the texts, and which one the labels."""
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lib.advice import seen
-from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS
+from lib.advice.preparing import MOST_CLASSES, OPTIONS, PER_CLASS, own_labels
 from lib.core.errors import DataError
-from lib.core.settings import FEW
 from lib.preparing.settings.sources import Dialect
-from lib.reading.cells import HALF, MISSING, cell_text, half_found
+from lib.reading.cells import HALF, MISSING, half_found
 from lib.reading.formats import column_names, read_rows
 from lib.reading.raw_files import Columns, suffix_of
 from lib.reading.tables import dialects, shown_delimiter
@@ -27,6 +26,8 @@ LONGER = 2.0
 SAMPLE = 1000
 """Number of first rows whose columns are all read."""
 
+_MARKS = {"0", "1", "false", "true"}
+
 
 @dataclass(frozen=True)
 class OwnColumns:
@@ -38,6 +39,8 @@ class OwnColumns:
     """How the files are written."""
     notes: tuple[str, ...] = ()
     """Sentences about columns that nobody named."""
+    marks: Sequence[str] = ()
+    """Columns that say of one class each whether a document has it, in place of a column of labels."""
 
 
 def find_columns(
@@ -46,7 +49,7 @@ def find_columns(
     """Return the columns of texts and labels, from their values if they are not given.
 
     A column called `text` has the texts, else the one whose values are the longest by far. A column called `label` has
-    the labels, else the only one with few different values.
+    the labels, else the only one with few different values, or several that hold 0 and 1 alone.
 
     Args:
         files: files in any format of `lib.reading.formats`, with the same columns.
@@ -80,24 +83,28 @@ def find_columns(
     if not names:
         none = ("The format has no columns, so the texts have no labels.",) if unknown else ()
         return OwnColumns(text or TEXT, label, found, none)
-    notes = []
+    notes: list[str] = []
+    marks: Sequence[str] = ()
     if text is None:
         sample.pop(label or "", None)
         text = TEXT if TEXT in sample else _longest(files[0], sample, names)
         notes.append(f"`{text}` was taken as the column of the text (`--column` names another one).")
     if unknown:
         sample.pop(text, None)
-        label = LABEL if LABEL in sample else _classes(files, sample, names, found)
-        if label is None:
+        label, marks = (LABEL, ()) if LABEL in sample else _classes(files, text, sample, names, found)
+        if label is None and not marks:
             seen.check_names(files)
-        others = ", ".join(f"`{name}`" for name in names if name not in (text, label))
+        others = ", ".join(f"`{name}`" for name in marks or names if name not in (text, label))
         notes.append(
-            f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have no "
-            f"labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
+            f"{others} hold 0 and 1 alone, and were taken as a class each (`--label` names a column of labels, "
+            "`--unlabelled` none)."
+            if marks
+            else f"No other column has 2 to {MOST_CLASSES} values with {PER_CLASS} documents each, so the texts have "
+            f"no labels ({f'`--label` names a column: {others}' if others else 'the file has one column'})."
             if label is None
             else f"`{label}` was taken as the column of the label (`--label` names another one, `--unlabelled` none)."
         )
-    return OwnColumns(text, label, found, tuple(notes))
+    return OwnColumns(text, label, found, tuple(notes), marks)
 
 
 def _readable(path: Path, text: str | None, dialect: Dialect | None) -> tuple[Dialect, list[str]]:
@@ -139,25 +146,28 @@ def _longest(path: Path, columns: Mapping[str, Sequence[Any]], names: Sequence[s
     return near[0]
 
 
-def _classes(files: Sequence[Path], left: Iterable[str], names: Sequence[str], dialect: Dialect) -> str | None:
-    """Return the only one of the columns that are left that may have labels; None if there is none."""
-    near = [name for name in left if _has_classes(files, name, dialect)]
+def _classes(
+    files: Sequence[Path], text: str, left: Iterable[str], names: Sequence[str], dialect: Dialect
+) -> tuple[str | None, Sequence[str]]:
+    """Return the only one of the columns that are left that may have labels, or those that mark a class each."""
+    near = {name: classes for name in left if (classes := _class_names(files, Columns(None, text, name), dialect))}
+    if len(near) > 1 and all(classes <= _MARKS for classes in near.values()):
+        return None, [*near]
     if len(near) > 1:
         several = f"{files[0]}: {_named(near)} may have the labels, with few different values."
         raise DataError(f"{several} Name one with --label, or say --unlabelled. The columns are {_named(names)}.")
-    return next(iter(near), None)
+    return next(iter(near), None), ()
 
 
-def _has_classes(files: Sequence[Path], name: str, dialect: Dialect) -> bool:
-    """Return whether the values of a column name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
-    found: Counter[str] = Counter()
-    for value in (value for path in files for value in _values(path, name, dialect)):
-        if (text := cell_text(value)) is None or len(text) > FEW:
-            return False
-        found[text] += text != MISSING
-        if len(found) > MOST_CLASSES + 1:
-            return False
-    return 2 <= len(+found) <= MOST_CLASSES and found.total() >= PER_CLASS * len(+found)
+def _class_names(files: Sequence[Path], columns: Columns, dialect: Dialect) -> set[str]:
+    """Return the values of a column if they name 2 to `MOST_CLASSES` classes with `PER_CLASS` documents each."""
+    try:
+        found, _ = own_labels(files, columns, dialect)
+    except DataError:
+        return set()
+    classes = found.keys() - {MISSING}
+    enough = sum(found[name] for name in classes) >= PER_CLASS * len(classes)
+    return {*found} if 2 <= len(classes) <= MOST_CLASSES and enough else set()
 
 
 def _named(names: Any) -> str:

@@ -21,11 +21,12 @@ from lib.preparing.filtering import filter_corpus
 from lib.preparing.folds import SPLITS
 from lib.preparing.labelled import SUMMARY, SplitError, prepare_dataset
 from lib.preparing.settings.corpus import ArticleFilter
-from lib.preparing.settings.preparation import MOST_LABELS, Preparation
+from lib.preparing.settings.preparation import MOST_LABELS, LabelSet, Preparation
 from lib.preparing.settings.sources import Dialect
 from lib.reading.cells import HALF, MISSING, cell_text, half_found
 from lib.reading.formats import read_rows
 from lib.reading.raw_files import Columns
+from lib.reading.readers import labels_of
 
 HELD_OUT = 0.1
 """Share of texts without labels that are held out."""
@@ -64,8 +65,10 @@ class OwnTexts:
     """Number of documents of each class; empty without labels."""
     notes: Sequence[str] = ()
     """Changes of the documents by these settings, a sentence each."""
-    sample_labels: Sequence[int] = ()
-    """Class of each of `texts`, by its number; empty without labels."""
+    sample_labels: Sequence[Any] = ()
+    """Class of each of `texts`, by its number, or the list of its classes; empty without labels."""
+    set_sizes: Mapping[int, int] = field(default_factory=dict)
+    """Number of documents by that of their labels; empty if each has one, or none has any."""
 
     @property
     def documents(self) -> int:
@@ -77,8 +80,21 @@ class OwnTexts:
         """Whether the texts have labels."""
         return bool(self.classes)
 
+    @property
+    def task(self) -> str:
+        """Kind of the task that trains on them."""
+        classifies = "multi_label_classification" if self.set_sizes else "sequence_classification"
+        return classifies if self.labelled else "masked_lm"
 
-def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect: Dialect | None = None) -> OwnTexts:
+
+def own_texts(
+    files: Sequence[Path],
+    *,
+    column: str,
+    label: str | None,
+    dialect: Dialect | None = None,
+    marks: Sequence[str] = (),
+) -> OwnTexts:
     """Return texts as the study prepares them, with settings that the preparation accepts.
 
     Labels are counted in the file. Copies of texts are dropped if a split has
@@ -90,45 +106,55 @@ def own_texts(files: Sequence[Path], *, column: str, label: str | None, dialect:
         column: column of the text.
         label: column of the label; None = there is none.
         dialect: how text files are written; None = as by default.
+        marks: columns that say of one class each whether a document has it.
 
     Raises:
         DataError: the files cannot be read, or can be read in two ways; or no settings split the documents.
     """
-    columns, dialect = Columns(None, column, label), dialect or Dialect()
+    columns, dialect = Columns(None, column, label, marks=tuple(marks) or None), dialect or Dialect()
     try:
-        values = _labels(files, columns, dialect)
+        values, given = own_labels(files, columns, dialect)
     except DataError as error:
         raise DataError(f"{error} {OPTIONS}") from error
-    seen.check_labels(f"{files[0]}: '{label}'", values)
-    rows = (row for path in files if label for row in read_rows(path, columns, dialect))
-    remarks = [*seen.remarks(files, values, (row[1:3] for row in rows))]
+    rows = (row for path in files if values for row in read_rows(path, columns, dialect))
+    known = ((row[1], ";".join(sorted(map(str, _labels(row, columns, given))))) for row in rows)
+    remarks = [*seen.remarks(files, values, known)]
     settings: dict[str, Any] = {"text": column}
     if written := dialect.model_dump(exclude_defaults=True):
         settings["dialect"] = written
     with tempfile.TemporaryDirectory() as folder:
-        if label is None:
+        if not label and not marks:
             own = _corpus(files, settings, Path(folder))
         else:
-            settings |= {"label": label, "labels": _names(values, label)}
+            settings |= {"labels": _names(values, label)} | {"label": label} if label else {"labels": [*marks]}
+            if given is not None:
+                settings |= (several := {"label_set": given.model_dump(exclude_unset=True)})
+                remarks.append(f"Documents have several labels: `{mapping_text(several, one_line=True)[1:-1]}`.")
             if MISSING in values:
                 settings["values"] = {MISSING: None}
             own = _dataset(files, Preparation.model_validate(settings), Path(folder))
     return replace(own, notes=[*remarks, *own.notes])
 
 
-def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counter[str]:
-    found: Counter[str] = Counter()
+def own_labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> tuple[Counter[str], LabelSet | None]:
+    """Return how often each label occurs ("" = none), and how several of a document are given; None = it has one.
+
+    Raises:
+        DataError: the files cannot be read; or they have no labels, too many, or some that may be read in two ways.
+    """
+    given, found = _label_set(files, columns, dialect), Counter[str]()
     rows = ((path, *each) for path in files for each in enumerate(read_rows(path, columns, dialect), start=1))
-    for path, number, (_, _, value, *_) in tqdm(rows, "reading", unit=" documents", disable=None):
-        if columns.label is None:
+    for path, number, row in tqdm(rows, "reading", unit=" documents", disable=None):
+        if not columns.label and not columns.marks:
             continue
-        where = f"{path}, document {number}: '{columns.label}'"
+        where, value = f"{path}, document {number}: '{columns.label}'", row[2]
         if isinstance(value, str) and HALF.search(value):
             raise DataError(f"{where} {half_found(value, dialect.encoding)}.")
-        if (text := cell_text(value)) is None or len(text) > FEW:
-            expected = seen.SEVERAL if isinstance(value, list) else "expected the name or number of a class"
-            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; {expected}.")
-        found[text] += 1
+        for text in _labels(row, columns, given):
+            if text is None or len(text) > FEW:
+                expected = "the name or number of a class" if given is None else "a list of classes"
+                raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; expected {expected}.")
+            found[text] += 1
         if len(found) > MOST_LABELS:
             break
     if len(found) > MOST_CLASSES and (found.total() < PER_CLASS * len(found) or len(found) > MOST_LABELS):
@@ -137,7 +163,30 @@ def _labels(files: Sequence[Path], columns: Columns, dialect: Dialect) -> Counte
             f"{cut(repr(text), MOST_OF_VALUE)}. Expected classes, {PER_CLASS} documents of each if they are more than "
             f"{MOST_CLASSES}. For labels that are numbers, see 'label_range' in docs/add_dataset.md."
         )
-    return found
+    return found, given
+
+
+def _label_set(files: Sequence[Path], columns: Columns, dialect: Dialect) -> LabelSet | None:
+    if columns.marks:
+        return LabelSet(given_as="columns")
+    found: set[str] = set()
+    for value in (row[2] for path in files if columns.label for row in read_rows(path, columns, dialect)):
+        if isinstance(value, list):
+            return LabelSet()
+        if (text := cell_text(value)) is None or len(text) > FEW or len(found) > MOST_LABELS:
+            break
+        found.add(text)
+    return seen.label_set(f"{files[0]}: '{columns.label}'", found)
+
+
+def _labels(row: Sequence[Any], columns: Columns, given: LabelSet | None) -> list[str | None]:
+    """Return the labels of a row as texts; None if one is none."""
+    if given is None:
+        return [cell_text(row[2])]
+    if columns.marks:
+        return [name for name, mark in zip(columns.marks, row[6:], strict=True) if cell_text(mark) in ("1", "true")]
+    found = labels_of(row[2], given.separator)
+    return [None] if found is None else [*map(cell_text, found)]
 
 
 def _names(values: Counter[str], label: str) -> list[str]:
@@ -171,10 +220,14 @@ def _dataset(files: Sequence[Path], settings: Preparation, folder: Path) -> OwnT
         notes.append(f"Documents left out: {', '.join(gone)}.")
     counts = [split["labels"] for split in summary["splits"].values()]
     _, sample = _sample([target / f"{SPLITS[0]}.parquet"])
-    written = settings.model_dump(mode="json", exclude_unset=True, exclude_defaults=True)
-    chosen = {"text": settings.text, "label": settings.label} | written
+    written = settings.model_dump(mode="json", exclude_unset=True)
     classes = {name: sum(count[name] for count in counts) for name in settings.labels}
-    return OwnTexts(chosen, _sizes(target), sample["text"], classes, notes, sample["label"])
+    set_sizes = Counter[int]()
+    for split in summary["splits"].values() if settings.label_set else ():
+        set_sizes.update({int(size): count for size, count in split["documents_by_number_of_labels"].items()})
+    if rare := sum(count < FEWEST_OF_CLASS for count in classes.values()) if set_sizes else 0:
+        notes.append(f"{rare:,} of {len(classes):,} classes have fewer than {FEWEST_OF_CLASS} documents.")
+    return OwnTexts(written, _sizes(target), sample["text"], classes, notes, sample["label"], set_sizes)
 
 
 def _prepared(files: Sequence[Path], settings: Preparation, target: Path) -> tuple[Preparation, list[str]]:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.preparing.settings.preparation import LabelSet
 from lib.reading.cells import cell_text
 from lib.reading.same_texts import text_digest
 
-SEVERAL = "several labels per document are not supported yet. Expected one label in each document"
-
 _FASTTEXT = "__label__"
 _LIST = re.compile(r"\[.*[,'\"].*\]")
+_BETWEEN = ";|,"
+"""Signs that may be between labels."""
 _SPLIT = re.compile("(?<![a-z])(train|test|dev|val)(?:ing|id|idation)?(?![a-z])")
 
 
@@ -65,26 +66,43 @@ def check_names(files: Sequence[Path]) -> None:
         )
 
 
-def check_labels(where: str, values: Collection[str]) -> None:
-    """Refuse labels that list several: `[a, b]`, or `a;b` where others have both parts and fewer or more of them.
+def label_set(where: str, values: Collection[str]) -> LabelSet | None:
+    """Return how labels list several: as `[a, b]`, or as `a;b` where others have both parts and fewer or more of them.
+
+    Of several signs, that between the labels leaves the fewest of them; a sign that leaves more of them than there are
+    values is a part of their names.
+
+    Returns:
+        None if each is one label.
 
     Raises:
-        DataError: there are such labels.
+        DataError: two signs leave the same number of labels.
     """
-    parts = {value: {part.strip() for part in re.split("[;|,]", value)} for value in values}
-    found = Counter(part for each in parts.values() for part in each) if len({*map(len, parts.values())}) > 1 else {}
-    for value, each in parts.items():
-        if _LIST.fullmatch(value) or (len(each) > 1 and all(found.get(part, 0) > 1 for part in each)):
-            raise DataError(f"{where} has {cut(repr(value), MOST_OF_VALUE)}; {SEVERAL}.")
+    if any(map(_LIST.fullmatch, values)):
+        return LabelSet()
+    found: dict[str, tuple[int, str]] = {}
+    for sign in _BETWEEN:
+        parts = {value: {part.strip() for part in value.split(sign)} - {""} for value in values if value}
+        sizes = defaultdict(set)
+        for part, size in ((part, len(each)) for each in parts.values() for part in each):
+            sizes[part].add(size)
+        several = (value for value, each in parts.items() if len(each) > 1 < min(len(sizes[part]) for part in each))
+        if len(sizes) <= len(parts) and (shown := next(several, None)):
+            found[sign] = len(sizes), shown
+    fewest = [sign for sign, each in found.items() if each[0] == min(found.values())[0]]
+    if len(fewest) > 1:
+        shown = " and ".join(f"{cut(repr(found[sign][1]), MOST_OF_VALUE)} by {sign!r}" for sign in fewest)
+        raise DataError(f"{where} may list several labels, {shown}. Expected one sign. 'label_set.separator' names it.")
+    return LabelSet(separator=fewest[0]) if fewest else None
 
 
-def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[str | None, Any]]) -> Iterator[str]:
+def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tuple[str | None, str]]) -> Iterator[str]:
     """Yield a sentence about each thing that is said.
 
     Args:
         files: the files, which the study joins.
         labels: how often each label occurs.
-        documents: text and label of each; empty texts and labels do not count.
+        documents: text and label of each, as text; empty ones do not count.
     """
     if splits := _splits(files):
         keep = " (to keep them, make each a part of `files`, with `split: {held_out: test}`)" if labels else ""
@@ -99,8 +117,8 @@ def remarks(files: Sequence[Path], labels: Counter[str], documents: Iterable[tup
             yield f"{said}unseen characters. If they are one class, give it one name in the file, or by `values`."
     pairs = array("q")
     for text, label in documents:
-        if text and not text.isspace() and (known := cell_text(label)):
-            pairs.extend((hash(text_digest(text)), hash(known)))
+        if text and not text.isspace() and label:
+            pairs.extend((hash(text_digest(text)), hash(label)))
     numbers = np.asarray(pairs).reshape(-1, 2)
     texts, different = np.unique(np.unique(numbers, axis=0)[:, 0], return_counts=True)
     if count := int(np.isin(numbers[:, 0], texts[different > 1]).sum()):
