@@ -22,6 +22,55 @@ ROUNDING = 1e-24
 """Variance of scores at or below which it is that of rounding alone."""
 
 
+class Counts(NamedTuple):
+    """Items of one model where a document has any of a class, in k places: no more memory than there are items."""
+
+    shape: tuple[int, int]
+    """n and C."""
+    documents: np.ndarray
+    """Document of each place [k]."""
+    classes: np.ndarray
+    """Class of each place [k]."""
+    twice_right: np.ndarray
+    """Twice the right items [k]."""
+    named: np.ndarray
+    """Predicted plus true items [k]."""
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], *items: np.ndarray) -> "Counts":
+        """Return the counts of items, of which a place may have several.
+
+        Args:
+            shape: see above.
+            items: document and class of each item, numbered from 0; how many right ones it stands for; and how many
+                predicted and true ones [m].
+        """
+        documents, classes, right, named = items
+        places, of_items = np.unique(documents * shape[1] + classes, return_inverse=True)
+        right, named = np.bincount(of_items, 2 * right), np.bincount(of_items, named)
+        return cls(shape, *np.divmod(places, shape[1]), right, named)
+
+    def totals(self) -> tuple[np.ndarray, ...]:
+        """Return twice the right items of each class, and predicted plus true ones [C]."""
+        return tuple(np.bincount(self.classes, each, self.shape[1]) for each in (self.twice_right, self.named))
+
+    def right(self) -> np.ndarray:
+        """Return which documents are right in all of their items [n]."""
+        return np.bincount(self.documents, self.named - self.twice_right, self.shape[0]) == 0
+
+    def left_out(self) -> np.ndarray:
+        """Return the mean F1 of the classes without each of the documents [n], which changes that of its places."""
+        totals = self.totals()
+        rest = (total[self.classes] - each for total, each in zip(totals, (self.twice_right, self.named), strict=True))
+        changes = _f1(*rest) - _f1(*totals)[self.classes]
+        return _f1(*totals).mean() + np.bincount(self.documents, changes, self.shape[0]) / self.shape[1]
+
+
+def _f1(twice_right: np.ndarray, named: np.ndarray) -> np.ndarray:
+    """Return F1 by counts; of what neither occurs nor is predicted it is 0."""
+    return np.divide(twice_right, named, out=np.zeros(np.shape(named)), where=named > 0)
+
+
 @dataclass(frozen=True)
 class Paired(ABC):
     """Results of M models on the same test documents, each trained with the same S seeds."""
@@ -33,11 +82,8 @@ class Paired(ABC):
 
     @property
     @abstractmethod
-    def counts(self) -> np.ndarray:
-        """Counts by document: twice the right items of every seed, model and class, then predicted plus true ones.
-
-        [n, 2, S, M, C].
-        """
+    def counts(self) -> list[list[Counts]]:
+        """Counts of every seed and model [S][M]."""
 
     @property
     @abstractmethod
@@ -46,17 +92,16 @@ class Paired(ABC):
 
     def f1(self) -> np.ndarray:
         """Return F1 of every seed and model, the mean over classes, as fractions [S, M]."""
-        return _f1(self._totals)
+        return _f1(*self._totals).mean(axis=-1)
 
     def right(self) -> np.ndarray:
         """Return which documents are right in all of their items [S, M, n]."""
-        twice_right, predicted_and_true = np.moveaxis(self.counts.sum(axis=-1), 1, 0)  # [n, S, M]
-        return np.moveaxis(twice_right == predicted_and_true, 0, -1)
+        return np.array([[each.right() for each in of_seed] for of_seed in self.counts])
 
     @functools.cached_property
     def left_out(self) -> np.ndarray:
         """F1 of every seed and model without each of the documents [n, S, M]."""
-        return _f1(self._totals - self.counts)
+        return np.array([[each.left_out() for each in of_seed] for of_seed in self.counts]).transpose(2, 0, 1)
 
     def score(self, model: int) -> "Estimate":
         """Return F1 of a model, by its number."""
@@ -83,13 +128,13 @@ class Paired(ABC):
 
         Where that of one of two models varies over documents, so does their difference, and the jackknife sees it.
         """
-        twice_right, predicted_and_true = self._totals  # [S, M, C]
+        (twice_right, predicted_and_true), documents = self._totals, self.documents_of_classes  # [S, M, C], [C]
         never = (twice_right == 0).all(axis=0)
         always = (twice_right == predicted_and_true).all(axis=0) & ~never
         decide = np.abs(weights) == np.abs(weights).max()
-        fixed = (self.documents_of_classes > 0) & ((never | always)[decide].mean(axis=0) > 0.5)
+        fixed = (documents > 0) & ((never | always)[decide].mean(axis=0) > 0.5)
         return [
-            Extreme(int(self.documents_of_classes[number]), found, float(share) / len(fixed))
+            Extreme(int(documents[number]), found, float(share) / len(fixed))
             for number in np.flatnonzero(fixed)
             for found, which in ((False, never[:, number]), (True, always[:, number]))
             for share in (weights[which & (weights > 0)].sum(), weights[which & (weights < 0)].sum())
@@ -99,7 +144,7 @@ class Paired(ABC):
     @functools.cached_property
     def _totals(self) -> np.ndarray:
         """The counts of all documents [2, S, M, C]."""
-        return self.counts.sum(axis=0)
+        return np.array([[each.totals() for each in of_seed] for of_seed in self.counts]).transpose(2, 0, 1, 3)
 
 
 class Extreme(NamedTuple):
@@ -280,16 +325,6 @@ def _without_variance(level: float, documents: int) -> float:
     return float(1 - level ** (1 / documents))
 
 
-def _f1(counts: np.ndarray) -> np.ndarray:
-    """Return the mean over classes of F1 by counts [..., 2, S, M, C]: twice the right ones, predicted plus true ones.
-
-    One that neither occurs nor is predicted counts as 0.
-    """
-    twice_right, predicted_and_true = np.moveaxis(counts, -4, 0)
-    zeros = np.zeros_like(twice_right, dtype=float)
-    return np.divide(twice_right, predicted_and_true, out=zeros, where=predicted_and_true > 0).mean(axis=-1)
-
-
 @dataclass(frozen=True)
 class PairedPredictions(Paired):
     """Classes that models predicted; F1 is macro-F1."""
@@ -310,20 +345,55 @@ class PairedPredictions(Paired):
         return np.bincount(of_items, minlength=self.classes)
 
     @functools.cached_property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> list[list[Counts]]:
         """See `Paired.counts`."""
-        predictions = self.predictions.reshape(-1, len(self.labels))  # [S * M, m]
-        shape = self.documents.max() + 1, len(predictions), self.classes
+        shape, once = (self.documents.max() + 1, self.classes), np.ones_like(self.labels)
+        documents = np.tile(self.documents, 2)
 
-        def count(classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            places = (self.documents * shape[1] + np.arange(shape[1])[:, None]) * self.classes + classes.clip(0)
-            weights = weights * (classes >= 0)
-            return np.bincount(places.ravel(), weights.ravel(), minlength=math.prod(shape)).reshape(shape)
+        def count(found: np.ndarray) -> Counts:
+            named = np.append(once, found >= 0)
+            right = np.append(found == self.labels, 0 * once)
+            return Counts.of(shape, documents, np.append(self.labels, found.clip(0)), right, named)
 
-        once = np.ones_like(predictions)
-        right = count(predictions, predictions == self.labels)
-        counts = np.stack([2 * right, count(predictions, once) + count(self.labels, once)], axis=1)
-        return counts.reshape(len(counts), 2, *self.predictions.shape[:2], self.classes)
+        return [[count(found) for found in of_seed] for of_seed in self.predictions]
+
+
+@dataclass(frozen=True)
+class PairedSets(Paired):
+    """Sets of classes that models gave; F1 is macro-F1, or micro-F1: of all classes together, as of one."""
+
+    labels: Sequence[Sequence[int]]
+    """True classes of each document [n], numbered from 0."""
+    predictions: Sequence[Sequence[Sequence[Sequence[int]]]]
+    """Classes that it was given [S][M][n]."""
+    classes: int
+    """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
+    micro: bool
+    """Whether F1 is micro-F1."""
+
+    @property
+    def documents_of_classes(self) -> np.ndarray:
+        """See `Paired.documents_of_classes`; of micro-F1, those with a label."""
+        documents, classes = _members(self.labels)
+        return np.array([len(np.unique(documents))]) if self.micro else np.bincount(classes, minlength=self.classes)
+
+    @functools.cached_property
+    def counts(self) -> list[list[Counts]]:
+        """See `Paired.counts`."""
+        shape, true = (len(self.labels), 1 if self.micro else self.classes), _members(self.labels)
+
+        def count(sets: Sequence[Sequence[int]]) -> Counts:
+            documents, classes = np.hstack([true, _members(sets)])
+            given, found = np.split(documents * self.classes + classes, [len(true[0])])[::-1]
+            right = np.append(np.zeros(len(found)), np.isin(given, found))
+            return Counts.of(shape, documents, classes * (not self.micro), right, np.ones(len(documents)))
+
+        return [[count(sets) for sets in of_seed] for of_seed in self.predictions]
+
+
+def _members(sets: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the set of each member, and the member."""
+    return np.repeat(np.arange(len(sets)), [*map(len, sets)]), np.concatenate([np.zeros(0, int), *sets]).astype(int)
 
 
 @dataclass(frozen=True)
@@ -343,11 +413,15 @@ class PairedSpans(Paired):
         return np.count_nonzero(self.true_positives[0, :1] + self.false_negatives[0, :1], axis=-1)
 
     @functools.cached_property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> list[list[Counts]]:
         """See `Paired.counts`."""
-        right = 2 * self.true_positives
-        wrong = self.false_positives + self.false_negatives
-        return np.moveaxis(np.stack([right, right + wrong]), -1, 0)[..., None]
+        named = 2 * self.true_positives + self.false_positives + self.false_negatives
+        shape = named.shape[-1], 1
+        documents, one = np.arange(shape[0]), np.zeros(shape[0], int)
+        return [
+            [Counts.of(shape, documents, one, *each) for each in zip(*of_seed, strict=True)]
+            for of_seed in zip(self.true_positives, named, strict=True)
+        ]
 
 
 def mcnemar_test(right: np.ndarray, other: np.ndarray) -> float:
